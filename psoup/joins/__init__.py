@@ -1,4 +1,4 @@
-"""Joins: the tuples of several sides that satisfy all factors between them, found when they are asked for.
+"""Joins: the tuples of several sides that satisfy all factors between them, computed on demand.
 
     sides ──key_columns──> int64 keys ──semi_join──> fewer rows ──sort_builds──> rows by key
                                                                                     │
@@ -16,6 +16,6 @@ Files, in reading order:
     budget                     limits on candidates and bytes
     pairs_store                kept pairs of two closed chunks
 
-Never here: clauses, windows, chunks. A side is what an ordinary standing selection gives.
-Not for: the choice among ways of a join (`psoup.execution.join`).
+Never here: clauses, windows, chunks. A side is the result of an ordinary standing selection. Not for: the choice among
+ways of a join (`psoup.execution.join`).
 """

@@ -1,7 +1,7 @@
-"""The room that a join has: the candidates that it may look at, and the bytes that it may hold.
+"""Limits of one join: the candidates that it may look at, and the bytes that it may hold.
 
-look(1,000)  counted, and whether the caller still waits is asked
-hold(8 MB)   before the bytes are made; give_back when they are not needed
+look(1,000)  candidates are counted, and the caller's deadline is checked
+hold(8 MB)   called before the bytes are allocated; give_back after their use
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from psoup.reading import ReadBudget
 
 
 class Room:
-    """The room of one join. `candidates`, `held` (bytes), `peak` (the most of them) and `found` (tuples given out)
-    so far."""
+    """The limits and the counters of one join: `candidates`, `held` bytes, their `peak`, and `found` (tuples given
+    out)."""
 
     def __init__(self, limits: JoinLimits, budget: ReadBudget) -> None:
         self.limits = limits
@@ -24,7 +24,7 @@ class Room:
         self._budget = budget
 
     def look(self, pairs: int, factor: str) -> None:
-        """Count candidates that a factor let meet. Raises ResourceExhausted, and what ends the read."""
+        """Count the candidates of a factor. Raises ResourceExhausted, and the errors of the read's budget."""
         self._budget.check()
         self.candidates += pairs
         if self.candidates > self.limits.pairs:
@@ -37,17 +37,17 @@ class Room:
                 factor=factor,
             )
 
-    def hold(self, size: int, what: str) -> None:
-        """Take bytes. Raises ResourceExhausted, and what ends the read."""
+    def hold(self, size: int, purpose: str) -> None:
+        """Count bytes. Raises ResourceExhausted, and the errors of the read's budget."""
         self._budget.check()
         if self.held + size > self.limits.bytes:
             raise ResourceExhausted(
-                f"this join would hold {self.held + size:,} bytes with {what}, and one invocation may hold"
+                f"this join would hold {self.held + size:,} bytes with {purpose}, and one invocation may hold"
                 f" {self.limits.bytes:,} (join_mib); it found {self.found:,} tuples so far; narrow the windows or the"
                 " WHERE clause of a stream",
                 reason="JOIN_BUDGET",
                 **JOIN_BYTES.over(self.held + size, self.limits.bytes),
-                factor=what,
+                factor=purpose,
             )
         self._budget.hold_joined(size)
         self.held += size
@@ -59,5 +59,5 @@ class Room:
         self.held -= size
 
     def close(self) -> None:
-        """Return all bytes that are still held. Idempotent."""
+        """Return all bytes that are held. Idempotent."""
         self.give_back(self.held)

@@ -1,11 +1,11 @@
-"""The eddy: one loop that takes partial tuples from the first source through a step for each other one.
+"""The eddy: a loop that takes partial tuples from the first source through one step for each other source.
 
     stack   hybrid {r}, rows 0..8191        a hybrid: partial tuples, the sources they have, and the steps left
-            hybrid {r, t}   next of these   a step gives hybrids piece by piece; each goes on before the next is made
+            hybrid {r, t}   next of these   a step gives hybrids piece by piece; each is completed before the next
             hybrid {r, t, s} complete       last in, first out: a piece for each level is all that is in memory
 
-The eddy knows only which steps are left; the policy says which of them is next. A step is left if a key or a band
-connects its source with those that the hybrid has; if none does, it is a product.
+The eddy knows only the steps that are left; the policy chooses the next one. A step is left if a key or a band connects
+its source with a source of the hybrid. Without such a step the next one is a product.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from psoup.joins.steps import Places, Step, StepFigures
 
 @dataclass(frozen=True, slots=True)
 class Hybrid:
-    """`count` partial tuples: their rows of each source, None of those they lack; `done`: a bit for each they have."""
+    """`count` partial tuples: their rows of each source, None for missing sources; `done`: a bit for each source they
+    have."""
 
     places: tuple[Places | None, ...]
     count: int
@@ -32,7 +33,7 @@ class Hybrid:
 
 
 class Routes:
-    """The steps between sets of sources, each made when it is first asked for. `figures`: what they did."""
+    """The steps between sets of sources, each made on first use. `figures`: statistics of the steps."""
 
     def __init__(self, edges: Sequence[Edge], builds: Builds) -> None:
         self._edges, self._builds = edges, builds
@@ -42,11 +43,11 @@ class Routes:
 
     @property
     def figures(self) -> list[StepFigures]:
-        """What each step did, in the order in which they were first considered."""
+        """Statistics of each step, in the order of first use."""
         return [step.figures for step in self._steps.values()]
 
     def left(self, done: int) -> list[Step]:
-        """The steps of the interest list that can be taken: connected ones, or all if there is none."""
+        """The steps that can come next: to connected sources, or to all if no source is connected."""
         steps = self._left.get(done)
         if steps is None:
             all_left = [self.step(s, done) for s in range(len(self._builds.rows)) if not done >> s & 1]
@@ -54,7 +55,7 @@ class Routes:
         return steps
 
     def step(self, source: int, done: int) -> Step:
-        """The step to a source from those that are done."""
+        """The step to a source from the sources of `done`."""
         step = self._steps.get((source, done))
         if step is None:
             towards = [edge.towards(source) for edge in self._edges if source in (edge.left, edge.right)]
@@ -64,7 +65,7 @@ class Routes:
         return step
 
     def next_in_from(self, done: int) -> Step:
-        """The step to the first source in FROM that is left, connected or not."""
+        """The step to the first source in FROM that is missing, connected or not."""
         source = 0
         while done >> source & 1:
             source += 1
@@ -72,8 +73,11 @@ class Routes:
 
 
 class Eddy:
-    """A run over some rows of the first source. `in_order`: whether all steps so far were taken in the order of FROM,
-    so that its tuples are in that order; `forced`: whether the next ones have to be."""
+    """A run over some rows of the first source.
+
+    `in_order`: whether all steps so far followed the order of FROM, so that tuples come in that order. `forced`:
+    whether the next steps must follow it.
+    """
 
     def __init__(self, routes: Routes, policy: Policy, piece: int, sources: int) -> None:
         self._routes, self._policy, self._piece = routes, policy, piece
@@ -82,7 +86,7 @@ class Eddy:
         self.forced = False
 
     def complete(self, rows: Places, count: int) -> Iterator[list[Array]]:
-        """Complete tuples, at most a piece at a time: int64 rows of each source."""
+        """Yield the complete tuples, a piece at a time: int64 rows of each source."""
         places = (rows, *[None] * (self._sources - 1))
         stack = [self._stepped(Hybrid(places, count, 1))]
         whole = (1 << self._sources) - 1
@@ -96,7 +100,7 @@ class Eddy:
                 stack.append(self._stepped(hybrid))
 
     def _stepped(self, hybrid: Hybrid) -> Iterator[Hybrid]:
-        """The hybrids that the next step makes of a hybrid."""
+        """The hybrids that the next step makes of one hybrid."""
         first = self._routes.next_in_from(hybrid.done)
         step = first if self.forced else self._policy.choose(self._routes.left(hybrid.done), hybrid.count)
         self.in_order &= step is first
@@ -110,7 +114,7 @@ class Eddy:
 
 
 def taken(places: Places, tuples: Array) -> Array:
-    """The rows that some tuples (int64[n]) have of a source."""
+    """The rows of a source in some tuples (int64[n])."""
     if isinstance(places, slice):
         return tuples + places.start if places.start else tuples
     return places.take(tuples)

@@ -1,7 +1,7 @@
 """Tuples of a join in the order of FROM: by the row of the first source, then of the second, and so on.
 
 rows     (3, 1) (0, 4) (3, 0)     a number for each tuple: row * rows of the second side + its row
-numbers  16 4 15                  sorted digit by digit; sources whose numbers do not fit 63 bits take another turn
+numbers  16 4 15                  radix sort; sources that do not fit into 63 bits are sorted in a further pass
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from psoup.columns import Array, scratch_array
 from psoup.kernels.order import order_keys
 
 _BITS = 62
+"""Bits of the numbers of one sorting pass."""
 
 
 def in_from_order(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
-    """The tuples (int64[n] rows of each source, all below its size) sorted; as they are if they are in order. O(n)."""
+    """The tuples (int64[n] rows of each source, all below its size) sorted by rows. Sorted tuples are not copied.
+    O(n)."""
     turns = list(_numbers(places, sizes))
     if len(turns) == 1 and (turns[0][1:] >= turns[0][:-1]).all():
         return list(places)
@@ -27,19 +29,19 @@ def in_from_order(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
     for numbers in turns:
         order_keys(numbers.take(order), made, spare)
         order = order.take(made)
-    return [own.take(order) for own in places]
+    return [rows.take(order) for rows in places]
 
 
 def _numbers(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
-    """Numbers to sort by one after the other: those of the last sources first."""
+    """The numbers of each sorting pass; the last sources come first."""
     turns: list[Array] = []
     room = 0
-    for own, size in zip(reversed(places), reversed(sizes), strict=True):
+    for rows, size in zip(reversed(places), reversed(sizes), strict=True):
         bits = max(size - 1, 1).bit_length()
         if not turns or room + bits > _BITS:
-            turns.append(own)
+            turns.append(rows)
             room = bits
         else:
-            turns[-1] = turns[-1] + (own << room)
+            turns[-1] = turns[-1] + (rows << room)
             room += bits
     return turns

@@ -1,13 +1,13 @@
-"""The pairs of two sides by equalities, or by how near their keys are: the common joins, without routes.
+"""The pairs of two sides by equal keys, or by keys within a band: the common joins, which need no routes.
 
     left   5 7 5          right  7 5 9 5   buckets   5: rows 1 3 | 7: row 0 | 9: row 2
            │ │ └─ (2, 1) (2, 3)
            │ └─── (1, 0)            rows of the left side in their order, partners ascending: the order of FROM
            └───── (0, 1) (0, 3)
 
-Every step is one kernel over all rows, or over as many as fill a piece. What a hash found, or one of several factors,
-is confirmed by the others, pair by pair. `psoup.joins.join_pieces` takes all other joins, and
-gives the same for these.
+Every step is one kernel over all rows, or over the rows that fill a piece. Pairs with an equal hash, or that satisfy
+one of several factors, are tested against the other factors. `psoup.joins.join_pieces` serves all other joins, and
+gives the same pairs for these.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ from psoup.kernels.paired import choose_buckets
 from psoup.plan.way import TryNext
 
 _GROWTH = 4
+"""Each piece may have this many times the rows of the piece before."""
 _LOOKED = 1_048_576
-"""Candidates after which it is asked whether the caller still waits: some two milliseconds."""
+"""Candidates between two checks of the caller's deadline: about two milliseconds."""
 _EVERY = np.zeros(0, np.int32)
+"""Rows that take part, as kernels take them: all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideKeys:
-    """The keys of a side: int64 by row, at least one; which rows take part (int32, ascending; None: all); bounds."""
+    """The keys of a side: int64 by row, at least one; the rows that take part (int32, ascending; None: all); key
+    bounds."""
 
     keys: Array
     rows: Array | None
     least: int
     greatest: int
     texts: tuple[Array, Array] | None = None
-    """Of texts, of which keys are hashes: their addresses and their sizes, by row."""
+    """Addresses and sizes of texts, by row, if the keys are hashes of texts."""
 
     @property
     def taking_part(self) -> Array:
@@ -55,18 +58,18 @@ class SideKeys:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """How far partners may be apart: left key + low <= right key <= left key + high; None: without a bound."""
+    """The greatest distance of partners: left key + low <= right key <= left key + high; None: no bound."""
 
     low: int | None
     high: int | None
 
     @property
     def bounds(self) -> tuple[bool, int, bool, int]:
-        """Whether there is a lower bound, and it; the same of the upper one: as kernels take them."""
+        """Whether there is a lower bound, and its value; the same for the upper bound; in the kernels' form."""
         return self.low is not None, self.low or 0, self.high is not None, self.high or 0
 
     def in_range(self, left: SideKeys, right: SideKeys) -> bool:
-        """Whether no sum overflows."""
+        """Whether no addition overflows."""
         return all(
             -(2**63) <= key + bound < 2**63
             for bound in (self.low, self.high)
@@ -80,35 +83,36 @@ EQUAL = Band(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class PairTest:
-    """A factor that pairs are asked for: keys of both sides, which are equal, or as near as the band says."""
+    """A factor that pairs must satisfy: keys of both sides that are equal, or within the band."""
 
     left: SideKeys
     right: SideKeys
     band: Band = EQUAL
 
     def kept(self, left: Array, right: Array, pairs: int) -> int:
-        """Move the pairs (int32) that satisfy the test to the front, in their order; returns how many."""
+        """Move the pairs (int32) that pass the test to the front, in their order; returns their number."""
         if self.left.texts is not None and self.right.texts is not None:
-            kept: int = keep_texts(*self.left.texts, *self.right.texts, left, right, pairs)
+            count: int = keep_texts(*self.left.texts, *self.right.texts, left, right, pairs)
         else:
-            kept = keep_near(self.left.keys, self.right.keys, *self.band.bounds, left, right, pairs)
-        return kept
+            count = keep_near(self.left.keys, self.right.keys, *self.band.bounds, left, right, pairs)
+        return count
 
 
 def ascends(side: SideKeys) -> bool:
-    """Whether the keys ascend with the rows that take part. O(rows)."""
+    """Whether the keys of the rows that take part ascend. O(rows)."""
     keys = side.keys if side.rows is None else side.keys.take(side.rows)
     return bool((keys[1:] >= keys[:-1]).all())
 
 
 def together(parts: Sequence[SideKeys], also: Sequence[SideKeys] = ()) -> SideKeys:
-    """A key for several of a side, a hash; rows take part that do so in all, and in those of `also`. O(rows)."""
+    """A single key, a hash, for several keys of a side. Rows take part that do so in all of `parts` and `also`.
+    O(rows)."""
     alive: Array | None = None
     for part in (*parts, *also):
         if part.rows is not None:
-            own: Array = np.zeros(len(part.keys), np.bool_)
-            own[part.rows] = True
-            alive = own if alive is None else alive & own
+            rows_alive: Array = np.zeros(len(part.keys), np.bool_)
+            rows_alive[part.rows] = True
+            alive = rows_alive if alive is None else alive & rows_alive
     rows = None if alive is None else np.flatnonzero(alive).astype(np.int32)
     if len(parts) == 1:
         return replace(parts[0], rows=rows)
@@ -132,7 +136,7 @@ def pairs_by_key(
         if not len(rows):
             return iter(())
     build = Buckets(right.keys, rows, room, (right.least, right.greatest))
-    asked = _EVERY if left.rows is None else driving
+    probed = _EVERY if left.rows is None else driving
     if build.full and any(test.band is not EQUAL for test in tests):
         near = next(
             (test for test in tests if test.band is not EQUAL and ascends(replace(test.right, rows=rows))), None
@@ -141,9 +145,9 @@ def pairs_by_key(
             raise TryNext
         room.hold(8 * len(rows), "the bands beside its keys")
         beside = near.left.keys, near.right.keys.take(build.rows), *near.band.bounds
-        search = partial(probe_banded, left.keys, asked, *build.places, *beside)
+        search = partial(probe_banded, left.keys, probed, *build.places, *beside)
         return _pieces(search, len(driving), text, room, limits, [test for test in tests if test is not near])
-    probe = partial(probe_buckets, left.keys, asked, *build.places)
+    probe = partial(probe_buckets, left.keys, probed, *build.places)
     return _pieces(probe, len(driving), text, room, limits, tests)
 
 
@@ -167,7 +171,10 @@ def count_by_key(left: SideKeys, right: SideKeys, room: Room) -> int:
 def pairs_by_band(
     left: SideKeys, right: SideKeys, band: Band, text: str, room: Room, limits: JoinLimits
 ) -> Iterator[list[Array]]:
-    """The pairs of rows (int32) whose keys are near, as `pairs_by_key`. The band is in range, and the right ascends."""
+    """The pairs of rows (int32) whose keys are within the band, as `pairs_by_key`.
+
+    The band must be in range, and the right keys must ascend.
+    """
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
         return iter(())
@@ -184,16 +191,16 @@ def _pieces(
     limits: JoinLimits,
     tests: Sequence[PairTest] = (),
 ) -> Iterator[list[Array]]:
-    """What a kernel writes of `count` driving rows, piece by piece."""
+    """The output of a kernel over `count` driving rows, piece by piece."""
     at = inside = 0
-    most = min(limits.first, limits.rows)
+    size = min(limits.first, limits.rows)
     while at < count:
-        firsts, partners = scratch_array(most, np.int32), scratch_array(most, np.int32)
-        at, inside, found, looked = probe(at, inside, _LOOKED, firsts, partners)
+        firsts, partners = scratch_array(size, np.int32), scratch_array(size, np.int32)
+        at, inside, pairs, looked = probe(at, inside, _LOOKED, firsts, partners)
         room.look(looked, text)
         for test in tests:
-            found = test.kept(firsts, partners, found)
-        if found:
-            room.found += found
-            yield [firsts[:found], partners[:found]]
-            most = min(most * _GROWTH, limits.rows)
+            pairs = test.kept(firsts, partners, pairs)
+        if pairs:
+            room.found += pairs
+            yield [firsts[:pairs], partners[:pairs]]
+            size = min(size * _GROWTH, limits.rows)

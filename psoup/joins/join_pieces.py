@@ -1,11 +1,11 @@
-"""A join evaluated: pieces of tuples, as rows of each side, in the order of FROM.
+"""The evaluation of a join: pieces of tuples, as rows of each side, in the order of FROM.
 
     rows of the first source   1,024 4,096 …  ──eddy──> tuples ──sorted if need be──> rest ──> at most 65,536 at a time
 
-Two sources need no routes: the pairs of their only step stream. Nor do more that are joined by one equality each
-(`psoup.joins.multiway`). Others go through the eddy, some rows of the first source at a time. Its tuples are kept and
-sorted, or, should they be too many, made again by steps in the order of FROM, and stream too. So nothing waits for all
-tuples of a join, and a reader that wants few stops early.
+Two sources need no routes: the pairs of their only step stream. The same holds for several sources that are joined by
+one equality each (`psoup.joins.multiway`). Other joins go through the eddy, some rows of the first source at a time.
+Its tuples are kept and sorted. If they are too many, they are made again by steps in the order of FROM, and stream too.
+So no join needs all its tuples in memory, and a reader that wants few tuples stops early.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from psoup.plan.nodes import Join
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _GROWTH = 4
+"""Each piece may have this many times the rows of the piece before."""
 _LIMITS = JoinLimits()
 
 
@@ -45,18 +46,18 @@ def joined(
     policy: Policy | None = None,
     learned: Learned | None = None,
 ) -> Joined:
-    """The tuples of a join, in pieces: int64 rows of each side, all pieces together ascending in the order of FROM.
+    """The tuples of a join, in pieces: int64 rows of each side, over all pieces ascending in the order of FROM.
 
-    `learned`: what earlier joins of the plan saw, for a policy of its own; what this one sees is left there.
+    `learned`: step statistics of earlier joins of the plan, for the policy; this join adds its own.
 
-    Nothing is done before the first piece is asked for. Raises ResourceExhausted (JOIN_BUDGET), and what `budget` and
-    sides raise.
+    No work is done before the first piece. Raises ResourceExhausted (JOIN_BUDGET), and the errors of `budget` and
+    sides.
     """
     return Joined(node, sides, now, texts, budget, limits, policy or (learned or Learned()).policy(), learned)
 
 
 class Joined(Iterator[list[Array]]):
-    """The evaluation of one join. `errors`: values that could not be computed, of what has been given out so far."""
+    """The evaluation of one join. `errors`: failed values among the rows that were evaluated so far."""
 
     def __init__(
         self,
@@ -78,11 +79,11 @@ class Joined(Iterator[list[Array]]):
         self._pieces: Iterator[list[Array]] = self._all_pieces()
 
     def __next__(self) -> list[Array]:
-        """The next piece; it is the caller's."""
+        """The next piece; the caller owns it."""
         return next(self._pieces)
 
     def close(self) -> None:
-        """Give back what it holds: there is no next piece. Idempotent."""
+        """Release all memory and end the iteration. Idempotent."""
         self._pieces = iter(())
         self._room.close()
         if self._learned is not None and isinstance(self._policy, Greedy):
@@ -90,7 +91,7 @@ class Joined(Iterator[list[Array]]):
 
     @property
     def errors(self) -> int:
-        """Rows of sides with an operand that cannot be computed, and tuples that a condition cannot be computed for."""
+        """Rows of sides with a failed operand, and tuples with a failed condition."""
         return self._key_errors + (self._rest.errors if self._rest else 0)
 
     @property
@@ -100,17 +101,17 @@ class Joined(Iterator[list[Array]]):
 
     @property
     def peak(self) -> int:
-        """The most bytes that it has held at a time."""
+        """The most bytes held at one time."""
         return self._room.peak
 
     @property
     def nested(self) -> bool:
-        """Whether its steps were taken without routes: see `psoup.joins.multiway`."""
+        """Whether the join ran without routes: see `psoup.joins.multiway`."""
         return isinstance(self._routes, Nested)
 
     @property
     def figures(self) -> list[StepFigures]:
-        """What each step did so far."""
+        """Statistics of each step so far."""
         return self._routes.figures if self._routes else []
 
     def _all_pieces(self) -> Iterator[list[Array]]:
@@ -122,13 +123,13 @@ class Joined(Iterator[list[Array]]):
         if not all(map(len, rows)):
             return
         for piece in self._tuples(keys.edges, rows):
-            kept = piece if self._rest is None else self._rest.kept(piece)
-            self._room.found += len(kept[0])
-            if len(kept[0]):
-                yield kept
+            tuples = piece if self._rest is None else self._rest.kept(piece)
+            self._room.found += len(tuples[0])
+            if len(tuples[0]):
+                yield tuples
 
     def _tuples(self, edges: Sequence[Edge], rows: list[Array]) -> Iterator[list[Array]]:
-        """The tuples that keys and bands allow, of the rows that take part."""
+        """The tuples that satisfy keys and bands, of the rows that take part."""
         tree = tree_of(edges, len(rows)) if len(rows) > 2 and isinstance(self._policy, InFromOrder) else None
         if tree is not None:
             nested = self._routes = Nested(tree, rows, self._room, self._limits)
@@ -139,41 +140,42 @@ class Joined(Iterator[list[Array]]):
     def _taking_part(self, keys: Keyed) -> list[Array]:
         """The rows of each side that take part: int32, ascending."""
         sides = zip(self._sides, keys.alive, strict=True)
-        return [all_rows(s.rows) if own is None else np.flatnonzero(own).astype(np.int32) for s, own in sides]
+        return [all_rows(s.rows) if flags is None else np.flatnonzero(flags).astype(np.int32) for s, flags in sides]
 
-    def _driving(self, rows: Array, first: int, most: int) -> Iterator[tuple[Places, int]]:
-        """The rows of the first source, few at first."""
+    def _driving(self, rows: Array, first: int, limit: int) -> Iterator[tuple[Places, int]]:
+        """Yield the rows of the first source in parts that grow from `first` to `limit` rows."""
         whole = len(rows) == self._sides[0].rows
-        start, size = 0, min(first, most)
+        start, size = 0, min(first, limit)
         while start < len(rows):
             stop = min(start + size, len(rows))
             yield slice(start, stop) if whole else rows[start:stop].astype(np.int64), stop - start
-            start, size = stop, min(size * _GROWTH, most)
+            start, size = stop, min(size * _GROWTH, limit)
 
     def _of_two(self, routes: Routes, rows: Array) -> Iterator[list[Array]]:
-        """The pairs of two sources, as they come: that is the order of FROM."""
+        """Yield the pairs of two sources as the step finds them, which is the order of FROM."""
         step, limits = routes.step(1, 1), self._limits
-        most = min(limits.first, limits.rows)
+        size = min(limits.first, limits.rows)
         for places, count in self._driving(rows, _GROWTH * limits.first, limits.rows):
-            for tuples, partners in step.pairs((places, None), count, most):
+            for tuples, partners in step.pairs((places, None), count, size):
                 yield [taken(places, tuples), partners]
-                most = min(most * _GROWTH, limits.rows)
+                size = min(size * _GROWTH, limits.rows)
 
     def _of_many(self, routes: Routes, rows: Array) -> Iterator[list[Array]]:
-        """The tuples of several sources, some rows of the first at a time."""
+        """Yield the tuples of several sources, some rows of the first source at a time."""
         for places, count in self._driving(rows, self._limits.first, self._limits.piece):
             yield from self._routed(routes, places, count)
 
     def _routed(self, routes: Routes, places: Places, count: int) -> Iterator[list[Array]]:
-        """The tuples of some rows of the first source: kept and sorted, or, if too many, as they come."""
+        """Yield the tuples of some rows of the first source: sorted in memory, or, if too many, in the order of
+        FROM."""
         eddy = Eddy(routes, self._policy, self._limits.piece, len(self._sides))
-        kept: list[list[Array]] = []
+        pieces: list[list[Array]] = []
         total = 0
         for piece in eddy.complete(places, count):
-            kept.append(piece)
+            pieces.append(piece)
             if eddy.forced:
-                yield from self._sorted(kept, eddy.in_order)
-                kept = []
+                yield from self._sorted(pieces, eddy.in_order)
+                pieces = []
                 continue
             total += len(piece[0])
             if total > self._limits.kept:
@@ -181,21 +183,21 @@ class Joined(Iterator[list[Array]]):
                     break
                 eddy.forced = True
         else:
-            yield from self._sorted(kept, eddy.in_order)
+            yield from self._sorted(pieces, eddy.in_order)
             return
-        kept.clear()
+        pieces.clear()
         again = Eddy(routes, self._policy, self._limits.piece, len(self._sides))
         again.forced = True
         yield from again.complete(places, count)
 
-    def _sorted(self, kept: list[list[Array]], in_order: bool) -> Iterator[list[Array]]:
-        """Some tuples in the order of FROM, which they may be in, as many at a time as may be given out."""
-        if not kept:
+    def _sorted(self, pieces: list[list[Array]], in_order: bool) -> Iterator[list[Array]]:
+        """Yield tuples in the order of FROM, in pieces; `in_order`: they are in it already."""
+        if not pieces:
             return
-        size = sum(own.nbytes for piece in kept for own in piece)
-        self._room.hold(3 * size, "tuples to be sorted")  # themselves, together, and sorted
-        together = [np.concatenate(own) for own in zip(*kept, strict=True)]
+        size = sum(rows.nbytes for piece in pieces for rows in piece)
+        self._room.hold(3 * size, "tuples to be sorted")  # the pieces, their concatenation, and the sorted tuples
+        together = [np.concatenate(rows) for rows in zip(*pieces, strict=True)]
         places = together if in_order else in_from_order(together, [side.rows for side in self._sides])
         for start in range(0, len(places[0]), self._limits.rows):
-            yield [own[start : start + self._limits.rows] for own in places]
+            yield [rows[start : start + self._limits.rows] for rows in places]
         self._room.give_back(3 * size)

@@ -1,12 +1,12 @@
 """Operands of pair factors as int64 keys that compare exactly as the operands do.
 
-    BIGINT, DATE, …     itself; DOUBLE: its order key        of one type: as one column compares with another
-    DECIMAL(_, 1), (_, 3)    105 -> 10500 | 10500            in units of the finer; beyond int64 nothing is equal
-    BIGINT <= DOUBLE    7 | 7.9 -> 7 | 7                     the number becomes the integer that decides the same
-    TEXT                a number for each text; in the order of the texts if the factor is a band
+    BIGINT, DATE, …     itself; DOUBLE: its order key        operands of one type compare as columns do
+    DECIMAL(_, 1), (_, 3)    105 -> 10500 | 10500            in units of the finer scale; beyond int64 nothing is equal
+    BIGINT <= DOUBLE    7 | 7.9 -> 7 | 7                     the DOUBLE becomes an integer with the same comparisons
+    TEXT                a number for each text; in text order if the factor is a band
 
-A row that an operand is NULL in, or that can have no partner, does not take part; nor one with an operand that is an
-error, which is counted. So keys decide, and nothing is left to be confirmed but hashes of several keys.
+A row with a NULL operand, or without a possible partner, does not take part. A row with a failed operand does not take
+part either, and is counted. So keys decide exactly; only hashes of several keys need a test.
 """
 
 from __future__ import annotations
@@ -29,14 +29,20 @@ from psoup.model import Kind
 from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import Join, PairFactor
 
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_LEAST = -(2**63)
+"""The least key."""
+_GREATEST = 2**63 - 1
+"""The greatest key."""
 _LIMIT = 2.0**63
+"""The least DOUBLE above all BIGINTs."""
 FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""Each operator after its operands are swapped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A factor between two sources: int64 keys by row of each, and how they have to compare; its text, and theirs."""
+    """A factor between two sources: int64 keys by row of each side, the operator, and the texts of factor and
+    operands."""
 
     operator: str
     left: int
@@ -49,7 +55,7 @@ class Edge:
     right_text: str
 
     def towards(self, source: int) -> Edge:
-        """The same with `source` on the right."""
+        """The same factor with `source` on the right."""
         if self.right == source:
             return self
         operator, left, right = FLIPPED[self.operator], self.right, self.left
@@ -67,7 +73,7 @@ class Keyed:
 
 
 def keyed(node: Join, sides: Sequence[JoinSide], room: Room) -> Keyed:
-    """Compute all operands of all sides. O(rows * operands)."""
+    """Compute the operands of all sides as keys. O(rows * operands)."""
     names = tuple([source.alias for source in node.sources])
     factors = [_compared(factor, names) for factor in (*node.keys, *node.bands)]
     wanted: list[dict[Expr, None]] = [{} for _ in sides]
@@ -85,7 +91,7 @@ def keyed(node: Join, sides: Sequence[JoinSide], room: Room) -> Keyed:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A factor whose operands have types that are compared, each as an expression over the only source 0."""
+    """A factor whose operands have comparable types, each an expression over source 0 of its side."""
 
     operator: str
     left: int
@@ -98,7 +104,7 @@ class _Compared:
     right_text: str
 
     def flipped(self) -> _Compared:
-        """The same from right to left."""
+        """The same factor with its sides swapped."""
         operator, left, right = FLIPPED[self.operator], self.right, self.left
         operands, texts = (self.right_operand, self.left_operand), (self.right_text, self.left_text)
         return _Compared(operator, left, operands[0], right, operands[1], self.implied, self.text, *texts)
@@ -106,18 +112,18 @@ class _Compared:
 
 @lru_cache(4_096)
 def _compared(factor: PairFactor, names: tuple[str, ...]) -> _Compared:
-    """The factor as joins need it, `names` being those of the sources.
+    """The factor in the form that joins need; `names`: the names of the sources.
 
-    Made once, as every invocation asks: 15 us of the 65 of a join of few rows.
+    Cached for every invocation: computing it took 15 us of the 65 us of a join of few rows.
     """
     left, right = comparable(factor.left, factor.right)
-    (first, second), known = factor.sources, names if all(names) else ()
-    texts = factor.text(known), expr_text(left, known), expr_text(right, known)
+    (first, second), aliases = factor.sources, names if all(names) else ()
+    texts = factor.text(aliases), expr_text(left, aliases), expr_text(right, aliases)
     return _Compared(factor.operator, first, of_source(left, 0), second, of_source(right, 0), factor.implied, *texts)
 
 
 class _Keys:
-    """Keys in the making: each operand in each form once, so that what is sorted by it can be shared."""
+    """Builder of keys. Each operand is made once in each form, so that its sorted rows can be shared."""
 
     def __init__(self, factors: Sequence[_Compared], columns: Sequence[dict[Expr, Column]], room: Room) -> None:
         self.alive: list[Array | None] = [None] * len(columns)
@@ -125,8 +131,8 @@ class _Keys:
         self._columns = columns
         self._room = room
         self._made: dict[tuple[int, Expr, str], Array] = {}
-        for source, own in enumerate(columns):
-            self._leave_out(source, list(own.values()))
+        for source, operands in enumerate(columns):
+            self._leave_out(source, list(operands.values()))
         for ordered in (False, True):
             texts = [f for f in factors if f.left_operand.type.kind is Kind.TEXT and (f.operator != "eq") == ordered]
             if texts:
@@ -156,7 +162,7 @@ class _Keys:
         return Edge(operator, factor.left, factor.right, *keys, factor.implied, *texts)
 
     def _leave_out(self, source: int, columns: Sequence[Column]) -> None:
-        """Leave out rows with NULLs, and count those with errors once each."""
+        """Leave out rows with NULLs, and count each row with an error once."""
         failed = [column.error for column in columns if column.error is not None]
         if failed:
             self.errors += int(np.count_nonzero(np.logical_or.reduce(failed)))
@@ -166,19 +172,20 @@ class _Keys:
 
     def _only(self, source: int, can: Array) -> None:
         if not can.all():
-            own = self.alive[source]
-            self.alive[source] = can if own is None else own & can
+            alive = self.alive[source]
+            self.alive[source] = can if alive is None else alive & can
 
     def _scaled(self, operand: tuple[int, Expr], places: int, exact: bool) -> Array:
-        """Order keys times 10**places; those beyond int64 have no partner, or (not exact) are least or greatest."""
+        """Order keys times 10**places. Keys beyond int64 have no partner, or, if not `exact`, become the least or
+        greatest."""
         name = (*operand, f"{places} {exact}" if places else "plain")
         keys = self._made.get(name)
         if keys is None:
             source, expr = operand
             keys = self._columns[source][expr].order_keys()
             if places:
-                most = _GREATEST // 10**places
-                within = (keys >= -most) & (keys <= most)
+                limit = _GREATEST // 10**places
+                within = (keys >= -limit) & (keys <= limit)
                 beyond = np.where(keys < 0, _LEAST, _GREATEST)
                 keys = np.where(within, np.where(within, keys, 0) * 10**places, beyond)
                 if exact:
@@ -187,7 +194,8 @@ class _Keys:
         return keys
 
     def _whole(self, operand: tuple[int, Expr], operator: str) -> Array:
-        """The integer key of a DOUBLE that BIGINTs compare with as `operator` says, but <= for <, and >= for >."""
+        """Integer keys of a DOUBLE that compare with BIGINTs as `operator` does on the DOUBLE; < becomes <=, and >
+        becomes >=."""
         name = (*operand, operator)
         keys = self._made.get(name)
         if keys is None:
@@ -198,7 +206,7 @@ class _Keys:
         return keys
 
     def _number_texts(self, factors: Sequence[_Compared], ordered: bool) -> None:
-        """Give each text of all operands a number of its own."""
+        """Give each different text of all operands a number."""
         both = [((f.left, f.left_operand), (f.right, f.right_operand)) for f in factors]
         names = list(dict.fromkeys(operand for operands in both for operand in operands))
         columns = [self._columns[source][expr] for source, expr in names]
@@ -217,9 +225,12 @@ class _Keys:
 
 
 def whole_keys(values: Array, operator: str) -> tuple[Array, Array]:
-    """Integers for float64 values, and which of these any BIGINT can satisfy: whole OP value is whole OP' integer."""
+    """Integer keys for float64 values, and the flags of values that any BIGINT can satisfy.
+
+    With them `whole OP value` equals `whole OP' key`.
+    """
     floor, ceiling = np.floor(values), np.ceil(values)
-    above = ~(values < _LIMIT)  # also NaN, which is greatest
+    above = ~(values < _LIMIT)  # also NaN, which sorts last
     below = values < -_LIMIT
     inside = ~(above | below)
     if operator == "eq":

@@ -1,11 +1,11 @@
-"""Several sources joined by one equality each: without routes, as the order of FROM is never much worse than another.
+"""Joins of several sources by one equality each, without routes: the order of FROM is never much worse than another.
 
-    r.k = s.k AND s.j = t.k    a tree: each source has one before it by whose rows its own are found
+    r.k = s.k AND s.j = t.k    a tree: each source has a parent before it, whose rows lead to its rows
     r s t    r s' t            from the last source up, each loses the rows without a partner below: t stays, s, then r
-    r ─> s ─> t                then in the order of FROM: no tuple is made that the join has not
+    r ─> s ─> t                then in the order of FROM: every partial tuple becomes a result
 
-So the cost is linear in the rows of the sides and the tuples of the join, whatever the selectivities (Yannakakis 1981);
-a route could only save a part of what is linear in the sides.
+The cost is linear in the rows of the sides and the tuples of the join, for any selectivities (Yannakakis 1981). A
+better route could save only a part of the cost that is linear in the sides.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from psoup.joins.steps import StepFigures
 from psoup.kernels.nested import keep_partnered, nest
 
 _BLOCK = 4_096
-"""Tuples of some sources that are held at once: those of four sources fit the cache of a core."""
+"""Partial tuples that are held at once: tuples of four sources fit into the cache of a core."""
 _LOOKED = 1_048_576
-"""Candidates after which it is asked whether the caller still waits: some milliseconds."""
+"""Candidates between two checks of the caller's deadline: some milliseconds."""
 _GROWTH = 4
+"""Each piece may have this many times the rows of the piece before."""
 
 
 def tree_of(edges: Sequence[Edge], sources: int) -> list[Edge] | None:
-    """An edge to each source but the first, from one before it, of which all others follow; None if there is none."""
+    """An edge to each source but the first, from an earlier one, that together imply all edges; None if impossible."""
     if any(edge.operator != "eq" for edge in edges):
         return None
     directed = [edge.towards(max(edge.left, edge.right)) for edge in edges]
     tree = list[Edge]()
     for source in range(1, sources):
-        own = [edge for edge in directed if edge.right == source]
-        if not own:
+        incoming = [edge for edge in directed if edge.right == source]
+        if not incoming:
             return None
-        tree.append(min(own, key=lambda edge: edge.left))
+        tree.append(min(incoming, key=lambda edge: edge.left))
     equal: dict[tuple[int, int], tuple[int, int]] = {}
     for edge in tree:
         first, second = (equal.setdefault(operand, operand) for operand in _operands(edge))
@@ -49,15 +50,15 @@ def tree_of(edges: Sequence[Edge], sources: int) -> list[Edge] | None:
 
 
 def _operands(edge: Edge) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The sources of an edge with their keys, of which one may have several."""
+    """The two operands of an edge, each as a source and the identity of its keys."""
     return (edge.left, id(edge.left_keys)), (edge.right, id(edge.right_keys))
 
 
 class Nested:
-    """The tuples of a tree of sources. `figures`: what the steps did so far, with the rows that have partners."""
+    """The tuples of a tree of sources. `figures`: statistics of the steps, over rows that have partners."""
 
     def __init__(self, tree: Sequence[Edge], rows: Sequence[Array], room: Room, limits: JoinLimits) -> None:
-        """`tree`: of `tree_of`; `rows`: int32, ascending, those of each source that take part."""
+        """`tree`: the result of `tree_of`; `rows`: int32, ascending, the rows of each source that take part."""
         self._tree, self._room, self._limits = tree, room, limits
         self._rows = list(rows)
         self._builds = list[Buckets]()
@@ -66,7 +67,7 @@ class Nested:
     def pieces(self) -> Iterator[list[Array]]:
         """The tuples in the order of FROM: int32 rows of each source.
 
-        Raises ResourceExhausted, and what ends the read.
+        Raises ResourceExhausted, and the errors of the read's budget.
         """
         if not self._prepared():
             return
@@ -74,21 +75,21 @@ class Nested:
         count, block = len(steps), min(_BLOCK, limits.piece)
         self._room.hold(count * block * (4 * count + 8), "tuples of some of its sources")
         state: Array = np.zeros((count + 1, 3), np.int64)
-        held = scratch_array(count * count * block, np.int32).reshape(count, count, block)
+        partials = scratch_array(count * count * block, np.int32).reshape(count, count, block)
         keys = scratch_array(count * block, np.int64).reshape(count, block)
-        most = min(limits.first, limits.rows)
+        size = min(limits.first, limits.rows)
         while state[-1, 0] >= 0:
-            out = scratch_array((count + 1) * most, np.int32).reshape(count + 1, most)
-            firsts = scratch_array(max(most, block), np.int32)
+            out = scratch_array((count + 1) * size, np.int32).reshape(count + 1, size)
+            firsts = scratch_array(max(size, block), np.int32)
             counts: Array = np.zeros((count, 4), np.int64)
-            found, _ = nest(steps, rows, state, _LOOKED, held, keys, firsts, out, counts)
+            tuples, _ = nest(steps, rows, state, _LOOKED, partials, keys, firsts, out, counts)
             self._looked(counts)
-            if found:
-                yield list(out[:, :found])
-                most = min(most * _GROWTH, limits.rows)
+            if tuples:
+                yield list(out[:, :tuples])
+                size = min(size * _GROWTH, limits.rows)
 
     def _prepared(self) -> bool:
-        """Sort the rows that have partners below; False: some source has none."""
+        """Index the rows that have partners below; False: a source has no such row."""
         builds: dict[int, Buckets] = {}
         for source in range(len(self._tree), -1, -1):
             for edge in self._tree:
@@ -109,15 +110,15 @@ class Nested:
         return out[: keep_partnered(edge.left_keys, rows, base, factor, shift, starts, place_keys, out)]
 
     def _steps(self) -> Array:
-        """The steps as the kernel takes them; what it reads is held by this object."""
+        """The steps in the kernel's form; they point into arrays of this object."""
         steps: Array = np.empty((len(self._tree), 11), np.int64)
-        for own, edge, build in zip(steps, self._tree, self._builds, strict=True):
+        for step, edge, build in zip(steps, self._tree, self._builds, strict=True):
             *bucket, starts, place_keys, place_rows = build.places
-            own[:3] = edge.left, edge.left_keys.ctypes.data, len(edge.left_keys)
-            own[3:6] = np.array(bucket, np.uint64).view(np.int64)
+            step[:3] = edge.left, edge.left_keys.ctypes.data, len(edge.left_keys)
+            step[3:6] = np.array(bucket, np.uint64).view(np.int64)
             exact = not len(place_keys)
-            own[6:9] = starts.ctypes.data, len(starts), 0 if exact else place_keys.ctypes.data
-            own[9:] = place_rows.ctypes.data, len(place_rows)
+            step[6:9] = starts.ctypes.data, len(starts), 0 if exact else place_keys.ctypes.data
+            step[9:] = place_rows.ctypes.data, len(place_rows)
         return steps
 
     def _looked(self, counts: Array) -> None:

@@ -1,14 +1,14 @@
-"""Kept pairs: the rows of two closed chunks that satisfy all factors between them, whatever queries select.
+"""Kept pairs: the rows of two closed chunks that satisfy all factors between them, for any selection of queries.
 
-              right chunk   4        5        6             starts  0 2 2 3     blocks of one chunk on the left, in the
+            right chunk   4        5        6             starts  0 2 2 3     blocks of one chunk on the left, in the
     left chunk 7   left     8 9    |        | 3             kept    1 1 1       order of the chunks on the right
-                   right    1 1    |        | 7
+    right    1 1    |        | 7
 
-A block says nothing of clauses, nor of conditions that are neither keys nor bands, so all queries with the same factors
-between the same two streams share it, and a query takes of it what its own sides have. A block is not kept if it would
-have more pairs than the two chunks have rows, as such pairs are found sooner than filtered; nor if an operand cannot be
-computed in one of its rows, as every answer counts these. `psoup.engine.kept_pairs` says which blocks there are,
-`psoup.execution.join.kept_pairs` makes answers of them.
+A block depends on no clause, and on no condition that is neither a key nor a band. So all queries with the same factors
+between the same two streams share it; a query takes the pairs of rows that it selects. Two kinds of blocks are not
+kept. A block with more pairs than both chunks have rows takes longer to filter than to find. A block with a failed
+operand could not count the failures of an answer. `psoup.engine.kept_pairs` decides which blocks exist, and
+`psoup.execution.join.kept_pairs` answers from them.
 """
 
 from __future__ import annotations
@@ -36,25 +36,27 @@ from psoup.plan.plan_facts import plan_fact
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _NAMES = ("l", "r")
+"""Names of the streams in the text of factors."""
 _LOOKED = 64
 """Candidates for each row that are looked at before a block is given up."""
 _PAIR_BYTES = 96
-"""Bytes of a pair on its way: as found (16), together (16), in the order of blocks (60), and as it is kept (4)."""
+"""Bytes of a pair while blocks are made: as found (16), concatenated (16), in the order of blocks (60), as kept (4)."""
 _NUMBER_BYTES = 17
-"""Bytes of a sum in a row: a number of at most 16 bytes, and its validity."""
+"""Bytes of a sum in a row: a number of at most 16 bytes, and its validity flag."""
 BYTES = (budgets.SORT_BYTES.name, budgets.SHARED_BYTES.name)
-"""Budgets that fewer chunks need less of."""
+"""Names of the budgets that fewer chunks at a time help to meet."""
 _NONE: Array = np.zeros(0, np.uint16)
 
 PairKey = tuple[int, int, str]
-"""The streams on the left and on the right, by their IDs, and the factors between them."""
+"""The IDs of the left and the right stream, and the text of the factors between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairRow:
-    """The pairs of one chunk on the left with consecutive chunks on the right, the first of which has number `first`.
+    """The pairs of one left chunk with consecutive right chunks, the first of which has number `first`.
 
-    `starts`: int64[n + 1], where the pairs of each begin; `kept`: bool[n]; `left`, `right`: uint16, rows in both.
+    `starts`: int64[n + 1], where the pairs of each right chunk begin; `kept`: bool[n]; `left`, `right`: uint16, the
+    rows.
     """
 
     first: int
@@ -65,7 +67,7 @@ class PairRow:
 
     @property
     def stop(self) -> int:
-        """One more than the number of the last chunk on the right."""
+        """The number of the chunk after the last right one."""
         return self.first + len(self.kept)
 
     @property
@@ -74,7 +76,7 @@ class PairRow:
         return sum(array.nbytes for array in (self.starts, self.kept, self.left, self.right))
 
     def since(self, number: int) -> PairRow:
-        """The row without the chunks before `number`, copied. O(pairs)."""
+        """A copy without the right chunks before `number`. O(pairs)."""
         skip = min(max(number - self.first, 0), len(self.kept))
         if not skip:
             return self
@@ -88,14 +90,14 @@ class PairRow:
         return PairRow(self.first + skip, *arrays)
 
     def followed_by(self, later: PairRow) -> PairRow:
-        """The row with the chunks that follow on the right. O(pairs)."""
+        """The row with the right chunks that follow. O(pairs)."""
         ensure(self.stop == later.first, self, "pairs do not follow", stop=self.stop, first=later.first)
         starts = np.concatenate([self.starts, later.starts[1:] + self.starts[-1]])
-        own, more = (self.kept, self.left, self.right), (later.kept, later.left, later.right)
-        return PairRow(self.first, starts, *[np.concatenate(both) for both in zip(own, more, strict=True)])
+        arrays, more = (self.kept, self.left, self.right), (later.kept, later.left, later.right)
+        return PairRow(self.first, starts, *[np.concatenate(both) for both in zip(arrays, more, strict=True)])
 
     def check(self) -> None:
-        """Check that the blocks add up, and that pairs ascend in each."""
+        """Check that the blocks add up, and that pairs ascend in each block."""
         counts = np.diff(self.starts)
         whole = self.starts[0] == 0 and self.starts[-1] == len(self.left) == len(self.right)
         ensure(whole and bool((counts >= 0).all()), self, "blocks do not add up", starts=self.starts)
@@ -106,9 +108,10 @@ class PairRow:
 
 @dataclass(frozen=True, slots=True)
 class PairTable:
-    """The rows of consecutive chunks on the left, the first of which has number `first`; None: not made yet.
+    """The rows of consecutive left chunks, the first of which has number `first`; None: not made yet.
 
-    `least`: chunks on the right with lesser numbers are gone. `refused`: why no more are made for now; "" if they are.
+    `least`: the least number of a right chunk that still exists. `refused`: the reason why no more rows are made for
+    now, or "".
     """
 
     first: int = 0
@@ -118,14 +121,14 @@ class PairTable:
 
     @property
     def pairs(self) -> int:
-        """The number of pairs that are kept."""
+        """The number of kept pairs."""
         return sum(len(row.left) for row in self.rows if row is not None)
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """The number of blocks that have been made, and how many of them are kept."""
+        """The number of blocks that were made, and the number of kept ones."""
         rows = [row.kept for row in self.rows if row is not None]
-        return sum(map(len, rows)), sum(int(kept.sum()) for kept in rows)
+        return sum(map(len, rows)), sum(int(flags.sum()) for flags in rows)
 
     @property
     def nbytes(self) -> int:
@@ -133,14 +136,14 @@ class PairTable:
         return sum(row.nbytes for row in self.rows if row is not None)
 
     def row(self, number: int) -> PairRow | None:
-        """The row of a chunk on the left."""
+        """The row of a left chunk."""
         at = number - self.first
         return self.rows[at] if 0 <= at < len(self.rows) else None
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPairs:
-    """All pairs that are kept, and for whom: `queries` (int64, ascending) have asked for those of a key."""
+    """All kept pairs. `queries`: for each key, the IDs (int64, ascending) of queries that asked to keep its pairs."""
 
     tables: Mapping[PairKey, PairTable] = field(default_factory=lambda: MappingProxyType({}))
     queries: Mapping[PairKey, Array] = field(default_factory=lambda: MappingProxyType({}))
@@ -154,12 +157,12 @@ class KeptPairs:
         return sum(table.nbytes for table in self.tables.values())
 
     def of(self, node: Join, streams: Sequence[int]) -> PairTable | None:
-        """The pairs of a join of two streams, by their IDs; None if none are kept."""
+        """The pairs of a join of two streams, given by their IDs; None if no pairs are kept."""
         text = pair_text(node) if self.tables else None
         return None if text is None else self.tables.get((streams[0], streams[1], text))
 
     def keeps(self, query_id: int) -> bool:
-        """Whether a query asked for its pairs to be kept. O(joins * log n)."""
+        """Whether a query asked to keep its pairs. O(joins * log n)."""
         places = ((ids, int(np.searchsorted(ids, query_id))) for ids in self.queries.values())
         return any(at < len(ids) and ids[at] == query_id for ids, at in places)
 
@@ -168,15 +171,17 @@ NO_PAIRS = KeptPairs()
 
 
 def join_with_pairs(plan: Node) -> Join | None:
-    """The join of a plan whose pairs can be kept, by its keys and bands: of two streams, by columns or sums of these
-    and constants."""
+    """The join of a plan whose pairs can be kept, by its keys and bands.
+
+    It must join two streams by columns, or by sums of a column and constants.
+    """
     join = next((node for _, node in walk(plan) if isinstance(node, Join)), None)
     return None if join is None or pair_text(join) is None else without_rest(join)
 
 
 @plan_fact
 def pair_text(node: Join) -> str | None:
-    """The keys and bands of a join as a text that all joins with the same pairs have; None if none can be kept."""
+    """The keys and bands of a join as a text that joins with the same pairs share; None if pairs cannot be kept."""
     factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
     operands = [expr for factor in factors for expr in comparable(factor.left, factor.right)]
     if len(node.inputs) != 2 or not factors or not all(map(_is_simple, operands)):
@@ -187,9 +192,9 @@ def pair_text(node: Join) -> str | None:
 def _is_simple(expr: Expr) -> bool:
     """Whether an expression is a column, or a sum of a column and constants."""
     if isinstance(expr, Call):
-        own, *rest = expr.args
+        operand, *rest = expr.args
         sums = expr.name in ("add", "sub", "add_interval")
-        return sums and isinstance(own, AttributeRef) and all(isinstance(arg, Literal) for arg in rest)
+        return sums and isinstance(operand, AttributeRef) and all(isinstance(arg, Literal) for arg in rest)
     return isinstance(expr, AttributeRef)
 
 
@@ -207,7 +212,7 @@ class _ChunkSide:
         self.rows = sum(map(len, chunks))
 
     def bytes_of(self, expr: Expr) -> int:
-        """The bytes of an operand over all rows, before it is made."""
+        """The bytes of an operand over all rows, known before it is computed."""
         if isinstance(expr, AttributeRef) and expr.index >= 0:
             return sum(chunk.columns[expr.index].nbytes for chunk in self._chunks)
         return _NUMBER_BYTES * self.rows
@@ -228,17 +233,17 @@ def _column(expr: Expr, chunk: ChunkView) -> Column:
 def pairs_of(
     node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView], budget: ReadBudget = UNBOUNDED
 ) -> list[PairRow]:
-    """The row of each chunk on the left with the chunks on the right, consecutive ones. O(rows + pairs).
+    """The row of each left chunk with consecutive right chunks. O(rows + pairs).
 
-    Blocks that are too large to be kept, or for the budget, are found by halves. Bytes are charged before they are
-    made, but for one piece of the join (1 MiB). The bytes of the result stay charged. Raises ResourceExhausted if two
-    chunks alone need more than the budget has.
+    Blocks that are too large to keep, or for the budget, are computed by halves. Bytes are charged before they are
+    allocated, except for one piece of the join (1 MiB). The bytes of the result stay charged. Raises ResourceExhausted
+    if two chunks alone need more than the budget.
     """
     charged = budget.held
     try:
-        found = _found(node, lefts, rights, budget)
-        if found is not None:
-            rows = _blocks(found, lefts, rights)
+        pairs = _pairs_found(node, lefts, rights, budget)
+        if pairs is not None:
+            rows = _blocks(pairs, lefts, rights)
             charged += sum(row.nbytes for row in rows)
             return rows
     except ResourceExhausted as problem:
@@ -256,24 +261,24 @@ def pairs_of(
         size = first.nbytes + rest.nbytes
         budget.hold(size)
         row = first.followed_by(rest)
-        budget.give_back(size)  # for the parts, which are gone
+        budget.give_back(size)  # for the two parts, which are freed
         return [row]
     return [PairRow(rights[0].number, np.zeros(2, np.int64), np.zeros(1, np.bool_), _NONE, _NONE)]
 
 
-def _found(
+def _pairs_found(
     node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView], budget: ReadBudget
 ) -> list[Array] | None:
-    """The pairs as rows of both sides; None if there are too many, or some cannot be computed."""
+    """The pairs as rows of both sides; None if there are too many, or an operand failed."""
     sides = _ChunkSide(lefts), _ChunkSide(rights)
-    most = sides[0].rows * len(rights) + sides[1].rows * len(lefts)
+    limit = sides[0].rows * len(rights) + sides[1].rows * len(lefts)
     pieces, count = list[list[Array]](), 0
     budget.hold(_operand_bytes(node, sides))
-    join = joined(node, sides, budget=budget, limits=JoinLimits(pairs=_LOOKED * most))
+    join = joined(node, sides, budget=budget, limits=JoinLimits(pairs=_LOOKED * limit))
     try:
         for piece in join:
             count += len(piece[0])
-            if count > most:
+            if count > limit:
                 return None
             budget.hold(_PAIR_BYTES * len(piece[0]))
             pieces.append(piece)
@@ -285,27 +290,31 @@ def _found(
         join.close()
     if join.errors:
         return None
-    return [np.concatenate(own) for own in zip(*pieces, strict=True)] if pieces else [_NONE, _NONE]
+    return [np.concatenate(rows) for rows in zip(*pieces, strict=True)] if pieces else [_NONE, _NONE]
 
 
 def _operand_bytes(node: Join, sides: Sequence[_ChunkSide]) -> int:
-    """The bytes of all operands, put together from the chunks: as many as their columns have, or numbers."""
+    """The bytes of all operands, concatenated from the chunks."""
     factors = (*node.keys, *node.bands)
     operands = [operand for f in factors for operand in zip(f.sources, (f.left, f.right), strict=True)]
     return sum(sides[source].bytes_of(expr) for source, expr in operands)
 
 
-def _blocks(found: Sequence[Array], lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[PairRow]:
-    """Pairs in the order of FROM by chunks."""
+def _blocks(pairs_found: Sequence[Array], lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[PairRow]:
+    """Split pairs in the order of FROM into blocks."""
     left_edges, right_edges = (np.cumsum([0, *map(len, chunks)]) for chunks in (lefts, rights))
-    edges, rows = np.searchsorted(found[0], left_edges), list[PairRow]()
+    edges, rows = np.searchsorted(pairs_found[0], left_edges), list[PairRow]()
     for begin, stop, first, chunk in zip(edges[:-1], edges[1:], left_edges, lefts, strict=False):
-        places = np.searchsorted(right_edges, found[1][begin:stop], "right") - 1
+        places = np.searchsorted(right_edges, pairs_found[1][begin:stop], "right") - 1
         order = np.argsort(places, kind="stable")
         sizes = np.bincount(places, minlength=len(rights))
-        kept = sizes <= [len(chunk) + len(other) for other in rights]
-        order = order[kept[places[order]]]
-        pairs = (found[0][begin:stop] - first)[order], (found[1][begin:stop] - right_edges[places])[order]
-        starts = np.concatenate([[0], np.cumsum(np.where(kept, sizes, 0))])
-        rows.append(PairRow(rights[0].number, starts, kept, *[own.astype(np.uint16) for own in pairs]))
+        worth_keeping = sizes <= [len(chunk) + len(other) for other in rights]
+        order = order[worth_keeping[places[order]]]
+        pairs = (pairs_found[0][begin:stop] - first)[order], (pairs_found[1][begin:stop] - right_edges[places])[order]
+        starts = np.concatenate([[0], np.cumsum(np.where(worth_keeping, sizes, 0))])
+        rows.append(
+            PairRow(
+                rights[0].number, starts, worth_keeping, *[rows_of_side.astype(np.uint16) for rows_of_side in pairs]
+            )
+        )
     return rows

@@ -1,12 +1,12 @@
-"""Policies: which step a hybrid takes next. Each is told what its steps did, in numbers of rows, never in seconds.
+"""Policies: the choice of the step that a hybrid takes next. They learn from numbers of rows, never from seconds.
 
-    Fixed     the same order always
-    Lottery   a step wins with the tickets it has: one for each tuple it was given, one less for each it made of them
-    Greedy    the step that leaves the fewest tuples for its cost, by what was seen lately; sometimes another one
-    InFromOrder  none where the order of FROM needs no routes (`psoup.joins.multiway`), else as Greedy: the default
+    Fixed        the same order always
+    Lottery      a step wins with its tickets: one for each tuple that it took, less one for each that it gave
+    Greedy       the step with the least growth for its cost, by recent statistics; now and then another one
+    InFromOrder  no routes where the order of FROM needs none (`psoup.joins.multiway`), else as Greedy: the default
 
-A policy may outlive a join: it knows steps by their names, which are the same in every evaluation of a plan. What
-Greedy saw is kept with the plan (`Learned`), so that a join of few pieces need not try every step first.
+A policy may outlive a join: it knows steps by their names, which are the same in every evaluation of a plan. Greedy's
+statistics are kept with the plan (`Learned`), so that a join of few pieces need not try every step first.
 """
 
 from __future__ import annotations
@@ -19,57 +19,60 @@ from typing import Protocol
 from psoup.joins.steps import Step
 
 _EXPLORE = 32
-"""The interval, in hybrids, at which the step that was not taken for longest is taken."""
+"""Hybrids between two that take the step which was not taken for longest."""
 _FEW = 1_024
-"""Tuples of a hybrid that may try a step of which nothing is known."""
-_NEAR, _SORTED = 0.1, 0.05
-"""How much worse the step in the order of FROM may be, of the best or of all: what it makes need not be sorted."""
+"""The most tuples of a hybrid that may try a step without statistics."""
+_NEAR = 0.1
+"""Share of the best rank by which the step in the order of FROM may be worse; its tuples need no sort."""
+_SORTED = 0.05
+"""Difference of rank by which the step in the order of FROM may be worse in any case."""
+""""""
 _FADE = 0.75
-"""The weight that what was seen has after one more piece."""
-_MOST = 1_024
-"""Steps of a plan that are kept: eight sources have no more, unless their factors name many operands."""
+"""The weight of earlier statistics after each piece."""
+_MAX_STEPS = 1_024
+"""The most steps of a plan that are remembered. Eight sources have no more, unless factors name many operands."""
 
 
 class Policy(Protocol):
     """Chooses steps. One object serves one join at a time."""
 
     def choose(self, steps: Sequence[Step], rows: int) -> Step:
-        """The step that a hybrid of so many tuples takes, of some that it has left: at least one."""
+        """The step for a hybrid of `rows` tuples, of its steps that are left (at least one)."""
         ...
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:
-        """Learn what a step did: tuples in and out, and its cost in rows looked at."""
+        """Record the result of a step: tuples in and out, and its cost in rows looked at."""
         ...
 
 
 class Fixed:
-    """Steps in a given order of sources (places in FROM); others after these, in the order of FROM."""
+    """Steps in a given order of sources (places in FROM); sources without a place come last, in the order of FROM."""
 
     def __init__(self, order: Sequence[int] = ()) -> None:
         self._ranks = {source: rank for rank, source in enumerate(order)}
 
     def choose(self, steps: Sequence[Step], rows: int) -> Step:
-        """The first in the order."""
+        """The first step in the order."""
         return min(steps, key=lambda step: (self._ranks.get(step.source, len(self._ranks)), step.source))
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:
-        """Learn nothing."""
+        """Record no result."""
 
 
 class Lottery:
-    """CACQ's lottery: steps that drop tuples gain tickets. The seed makes it repeat itself."""
+    """CACQ's lottery: steps that drop tuples gain tickets. A seed makes it repeatable."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self._tickets: dict[object, float] = {}
 
     def choose(self, steps: Sequence[Step], rows: int) -> Step:
-        """A step drawn by tickets, of which each has one at least."""
+        """A step drawn by tickets; each step has at least one."""
         tickets = [max(self._tickets.get(step.name, 0.0), 0.0) + 1.0 for step in steps]
         return self._random.choices(steps, tickets)[0]
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:
-        """Give tickets for tuples taken, take them for tuples given back; old ones fade."""
+        """Give tickets for tuples in, take them for tuples out; old tickets fade."""
         self._tickets[step.name] = _FADE * self._tickets.get(step.name, 0.0) + rows_in - rows_out
 
 
@@ -81,39 +84,39 @@ class _Seen:
     last: int = 0
 
     def faded(self, weight: float) -> _Seen:
-        """The same with a part of its weight."""
+        """The same statistics with a lower weight."""
         return _Seen(weight * self.rows_in, weight * self.rows_out, weight * self.cost, self.last)
 
 
 class Learned:
-    """What the joins of one plan saw of their steps, for the next one; at most of so many steps. Of any thread.
+    """Step statistics of earlier joins of one plan. Any thread.
 
-    A join takes a copy and leaves one in place of what is here: of two at a time the one that ends last. It decides in
-    which order steps are taken, never what they find.
+    A join takes a copy and writes it back; of two joins at a time the last to end wins. The statistics decide the order
+    of steps, never the tuples of the join.
     """
 
     def __init__(self) -> None:
         self._kept: tuple[dict[object, _Seen], int] = {}, 0
 
     def policy(self) -> InFromOrder:
-        """A policy that knows it: with the weight of few tuples, as it may be of long ago."""
-        policy, (kept, choices) = InFromOrder(), self._kept
-        for name, seen in kept.items():
+        """A policy that starts with these statistics. Their weight is that of few tuples, as they may be old."""
+        policy, (statistics, choices) = InFromOrder(), self._kept
+        for name, seen in statistics.items():
             policy.seen[name] = seen.faded(min(1.0, _FEW / max(seen.rows_in, 1.0)))
         policy.choices = choices
         return policy
 
     def keep(self, policy: Greedy) -> None:
-        """Keep what a policy knows at the end of its join."""
-        if policy.choices > self._kept[1] and len(policy.seen) <= _MOST:
+        """Keep the statistics of a policy at the end of its join."""
+        if policy.choices > self._kept[1] and len(policy.seen) <= _MAX_STEPS:
             self._kept = policy.seen, policy.choices
 
 
 class Greedy:
-    """Least growth for its cost first: (rows out / rows in - 1) / (cost / rows in), as seen in the last pieces.
+    """Least growth for the cost first: (rows out / rows in - 1) / (cost / rows in), over the latest pieces.
 
-    Of steps that were never taken the exact sizes of the sides decide; small hybrids try them. `seen`: by the names of
-    steps; `choices`: how many it had.
+    Steps that were never taken are ranked by the exact sizes of the sides; small hybrids try them. `seen`: statistics
+    by the names of steps; `choices`: the number of choices so far.
     """
 
     def __init__(self) -> None:
@@ -121,7 +124,7 @@ class Greedy:
         self.choices = 0
 
     def choose(self, steps: Sequence[Step], rows: int) -> Step:
-        """The best by what is known."""
+        """The best step by the statistics."""
         if len(steps) == 1:
             return steps[0]
         self.choices += 1
@@ -138,7 +141,7 @@ class Greedy:
         return steps[first if near else ranks.index(best)]
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:
-        """Learn what a step did."""
+        """Record the result of a step."""
         seen = self.seen.setdefault(step.name, _Seen())
         seen.rows_in = _FADE * seen.rows_in + rows_in
         seen.rows_out = _FADE * seen.rows_out + rows_out
@@ -153,4 +156,4 @@ class Greedy:
 
 
 class InFromOrder(Greedy):
-    """Greedy, for joins that need routes: others take their steps in the order of FROM."""
+    """Greedy, for joins that need routes; other joins take their steps in the order of FROM."""

@@ -1,8 +1,8 @@
-"""The conditions over several sources that are neither keys nor bands, on tuples that satisfy all else.
+"""Residual conditions: those over several sources that are neither keys nor bands.
 
-    r.a + s.b > 9 OR s.c = r.d        columns that are read, source by source, side by side in one scope: 0 1 2 3
+    r.a + s.b > 9 OR s.c = r.d        the columns read, source by source, become columns 0 1 2 3 of one scope
 
-They are evaluated last, so which tuples they fail for does not depend on the route.
+They are evaluated last, on tuples that satisfy keys and bands. So their failures do not depend on the route.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from psoup.reading import ReadBudget
 
 @plan_fact
 def without_rest(node: Join) -> Join:
-    """The join by the keys and bands of a node alone; the same object each time, while it is remembered."""
+    """The join by the keys and bands of a node alone; the same object each time while it is cached."""
     return replace(node, rest=()) if node.rest else node
 
 
 class Rest:
-    """The conditions of a join. `errors`: tuples so far that one of them cannot be computed for, and none is false."""
+    """The residual conditions of a join. `errors`: tuples so far for which a condition failed and none is false."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Rest:
         self._sides, self._now, self._texts, self._budget = sides, now, texts, budget
         read = dict.fromkeys(column for condition in conditions for column in columns_of(condition))
         self._read = [[column for column in read if column.source == s] for s in range(len(sides))]
-        flat = {column: place for place, column in enumerate(c for own in self._read for c in own)}
+        flat = {column: place for place, column in enumerate(c for columns in self._read for c in columns)}
         whole = [_flattened(condition, flat) for condition in conditions]
         self._condition = whole[0] if len(whole) == 1 else Call(BOOLEAN, "and", tuple(whole))
 
@@ -57,15 +57,16 @@ class Rest:
         except TooMuchText:
             if not middle:
                 raise
-        first, second = ([own[part] for own in places] for part in (slice(middle), slice(middle, None)))
-        halves = zip(self.kept(first), self.kept(second), strict=True)  # not in the handler, which holds the whole
+        first, second = ([rows[part] for rows in places] for part in (slice(middle), slice(middle, None)))
+        # outside the handler, which keeps the failed evaluation alive
+        halves = zip(self.kept(first), self.kept(second), strict=True)
         return [np.concatenate(both) for both in halves]
 
     def _kept(self, places: list[Array]) -> list[Array]:
         columns = []
-        for side, own, read in zip(self._sides, places, self._read, strict=True):
+        for side, rows_of_side, read in zip(self._sides, places, self._read, strict=True):
             if read:
-                columns += side.take([of_source(column, 0) for column in read], own)
+                columns += side.take([of_source(column, 0) for column in read], rows_of_side)
         scope = Scope(columns, len(places[0]), None, None, self._now, self._texts)
         outcome = every_value(self._condition, scope, self._budget)
         if outcome.error is not None:
@@ -74,11 +75,11 @@ class Rest:
         if true.all():
             return places
         rows = np.flatnonzero(true)
-        return [own.take(rows) for own in places]
+        return [rows_of_side.take(rows) for rows_of_side in places]
 
 
 def _flattened(expr: Expr, flat: dict[AttributeRef, int]) -> Expr:
-    """The expression over one source whose columns are those of all, side by side."""
+    """The expression with its columns renumbered for the common scope."""
     if isinstance(expr, AttributeRef):
         return AttributeRef(expr.type, flat[expr], expr.name)
     if isinstance(expr, Call):

@@ -1,10 +1,10 @@
-"""Sides thinned before anything is sorted: rows of a large side whose key no row of a much smaller one has.
+"""Semi-join filter: drops rows of a large side whose key occurs in no row of a much smaller side, before any sort.
 
-    small  keys 7 9       marks  . . 1 . . 1 .      a bit for each key, by its hash, 16 times as many as there are keys
-    large  1 7 3 9 7 …    ──────────> 7 9 7         and one in sixteen of the others: the join decides
+    small  keys 7 9       marks  . . 1 . . 1 .      a bit for the hash of each key, in 16 bits for each key
+    large  1 7 3 9 7 …    ──────────> 7 9 7         and one in sixteen of the other rows, which the join drops
 
-So fifty rows against a million sort some thousands, not a million; and what a step would drop does not take it. The
-cost is that of one look at each row of the larger side, so it must be larger by far.
+With fifty rows against a million the join sorts some thousands instead of a million. The filter reads each row of the
+large side once, so that side must be larger by far.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from psoup.kernels.buckets import keep_marked, mark_keys
 from psoup.kernels.paired import SPREADING
 
 _RATIO = 4
+"""Least ratio between the sizes of the two sides."""
 _WORTH = 2_048
-"""Rows of a side from which on it is thinned."""
+"""Fewest rows of a side that is filtered."""
 _MARKS = 16
+"""Bits of the filter for each key."""
 
 
 def differ(sizes: Sequence[int]) -> bool:
-    """Whether sides of such sizes differ so much that it may be worth while. O(sides)."""
+    """Whether the sizes of sides differ enough for a filter to pay. O(sides)."""
     return max(sizes) >= max(_WORTH, _RATIO * min(sizes))
 
 
 def thinned(rows: list[Array], edges: Sequence[Edge], room: Room, first: int = 0) -> list[Array]:
-    """The rows (int32, ascending) of each side that may have partners; sides before `first` stay as they are.
+    """The rows (int32, ascending) of each side that may have partners; sides before `first` are not filtered.
 
-    O(rows of the larger side) for each equality of two sides that differ much, again only if the smaller shrank.
+    O(rows of the larger side) for each equality of two sides of different size; again if the smaller side has shrunk.
     """
     if not differ(list(map(len, rows))):
         return rows

@@ -1,4 +1,4 @@
-"""A side of a join: the rows that a selection gives, as the join sees them.
+"""A side of a join: the rows of a selection, in the form that joins need.
 
 rows 5     columns([a + 1])  all five values        take([a], [3, 3, 0])  the values of these rows
 """
@@ -25,5 +25,5 @@ class JoinSide(Protocol):
         ...
 
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
-        """The values of expressions in some rows: int64[n], in any order, rows may come several times."""
+        """The values of expressions in some rows: int64[n], in any order, with repetitions."""
         ...

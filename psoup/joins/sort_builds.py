@@ -1,10 +1,10 @@
-"""A side in an order in which the partners of a key lie side by side: its rows by place.
+"""A side's rows in an order in which the partners of a key are adjacent.
 
-    Buckets     by an equality: counted and placed, no two keys compared; in a bucket rows ascend
-    Sorted      by a band: the partners of a row are one range
-    Everything  by nothing: all rows are partners, as of a product
+    Buckets     for an equality: counting sort, without comparing keys; rows ascend in a bucket
+    Sorted      for a band: the partners of a row are one range
+    Everything  for a product: all rows are partners
 
-`ranges` gives each row on the left the places of its partners, or of what may be.
+`ranges` gives for each left row the places of its partners, or of candidates.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from psoup.kernels.paired import SPREADING, choose_buckets
 _NONE = np.zeros(0, np.int64)
 _CACHED: Array = np.arange(65_536, dtype=np.int32)
 _ROW_BYTES = 20
+"""Bytes of a row in a build."""
 _SHARE = 8
-"""Keys for each row up to which the bounds of all are taken: to pick the rows' own takes longer."""
+"""Keys for each row up to which the bounds of all keys are used: selecting the rows' keys would take longer."""
 _FULL = 64
-"""Rows of a bucket from which on it is worth while to search in it rather than to look at each."""
+"""Rows of a bucket from which a binary search beats a look at each row."""
 
 
 def all_rows(count: int) -> Array:
-    """The rows of a side, int32: not to be written. O(1) for few."""
+    """The rows of a side, int32; read-only. O(1) for few rows."""
     return _CACHED[:count] if count <= len(_CACHED) else np.arange(count, dtype=np.int32)
 
 
 class Build(Protocol):
-    """An order of rows: `rows` int32, by place; `keys` int64, by place, if places of a range must be compared."""
+    """An order of rows. `rows`: int32 by place; `keys`: int64 by place, if keys in a range need a comparison."""
 
     rows: Array
     keys: Array
@@ -43,7 +44,7 @@ class Build(Protocol):
     """Whether rows ascend in each range."""
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
-        """Write the range of places of each key: int32[n]; returns how many places in all."""
+        """Write the range of places of each key: int32[n]; returns the number of places in all ranges."""
         ...
 
 
@@ -53,12 +54,12 @@ class Buckets:
     ascending = True
 
     def __init__(self, keys: Array, rows: Array, room: Room, bounds: tuple[int, int] | None = None) -> None:
-        """`bounds`: the least key and the greatest, or wider."""
+        """`bounds`: a lower and an upper bound of the keys."""
         count = len(rows)
         room.hold(_ROW_BYTES * count, "a side sorted by its key")
         if bounds is None:
-            own = keys if _SHARE * count >= len(keys) else keys[rows]
-            bounds = int(own.min()), int(own.max())
+            row_keys = keys if _SHARE * count >= len(keys) else keys[rows]
+            bounds = int(row_keys.min()), int(row_keys.max())
         base, factor, shift, buckets, self.exact = choose_buckets(*bounds, count)
         self._base, self._factor, self._shift = np.uint64(base), np.uint64(factor), np.uint64(shift)
         self._starts: Array = scratch_array(buckets + 2, np.int32)
@@ -68,7 +69,7 @@ class Buckets:
 
     @property
     def places(self) -> tuple[np.uint64, np.uint64, np.uint64, Array, Array, Array]:
-        """What `kernels.joined.probe_buckets` asks: how keys become buckets, and what is in these."""
+        """The arguments of `kernels.joined.probe_buckets`: the function from keys to buckets, and their content."""
         return self._base, self._factor, self._shift, self._starts, self.keys, self.rows
 
     @property
@@ -77,33 +78,33 @@ class Buckets:
         return int(np.diff(self._starts[:-1]).max()) > _FULL
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
-        """The buckets of keys."""
+        """Write the bucket of each key."""
         places: int = find_buckets(keys, self._base, self._factor, self._shift, self._starts, begin, end)
         return places
 
 
 class Sorted:
-    """Rows (int32) in the order of their keys (int64, by row). 20 bytes a row, 16 more meanwhile."""
+    """Rows (int32) in the order of their keys (int64, by row). 20 bytes a row, and 16 more while sorting."""
 
     keys = _NONE
 
     def __init__(self, keys: Array, rows: Array, room: Room) -> None:
         count = len(rows)
         room.hold(_ROW_BYTES * count, "a side sorted by its band")
-        own = keys if count == len(keys) else keys[rows]
+        row_keys = keys if count == len(keys) else keys[rows]
         order, spare = scratch_array(count, np.int64), scratch_array(count, np.int64)
-        order_keys(own, order, spare)
+        order_keys(row_keys, order, spare)
         self.rows: Array = rows[order]
         self.ascending = bool((self.rows[1:] > self.rows[:-1]).all())
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
-        """All places, to be narrowed."""
+        """Write the range of all places, for the caller to narrow."""
         begin[:], end[:] = 0, len(self.rows)
         return len(begin) * len(self.rows)
 
 
 class Everything:
-    """Rows (int32, ascending) as they are."""
+    """All rows (int32, ascending) in their order."""
 
     keys = _NONE
     ascending = True
@@ -112,13 +113,13 @@ class Everything:
         self.rows = rows
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
-        """All places."""
+        """Write the range of all places."""
         begin[:], end[:] = 0, len(self.rows)
         return len(begin) * len(self.rows)
 
 
 class Builds:
-    """The orders of the rows that take part (int32, by source), each made once."""
+    """The builds of each source's participating rows (int32), each made once."""
 
     def __init__(self, rows: Sequence[Array], room: Room) -> None:
         self.rows, self.room = rows, room
@@ -145,7 +146,7 @@ class Builds:
         return build
 
     def everything(self, source: int) -> Build:
-        """The rows of a source."""
+        """All rows of a source."""
         return Everything(self.rows[source])
 
 

@@ -1,11 +1,11 @@
-"""A step: partial tuples of some sources get the rows of one more that all factors between them allow.
+"""A step: partial tuples of some sources are joined with the rows of one more, by all factors between them.
 
     tuples of (r, s)      step to t: t.k = r.k AND t.at >= s.at AND t.at < s.at + 9
     probe                 keys of the tuples ──build──> ranges of places ──bands──> narrower ──> pairs
-    test                  what the ranges do not decide: other factors, a hash of several keys
+    test                  factors that the ranges do not decide: other factors, a hash of several keys
 
-The rows of each tuple come in ascending order, tuple by tuple: so tuples that took their steps in the order of FROM
-are in the order of FROM. Builds are made when a step is first taken, and shared by steps over the same operands.
+The rows of each tuple come in ascending order, tuple by tuple. So tuples whose steps followed the order of FROM come in
+that order. Builds are made when a step is first taken, and shared by steps over the same operands.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from psoup.kernels.joined import probe_buckets
 from psoup.kernels.order import order_keys
 
 Places = Array | slice
-"""Rows of a source in some tuples: int64[n], or consecutive ones."""
+"""Rows of a source in some tuples: int64[n], or a slice of consecutive rows."""
 
 _OPERATORS = {"eq": kernels.EQ, "lt": kernels.LT, "le": kernels.LE, "gt": kernels.GT, "ge": kernels.GE}
 _KEPT = {"lt": kernels.ABOVE, "le": kernels.AT_LEAST, "gt": kernels.BELOW, "ge": kernels.AT_MOST}
-"""How the places of the row on the right lie to the key on the left."""
+"""For each operator, the side of the left key on which the right row's places lie."""
 _LOOKED = 1_048_576
-"""Candidates after which it is asked whether the caller still waits: some two milliseconds."""
+"""Candidates between two checks of the caller's deadline: about two milliseconds."""
 _SPARE = 4
-"""Room for each pair from which on pairs are copied out of it."""
+"""Allocated rows for each pair from which pairs are copied to a smaller array."""
 _NO_KEYS = np.zeros(0, np.int64)
 _EVERY = np.zeros(0, np.int32)
 
@@ -43,7 +43,7 @@ def at(values: Array, places: Places) -> Array:
 
 @dataclass(slots=True)
 class StepFigures:
-    """What a step did: partial tuples in and out, candidates that it looked at, and the pieces it took."""
+    """Statistics of a step: partial tuples in and out, candidates looked at, and pieces."""
 
     source: int
     text: str
@@ -55,20 +55,20 @@ class StepFigures:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """How a step finds places: the build, edges whose keys it is asked for, bands that narrow ranges, and tests."""
+    """The plan of a step: the build, edges whose keys are looked up in it, bands that narrow ranges, and tests."""
 
     build: Build
     keys: tuple[Edge, ...]
     bands: tuple[tuple[Edge, Array], ...]
-    """Each with the keys of the right side by place."""
+    """Each band with the right keys by place."""
     tests: tuple[Edge, ...]
 
 
 class Step:
-    """The step to `source` from tuples of the sources in `done`. `edges`: all factors between these, `source` right.
+    """The step to `source` from tuples with the sources in `done`. `edges`: all factors between these, `source` right.
 
-    `name`: the same in every evaluation of a plan, and from wherever the operands of `source` are reached; `share`: how
-    large a part of the largest side the source has.
+    `name`: the same in every evaluation of a plan, whatever sources the right operands are compared with. `share`: the
+    size of the source as a part of the largest one.
     """
 
     def __init__(self, source: int, edges: Sequence[Edge], builds: Builds, share: float) -> None:
@@ -82,9 +82,9 @@ class Step:
         self._probe: _Probe | None = None
 
     def pairs(self, places: Sequence[Places | None], count: int, room: int) -> Iterator[tuple[Array, Array]]:
-        """Pairs (tuple, row of the source), int64, of `count` tuples with rows `places`; about `room` at once at most.
+        """Pairs (tuple, row of the source), int64, of `count` tuples with rows `places`; at most about `room` at once.
 
-        Raises ResourceExhausted, and what ends the read.
+        Raises ResourceExhausted, and the errors of the read's budget.
         """
         probe = self._probe
         if probe is None:
@@ -94,11 +94,11 @@ class Step:
         figures.rows_in += count
         figures.pieces += 1
         if isinstance(build, Buckets) and not probe.bands:
-            found = self._probed(build, keys, room)
+            candidates = self._probed(build, keys, room)
         else:
-            found = self._ranged(probe, keys, places, count, room)
+            candidates = self._ranged(probe, keys, places, count, room)
         tests = [(at(edge.left_keys, _rows(places, edge)), edge) for edge in probe.tests]
-        for firsts, rows, pairs in found:
+        for firsts, rows, pairs in candidates:
             for bounds, edge in tests:
                 pairs = kernels.keep_pairs(bounds, edge.right_keys, _OPERATORS[edge.operator], firsts, rows, pairs)
             figures.rows_out += pairs
@@ -106,24 +106,24 @@ class Step:
                 yield firsts[:pairs], rows[:pairs]
 
     def _looked(self, candidates: int) -> None:
-        """Count candidates. Raises ResourceExhausted, and what ends the read."""
+        """Count candidates. Raises ResourceExhausted, and the errors of the read's budget."""
         self._builds.room.look(candidates, self.figures.text)
         self.figures.candidates += candidates
 
     def _probed(self, build: Buckets, keys: Array, room: int) -> Iterator[tuple[Array, Array, int]]:
-        """Candidates (tuple, row, how many) of equal keys."""
+        """Yield candidates (tuples, rows, count) with equal keys."""
         row = inside = 0
         while row < len(keys):
             firsts, rows = scratch_array(room, np.int64), scratch_array(room, np.int64)
             row, inside, pairs, looked = probe_buckets(keys, _EVERY, *build.places, row, inside, _LOOKED, firsts, rows)
             self._looked(looked)
-            few = _SPARE * pairs < room  # what is kept of them must not keep the room
+            few = _SPARE * pairs < room  # the caller may keep the rows, and with them the whole array
             yield firsts, rows[:pairs].copy() if few else rows, pairs
 
     def _ranged(
         self, probe: _Probe, keys: Array, places: Sequence[Places | None], count: int, room: int
     ) -> Iterator[tuple[Array, Array, int]]:
-        """Candidates (tuple, row, how many) in ranges of places."""
+        """Yield candidates (tuples, rows, count) in ranges of places."""
         build = probe.build
         begin, end = np.empty(count, np.int32), np.empty(count, np.int32)
         left = build.ranges(keys, begin, end)
@@ -144,7 +144,7 @@ class Step:
                 begin, end, keys, build.keys, build.rows, row, inside, _LOOKED, firsts, rows
             )
             if not build.ascending:
-                if inside:  # a row with more than there is room for, after such as have none
+                if inside:  # this row has more than fits, and earlier rows had nothing
                     inside = 0
                     continue
                 _sort_partners(firsts[:pairs], rows[:pairs])
@@ -155,14 +155,14 @@ class Step:
     def _long_range(
         self, build: Build, row: int, begin: int, end: int, room: int
     ) -> Iterator[tuple[Array, Array, int]]:
-        """The rows of a range that is longer than the room, in ascending order."""
+        """Yield the rows of a range longer than `room`, in ascending order."""
         rows = np.sort(build.rows[begin:end]).astype(np.int64)
         for start in range(0, len(rows), room):
             part = rows[start : start + room].copy()
             yield np.full(len(part), row, np.int64), part, len(part)
 
     def _prepared(self) -> _Probe:
-        """Choose how to find places. Implied edges are not tested: what they follow from is, here or in other steps."""
+        """Choose the build. Implied edges are not tested: the edges that imply them are, here or in other steps."""
         keys = sorted((edge for edge in self.edges if edge.operator == "eq"), key=lambda edge: edge.implied)
         bands = [edge for edge in self.edges if edge.operator != "eq"]
         if keys:
@@ -179,7 +179,7 @@ class Step:
         return _Probe(build, tuple(keys), self._beside(build, narrowing), self._others(decided))
 
     def _by_bands(self, bands: list[Edge]) -> _Probe:
-        """Sort by the operand that most bands are about; others that ascend with it narrow ranges too."""
+        """Sort by the operand of most bands; other bands whose keys ascend with it narrow ranges too."""
         operands = [id(edge.right_keys) for edge in bands]
         first = max(bands, key=lambda edge: operands.count(id(edge.right_keys)))
         build = self._builds.sorted(self.source, first.right_keys)
@@ -206,7 +206,7 @@ def _rows(places: Sequence[Places | None], edge: Edge) -> Places:
 
 
 def _sort_partners(tuples: Array, rows: Array) -> None:
-    """Sort the rows of each tuple, in place; tuples ascend. O(pairs)."""
+    """Sort the rows of each tuple in place; tuples ascend. O(pairs)."""
     if len(rows):
         numbers = (tuples - tuples[0]) * (int(rows.max()) + 1) + rows
         order, spare = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
@@ -215,6 +215,6 @@ def _sort_partners(tuples: Array, rows: Array) -> None:
 
 
 def _ascends(keys: Array, rows: Array) -> bool:
-    """Whether `keys`, taken in the order of `rows`, never descend."""
-    own = keys.take(rows)
-    return bool((own[1:] >= own[:-1]).all())
+    """Whether `keys` in the order of `rows` never descend."""
+    row_keys = keys.take(rows)
+    return bool((row_keys[1:] >= row_keys[:-1]).all())
