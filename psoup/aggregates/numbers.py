@@ -47,7 +47,6 @@ _SORTED_BY_WORDS = 1 << 16
 """Least number of texts that are sorted by words; comparing 2^20 texts takes half a second without deadline checks."""
 _MAX_WORDS = 8
 """Words of the longest text that is sorted by words."""
-""""""
 
 Hold = Callable[[int], None]
 """Called with the number of bytes before they are allocated; may raise to refuse them."""

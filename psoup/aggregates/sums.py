@@ -34,7 +34,6 @@ _NEAR_ROWS = 65_536
 """The most rows whose sums fit into two int64."""
 _SPLIT = 46
 """The bit at which a value is split between the two int64."""
-""""""
 _SLACK = 6
 """Spare bits below the least exponent, so that the next part needs no shift."""
 _NOTHING = (2_000, -2_000, 0)

@@ -1,8 +1,8 @@
 """Kept pairs: the rows of two closed chunks that satisfy all factors between them, for any selection of queries.
 
-            right chunk   4        5        6             starts  0 2 2 3     blocks of one chunk on the left, in the
+              right chunk   4        5        6             starts  0 2 2 3     blocks of one chunk on the left, in the
     left chunk 7   left     8 9    |        | 3             kept    1 1 1       order of the chunks on the right
-    right    1 1    |        | 7
+                   right    1 1    |        | 7
 
 A block depends on no clause, and on no condition that is neither a key nor a band. So all queries with the same factors
 between the same two streams share it; a query takes the pairs of rows that it selects. Two kinds of blocks are not

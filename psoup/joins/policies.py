@@ -26,7 +26,6 @@ _NEAR = 0.1
 """Share of the best rank by which the step in the order of FROM may be worse; its tuples need no sort."""
 _SORTED = 0.05
 """Difference of rank by which the step in the order of FROM may be worse in any case."""
-""""""
 _FADE = 0.75
 """The weight of earlier statistics after each piece."""
 _MAX_STEPS = 1_024

@@ -1,1 +1,1 @@
-"""The Results Structure: which tuples satisfied which standing query clause, chunk by chunk."""
+"""The Results Structure: the matches of standing query clauses, chunk by chunk."""

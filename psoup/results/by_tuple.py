@@ -1,9 +1,9 @@
-"""The Results Structure read by tuple: which clauses matched some tuples of a chunk.
+"""The Results Structure read by tuple: the clauses that matched some tuples of a chunk.
 
     rows 3, 9    ids     7  7  12        clause 7 matched both, clause 12 the second
                  which   0  1   1        positions among the rows asked for
 
-One pass over the columns whatever the number of tuples; there is no second copy by tuple.
+Reading takes one pass over the columns, for any number of tuples. There is no second copy ordered by tuple.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from psoup.results.sealed import Pack
 _ONE = np.uint64(1)
 
 _TOGETHER = 65_536
-"""Bits of a part: its pairs take some milliseconds, after which a reader asks whether it may go on."""
+"""Bits of a part: its pairs take some milliseconds, after which a reader checks its deadline."""
 
 Pairs = tuple[Array, Array]
-"""SQC IDs, int64, and positions among the tuples asked for, int64; in no order."""
+"""SQC IDs, int64, and positions among the given tuples, int64; in no order."""
 
 
 def pairs_at(results: ChunkResults, offsets: Array) -> Iterator[Pairs]:
-    """Find the covered clauses that matched tuples at `offsets`, int64, each once, in parts of some milliseconds.
+    """Yield the covered clauses that matched tuples at `offsets` (int64), each match once, in parts of some
+    milliseconds.
 
     O(columns + lists of the chunk).
     """
@@ -41,7 +42,7 @@ def pairs_at(results: ChunkResults, offsets: Array) -> Iterator[Pairs]:
 
 
 def open_pairs_at(view: OpenView, offsets: Array) -> Pairs:
-    """The pairs of `pairs_at` of results in the open form, in one part."""
+    """The pairs of `pairs_at` for results in the open form, in one part."""
     parts = [*_in_open(view, offsets, _places(offsets))]
     return np.concatenate([ids for ids, _ in parts]), np.concatenate([which for _, which in parts])
 
@@ -60,17 +61,17 @@ def _in_pack(pack: Pack, offsets: Array, place: Array) -> Iterator[Pairs]:
     hits = np.flatnonzero(which >= 0)
     owners = np.searchsorted(pack.place[by_start], hits, side="right") - 1
     yield pack.ids[by_start][owners], which[hits].astype(np.int64)
-    kept, bitmaps = np.flatnonzero(~is_list), pack.bitmaps[np.newaxis]
-    for part in _parts(len(kept), len(offsets)):
-        rows, positions = np.nonzero(_bits(bitmaps, ~pack.place[kept[part]], offsets))
-        yield pack.ids[kept[part]][rows], positions
+    bitmap_columns, bitmaps = np.flatnonzero(~is_list), pack.bitmaps[np.newaxis]
+    for part in _parts(len(bitmap_columns), len(offsets)):
+        rows, positions = np.nonzero(_bits(bitmaps, ~pack.place[bitmap_columns[part]], offsets))
+        yield pack.ids[bitmap_columns[part]][rows], positions
 
 
 def _in_open(view: OpenView, offsets: Array, place: Array) -> Iterator[Pairs]:
-    """Find the matches of rows, and matches of runs that the rows do not have.
+    """Yield the matches in rows, then the matches in runs that the rows lack.
 
-    Sealing writes the pairs of runs to rows that an earlier view shares. So each row is read once: it may hold more
-    matches a moment later.
+    Sealing writes the pairs of runs to rows that an earlier view shares. So each row is read once: a later read could
+    find more matches.
     """
     row_of_slot = view.row_of_slot
     with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < view.count))
@@ -93,7 +94,7 @@ def _in_open(view: OpenView, offsets: Array, place: Array) -> Iterator[Pairs]:
 
 
 def _parts(rows: int, tuples: int) -> Iterator[slice]:
-    """Rows of bits to be read at once for so many tuples, part by part."""
+    """The slices of rows whose bits are read together, for `tuples` tuples."""
     together = max(_TOGETHER // max(tuples, 1), 1)
     return (slice(start, min(start + together, rows)) for start in range(0, rows, together))
 

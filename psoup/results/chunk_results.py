@@ -1,11 +1,11 @@
-"""Results of one chunk: the open form until it is sealed, packs afterwards, and which clauses are covered.
+"""Results of one chunk: the open form until it is sealed, packs afterwards, and the coverage by clauses.
 
     covered_before   clauses with a smaller SQC ID were evaluated while the chunk was open, or all at once later
-    late             SQC IDs evaluated one by one since
+    late             SQC IDs evaluated one by one afterwards
     gaps             exceptions: clauses that were not evaluated over all of the chunk, or not over any tuple of it
-    not covered      is not "no match": a reader that asks evaluates the pair
+    not covered      is not "no match": a reader evaluates the clause over the chunk itself
 
-Immutable: every change is a new value, so the value that a reader holds is never touched.
+Immutable: every change is a new value, so the value that a reader holds never changes.
 """
 
 from __future__ import annotations
@@ -41,35 +41,36 @@ class ChunkResults:
     covered_before: int = ALL
     late: frozenset[int] = frozenset()
     errors: Mapping[int, int] = field(default_factory=lambda: _NO_ERRORS)
-    """Evaluation errors in the chunk, by derived attribute, of those that were evaluated for all of its tuples."""
+    """Evaluation errors in the chunk, for each derived attribute that was evaluated for all of its tuples."""
     failures: Failures = NO_FAILURES
-    """By SQC ID."""
+    """Failures by SQC ID."""
     evicted: bool = False
-    """Results were given up for memory; maintenance does not bring them back on its own, but readers may offer some."""
+    """Whether results were dropped to free memory. Maintenance does not restore them on its own, but readers may offer
+    some."""
     evictions: int = 0
-    """The number of times that results were given up."""
+    """The number of times that results were dropped."""
     met_before: int = 0
-    """Clauses with a smaller SQC ID had met the chunk when its results were given up."""
+    """Clauses with a smaller SQC ID had met the chunk before its results were dropped."""
     met_late: frozenset[int] = frozenset()
-    """The other clauses that had."""
+    """Further clauses that had met the chunk before."""
     compacted: int = 0
-    """The number of clauses that had died when the packs were last compacted (`psoup.engine.stream.deaths`)."""
+    """The number of dropped clauses when the packs were last compacted (`psoup.engine.stream.deaths`)."""
     charged: int = 0
     """Bytes of the open form; 0 once sealed."""
     gaps: Gaps = NO_GAPS
-    """Exceptions of what is covered."""
+    """Exceptions to the coverage."""
     _places: list[Places] = field(init=False, default_factory=list, compare=False, repr=False)
 
     @property
     def places(self) -> Places:
-        """Addresses of the arrays, for kernels, valid as long as the results live. O(packs + runs) once."""
+        """Addresses of the arrays, for kernels, valid as long as the results live. Computed once in O(packs + runs)."""
         if not self._places:
             self._places.append(places_of(self.open, self.packs, self.covered_before))
         return self._places[0]
 
     @property
     def closed(self) -> bool:
-        """Whether the chunk gets no more tuples. An open chunk covers every clause there will be."""
+        """Whether the chunk gets no more tuples. An open chunk covers also every future clause."""
         return self.covered_before < ALL
 
     def covers(self, sqc_id: int) -> bool:
@@ -83,7 +84,8 @@ class ChunkResults:
         return 0
 
     def offsets(self, sqc_id: int, slot: int, start: int, stop: int) -> Array:
-        """Offsets in [start, stop) that a clause matched, ascending, int64; it was evaluated that far."""
+        """Offsets in [start, stop) that a clause matched, ascending, int64; the clause must be evaluated up to
+        `stop`."""
         if self.open is not None and sqc_id < self.covered_before:
             return self.open.offsets(slot, start, stop)
         for pack in self.packs:
@@ -93,7 +95,7 @@ class ChunkResults:
         return np.zeros(0, np.int64)
 
     def bitmap(self, sqc_id: int) -> tuple[Array, int] | None:
-        """The matches of a clause that are kept as bits, and how many they are; None if they are not kept so."""
+        """The matches of a clause as a bitmap, and their number; None if they are not stored as a bitmap."""
         if self.open is None or sqc_id >= self.covered_before:
             for pack in self.packs:
                 at = pack.find(sqc_id)
@@ -102,11 +104,12 @@ class ChunkResults:
         return None
 
     def bits(self, sqc_id: int, slot: int) -> Array | None:
-        """The matches of a clause as bits, if they are kept so, in an open chunk or a closed one. O(words)."""
+        """The matches of a clause as bits, in an open or a closed chunk; None if they are not stored as bits.
+        O(words)."""
         if self.open is not None and sqc_id < self.covered_before:
             return self.open.bits(slot)
-        kept = self.bitmap(sqc_id)
-        return None if kept is None else kept[0]
+        column = self.bitmap(sqc_id)
+        return None if column is None else column[0]
 
     def form(self, sqc_id: int, slot: int) -> str:
         """The form of the clause's column: row, run, row+run, list, bitmap, empty, or uncovered."""
@@ -121,11 +124,11 @@ class ChunkResults:
         return "empty"
 
     def sealed(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
-        """The results with `pack` in place of the open form, beside what was covered since."""
+        """The results with `pack` in place of the open form, beside columns that came later."""
         return replace(self, open=None, charged=0).with_pack(pack, most_packs)
 
     def with_pack(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
-        """The results with one more pack; more than `most_packs` become one."""
+        """The results with one more pack; more than `most_packs` are merged."""
         packs = [*self.packs, pack] if len(pack.ids) else [*self.packs]
         if len(packs) > most_packs:
             packs = [merge_packs(packs)]
@@ -143,8 +146,8 @@ class ChunkResults:
     ) -> ChunkResults:
         """The results with `sqc_ids` evaluated: below `before`, only `except_for` (SQC IDs, int64[k]) is uncovered.
 
-        O(packs) when they become many. `errors` are of the whole chunk, so they replace earlier counts: these
-        may be of a part only, if no clause used the expression for a while. `failures`: of the clauses.
+        `errors` count over the whole chunk and replace earlier counts, which may cover a part only: an expression is
+        not evaluated while no clause uses it. `failures`: failures of the clauses. O(packs) when packs are merged.
         """
         ensure(self.open is None, self, "a chunk is covered before it is sealed")
         late = frozenset(i for i in self.late | sqc_ids if i >= before)
@@ -157,26 +160,27 @@ class ChunkResults:
         return replace(covered, failures=failed)
 
     def without(self, dead: Array, upto: int, errors: Mapping[int, int]) -> ChunkResults:
-        """The results without columns of the SQC IDs `dead` (sorted); `errors` are those that are still of use."""
+        """The results without columns of the SQC IDs `dead` (sorted). `errors`: counts of attributes that are still
+        used."""
         packs = tuple(p for p in (pack.without(dead) for pack in self.packs) if len(p.ids))
         late = self.late.difference(dead.tolist())
         counts = MappingProxyType(dict(errors))
-        kept = replace(self, packs=packs, late=late, compacted=upto, errors=counts, gaps=self.gaps.without(dead))
-        return replace(kept, failures=self.failures.without(dead))
+        reduced = replace(self, packs=packs, late=late, compacted=upto, errors=counts, gaps=self.gaps.without(dead))
+        return replace(reduced, failures=self.failures.without(dead))
 
     def give_up(self) -> ChunkResults:
-        """The results with all columns dropped: every pair is uncovered."""
+        """The results with all columns dropped: every clause is uncovered."""
         met_before, met_late = max(self.met_before, self.covered_before), self.met_late | self.late
         none = replace(self, packs=(), covered_before=0, late=frozenset(), evicted=True, gaps=NO_GAPS)
         none = replace(none, evictions=self.evictions + 1, met_before=met_before, met_late=met_late)
         return replace(none, failures=NO_FAILURES)
 
     def met(self, sqc_id: int) -> bool:
-        """Whether a clause had met the chunk before its results were given up: its matches are counted already."""
+        """Whether a clause had met the chunk before its results were dropped; its matches are counted already."""
         return sqc_id < self.met_before or sqc_id in self.met_late
 
     def offered(self, pack: Pack, sqc_ids: frozenset[int], most_packs: int = _MOST_PACKS) -> ChunkResults:
-        """The results of an evicted chunk with columns that readers have evaluated; other pairs stay uncovered."""
+        """The results of an evicted chunk with columns that readers have evaluated; other clauses stay uncovered."""
         ensure(self.evicted and self.open is None, self, "columns are offered to a chunk that is not evicted")
         return replace(self.with_pack(pack, most_packs), late=self.late | sqc_ids)
 
@@ -196,4 +200,4 @@ class ChunkResults:
 
 
 UNCOVERED = ChunkResults(None, covered_before=0, evicted=True)
-"""Results of a chunk in the archive: readers evaluate when they ask."""
+"""Results of a chunk in the archive: readers evaluate clauses over it on demand."""

@@ -1,11 +1,12 @@
-"""Failures: in how many tuples of a chunk an error alone kept a clause from a match.
+"""Failures: for each clause, the tuples of a chunk for which an error alone prevented a match.
 
     clause                             tuples        a = 5    CAST(n AS BIGINT) > 3
     a = 5 AND CAST(n AS BIGINT) > 3    5, 'x'        yes      error                   a failure
                                        6, 'x'        no       error, or not asked     none: no match whatever it is
 
-The order in which factors are evaluated changes nothing: a tuple counts once, and if no factor is false. A clause that
-is one condition on one expression is not here: each error of the expression counts for it (`errors` of the results).
+The order in which factors are evaluated changes nothing: a tuple counts once, and only if no factor is false. A clause
+with a single condition on one expression is not listed here: each error of the expression counts for it (`errors` of
+the results).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from psoup.results.runs import order_of
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Counts by name, of slots or SQC IDs: `names` int64[k], ascending, `counts` int64[k], all above 0. Immutable."""
+    """Counts by name, a slot or an SQC ID: `names` int64[k], ascending; `counts` int64[k], all above 0. Immutable."""
 
     names: Array
     counts: Array
@@ -34,7 +35,7 @@ class Failures:
         return int(self.counts[at]) if at < len(self.names) and self.names[at] == name else 0
 
     def plus(self, names: Array, counts: Array) -> Failures:
-        """With more failures of clauses (int64[n], distinct). O(k + n)."""
+        """The counts plus further failures of clauses (int64[n], distinct). O(k + n)."""
         if not len(names):
             return self
         if np.array_equal(self.names, names):
@@ -46,21 +47,21 @@ class Failures:
         return Failures(every[first], np.add.reduceat(np.concatenate([self.counts, counts])[order], first))
 
     def renamed(self, names_of: Array) -> Failures:
-        """By other names: names_of[slot], below 0 for what has none. O(k)."""
+        """The counts under other names: names_of[slot]; a clause with a negative one is left out. O(k)."""
         if not len(self.names):
             return NO_FAILURES
         names = names_of[self.names].astype(np.int64)
         order = order_of(names)
-        kept = order[names[order] >= 0]
-        return Failures(names[kept], self.counts[kept])
+        named = order[names[order] >= 0]
+        return Failures(names[named], self.counts[named])
 
     def without(self, names: Array) -> Failures:
-        """Without clauses (integers). O(k + n)."""
-        kept = ~np.isin(self.names, names)
-        return self if kept.all() else Failures(self.names[kept], self.counts[kept])
+        """The counts without some clauses (integers). O(k + n)."""
+        remaining = ~np.isin(self.names, names)
+        return self if remaining.all() else Failures(self.names[remaining], self.counts[remaining])
 
     def same(self, other: Failures) -> bool:
-        """Whether both say the same."""
+        """Whether both have the same counts."""
         return np.array_equal(self.names, other.names) and np.array_equal(self.counts, other.counts)
 
     @property
@@ -78,5 +79,6 @@ NO_FAILURES = Failures(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def is_lone(factors: Sequence[Factor]) -> bool:
-    """Whether a clause is one condition on one expression or column: each error of that is a failure of the clause."""
+    """Whether a clause is one condition on one expression or column; each error of the expression is then its
+    failure."""
     return len(factors) == 1 and len(factors[0].terms) == 1

@@ -1,11 +1,11 @@
-"""Exceptions of a chunk's coverage: clauses that were not evaluated over all of it, and from which tuple on.
+"""Exceptions to a chunk's coverage: clauses that were evaluated over its first tuples only, or over none.
 
     ids    int64[k]   SQC IDs, ascending        5    9   12
     first  int32[k]   offsets in the chunk      0  512    0        clause 9 was evaluated over the first 512 tuples
 
-Such a clause was not in the index when these tuples came: its evaluation had failed, or it had been taken out. From
-that offset on the chunk's results say nothing of it; readers evaluate. Immutable, so chunks share one value where the
-same clauses stay out.
+Such a clause was not in the index when the other tuples came: its evaluation had failed, or an operator had taken it
+out. From that offset on the results say nothing about it, and readers evaluate it. Immutable, so that chunks share one
+value while the exceptions stay the same.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Gaps:
         return Gaps(both[new], first[new])
 
     def without(self, dead: Array) -> Gaps:
-        """The exceptions without the SQC IDs `dead`; itself if it has none of them."""
+        """The exceptions without the SQC IDs `dead`; the same object if it has none of them."""
         if not len(self.ids):
             return self
         keep = ~np.isin(self.ids, dead)
         return self if keep.all() else Gaps(self.ids[keep], self.first[keep])
 
     def below(self, sqc_id: int) -> Gaps:
-        """The exceptions of clauses with lesser IDs; itself if all are. O(log k)."""
+        """The exceptions of clauses with smaller IDs; the same object if all are smaller. O(log k)."""
         end = int(self.ids.searchsorted(sqc_id))
         return self if end == len(self.ids) else Gaps(self.ids[:end], self.first[:end])
 
@@ -78,4 +78,4 @@ class Gaps:
 
 
 NO_GAPS = Gaps(np.zeros(0, np.int64), np.zeros(0, np.int32))
-"""Every clause was evaluated as far as coverage says."""
+"""No exceptions: every clause was evaluated as far as the coverage says."""

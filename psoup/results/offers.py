@@ -1,10 +1,10 @@
-"""Offers of readers: the matches of a clause in a chunk whose results were given up, which the writer may keep again.
+"""Offers of readers: matches of a clause in an evicted chunk, which the writer may keep again.
 
     reader   chunk 7 lacks clause 12 ─> evaluates, answers, offers the column ─┐
     writer   room for twice the bytes, between two runs ─> clause 12 is covered <┘     no room: nothing is offered
 
-Each eviction of a chunk doubles the room that its columns need: results that come and go cost more than they save. An
-offer may be lost at any time. Nothing depends on it but the time of later answers.
+Each eviction of a chunk doubles the room that its columns need: results that come and go cost more than they save.
+An offer may be lost at any time; only the time of later answers depends on it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from psoup.columns import Array
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.sealed import Pack
 
-PIECES, PIECE_BYTES = 32, 256 * 1024
-"""Pieces of offers that may wait for the writer, and bytes of each."""
+PIECES = 32
+"""Pieces of offers that may wait for the writer."""
+PIECE_BYTES = 256 * 1024
+"""The most bytes of a piece."""
 MOST_LATE = 1_024
-"""Clauses of an evicted chunk that are covered one by one, at most."""
+"""The most clauses of an evicted chunk that are covered one by one."""
 _COLUMN_BYTES = 200
-"""Bytes of a column beside its offsets: about."""
+"""Approximate bytes of a column without its offsets."""
 
 
 class Offer(NamedTuple):
-    """The matches of a clause in the chunk `number`: `offsets`, uint16, ascending, or `bits` if they are many."""
+    """The matches of a clause in the chunk `number`: `offsets`, uint16, ascending, or `bits` if there are many."""
 
     number: int
     sqc_id: int
@@ -39,36 +41,36 @@ class Offer(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes, about."""
+        """Approximate bytes."""
         return _COLUMN_BYTES + sum(array.nbytes for array in (self.offsets, self.bits) if array is not None)
 
 
 Listener = Callable[[int, Sequence[Offer]], None]
-"""Is given the ID of a stream, and offers for its chunks; on the reader's thread."""
+"""Called on the reader's thread with the ID of a stream, and offers for its chunks."""
 
 
 class OfferBox:
-    """The offers of one engine's readers. Any thread. `free`: bytes that results may still take, as the writer saw it.
+    """The offers of one engine's readers. Any thread. `free`: bytes that results may still take, set by the writer.
 
-    `list_limit`: matches up to which a column is a list; `words`: of its bits, if they are more.
+    `list_limit`: the most matches of a column that is a list; `words`: the length of other columns, as bits.
     """
 
     def __init__(self, list_limit: int, words: int) -> None:
         self._list_limit, self._words = list_limit, words
         self._kept = deque[tuple[int, Sequence[Offer]]]()
         self._waiting = deque[None]()
-        """An element for each piece that the writer has not looked at."""
+        """An element for each piece that the writer has not processed."""
         self._listener: Listener | None = None
         self.free = 0
         self.installed = 0
         """Columns that the writer has kept."""
 
     def listen(self, listener: Listener) -> None:
-        """Have `listener` called for offers; without one they wait for `take`, the writer's."""
+        """Pass offers to `listener`; without a listener they wait for the writer's `take`."""
         self._listener = listener
 
     def wants(self, results: ChunkResults) -> bool:
-        """Whether a column for a chunk would be kept now, if it is small. O(1)."""
+        """Whether a small column for a chunk would be kept now. O(1)."""
         return results.evicted and results.open is None and self.free >= needed(results, _COLUMN_BYTES)
 
     def offer(self, number: int, sqc_id: int, offsets: Array) -> Offer:
@@ -80,7 +82,7 @@ class OfferBox:
         return Offer(number, sqc_id, len(offsets), None, np.packbits(marks, bitorder="little").view(np.uint64))
 
     def put(self, stream_id: int, offers: Sequence[Offer]) -> None:
-        """Offer columns of one stream; the first of them, if they are many, and none if many pieces wait."""
+        """Offer columns of one stream. Only the first are taken if there are many, and none if many pieces wait."""
         if not offers or len(self._waiting) >= PIECES:
             return
         sizes = np.cumsum([offer.nbytes for offer in offers])
@@ -92,7 +94,7 @@ class OfferBox:
             self._listener(stream_id, offers)
 
     def take(self) -> tuple[int, Sequence[Offer]] | None:
-        """The offers that have waited longest, if they have no listener; None without any. O(1)."""
+        """The oldest waiting offers, if there is no listener; None if nothing waits. O(1)."""
         return self._kept.popleft() if self._kept else None
 
     def bound(self, free: int) -> None:
@@ -100,12 +102,12 @@ class OfferBox:
         self.free = max(free, 0)
 
     def took(self, columns: int, room: int) -> None:
-        """Note that the writer has kept columns, for which so many bytes of room are set aside."""
+        """Record that the writer has kept columns, and reserved `room` bytes for them."""
         self.installed += columns
         self.free -= room
 
     def done(self) -> None:
-        """Note that the writer has looked at a piece."""
+        """Record that the writer has processed a piece."""
         with suppress(IndexError):
             self._waiting.popleft()
 
@@ -129,12 +131,13 @@ class OfferBox:
 
 def by_chunk(offers: Iterable[Offer]) -> dict[int, list[Offer]]:
     """Offers by the numbers of their chunks, each clause once."""
-    found = defaultdict[int, dict[int, Offer]](dict)
+    by_number = defaultdict[int, dict[int, Offer]](dict)
     for offer in offers:
-        found[offer.number][offer.sqc_id] = offer
-    return {number: list(own.values()) for number, own in found.items()}
+        by_number[offer.number][offer.sqc_id] = offer
+    return {number: list(by_clause.values()) for number, by_clause in by_number.items()}
 
 
 def needed(results: ChunkResults, size: int) -> int:
-    """The room that `size` bytes more for an evicted chunk need: twice as much, and twice again for each eviction."""
+    """The room that `size` more bytes need in an evicted chunk: twice as much, doubled again by each further
+    eviction."""
     return size << min(max(results.evictions, 1), 32)

@@ -2,10 +2,10 @@
 
     rows   uint64[B, R, W]   one row of bits for each clause that matches often; a block of tuples after the other, in
                              each block row after row: `psoup.kernels.rows`
-    runs   `psoup.results.runs`      what the other clauses matched, in the order the tuples came; merged by size
+    runs   `psoup.results.runs`      matches of the other clauses, in the order of the tuples; merged by size
 
-A piece of tuples is written to one block or two, which lie side by side: in rows of the whole chunk it would touch a
-page of memory for each clause, and twice the time. Sealing puts the blocks of a clause together.
+A piece of tuples is written to one or two blocks, which are contiguous. Rows of the whole chunk would touch a page of
+memory for each clause, and take twice the time. Sealing joins the blocks of a clause.
 
 A clause's column is the union of its row and of its part of every run. Clauses are named by *slot*. The arrays only
 grow: a view taken at a length stays right for the tuples below that length while the writer goes on.
@@ -35,10 +35,10 @@ _EVERY_BIT = np.uint64(2**64 - 1)
 
 @dataclass(frozen=True, slots=True)
 class OpenView:
-    """The open results as they were when the chunk had `length` tuples. `sqc_of_slot`: int64, the clause in each slot.
-    `count`: how many of `rows` are in use.
+    """The open results when the chunk had `length` tuples.
 
-    A match may be in the row and in a run too: sealing writes matches of runs to the rows, while others read.
+    `sqc_of_slot`: int64, the clause in each slot. `count`: the number of `rows` in use. A match may be both in a row
+    and in a run: sealing writes matches of runs to rows while readers read.
     """
 
     sqc_of_slot: Array
@@ -51,7 +51,7 @@ class OpenView:
 
     @property
     def spare(self) -> int:
-        """Bytes of room for rows that are not in use, as it is when asked for."""
+        """Bytes of spare room for rows at the moment of the call."""
         return self.room.nbytes
 
     def offsets(self, slot: int, start: int, stop: int) -> Array:
@@ -67,14 +67,14 @@ class OpenView:
             return np.concatenate(parts) if parts else np.zeros(0, np.int64)
         blocks = self.rows[:, row]
         words = blocks.flatten() if parts else blocks.reshape(-1)
-        for part in parts:  # a match may be in both, and anywhere: as bits they come in order, and once
+        for part in parts:  # a match may be in both, and in any order: bits sort matches and remove duplicates
             offsets_to_bits(part.astype(np.uint16), words)
         return offsets[: bits_to_offsets(words, start, stop, offsets)]
 
     def bits(self, slot: int) -> Array | None:
-        """The matches of the clause in `slot` as bits, uint64[words], to be read; None: it has no row. O(words).
+        """The matches of the clause in `slot` as read-only bits, uint64[words]; None: it has no row. O(words).
 
-        Only those of the first `length` tuples: others come while it is read.
+        Only bits of the first `length` tuples are final: the writer sets later ones meanwhile.
         """
         row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
         if not 0 <= row < self.count:
@@ -87,8 +87,8 @@ class OpenView:
         for run, count in zip(self.runs, counts, strict=True):
             if count:
                 offsets = np.empty(count, np.int64)
-                found = find_pairs(run.slots, run.offsets, run.starts, slot, 0, self.length, offsets)
-                offsets_to_bits(offsets[:found].astype(np.uint16), words)
+                count_found = find_pairs(run.slots, run.offsets, run.starts, slot, 0, self.length, offsets)
+                offsets_to_bits(offsets[:count_found].astype(np.uint16), words)
         return words
 
     def form(self, slot: int) -> str:
@@ -103,7 +103,7 @@ class OpenView:
         return self.rows.shape[0] * self.rows.shape[2] * 8
 
     def slots_of_rows(self) -> Array:
-        """The slot of each of the rows in use, uint32. O(slots)."""
+        """The slot of each row in use, uint32. O(slots)."""
         slots: Array = np.zeros(self.count, np.uint32)
         if self.count:
             with_row = np.flatnonzero(self.row_of_slot >= 0)
@@ -111,19 +111,19 @@ class OpenView:
         return slots
 
     def row_counts(self) -> Array:
-        """The matches in each of the rows in use, int64[count]. O(their bytes)."""
+        """The matches in each row in use, int64[count]. O(their bytes)."""
         counts = np.empty(self.count, np.int64)
         count_rows(self.rows, counts)
         return counts
 
 
 class OpenResults:
-    """The writer's side. Not safe for two writers; views are safe for any reader."""
+    """The writer's side. Only one writer; views are safe for any reader."""
 
     def __init__(self, config: EngineConfig, slots: int, room: RowRoom | None = None, *, grouped: bool = True) -> None:
         self._config = config
         self.grouped = grouped
-        """Whether matches are found by their slot; if not, runs stay as they come, and all pairs are read at once."""
+        """Whether matches are found by slot; if not, runs stay as they come, and all pairs are read together."""
         self._dense_from = max(1, config.chunk_rows // config.dense_share)
         self.row_of_slot: Array = np.full(max(slots, _FIRST_ROWS), -1, np.int32)
         self.room = RowRoom(config.chunk_rows // 64, config.block_words) if room is None else room
@@ -132,9 +132,9 @@ class OpenResults:
         self.runs: list[Run] = []
         self.errors: dict[int, int] = {}
         self.failures: Failures = NO_FAILURES
-        """By slot."""
+        """Failures by slot."""
         self.gaps: Gaps = NO_GAPS
-        """Clauses that were not evaluated over all of the tuples so far."""
+        """Clauses that were not evaluated over all tuples so far."""
 
     def reserve(self, slots: int) -> None:
         """Make room for slots below `slots`."""
@@ -144,13 +144,14 @@ class OpenResults:
             self.row_of_slot = grown
 
     def ensure_rows(self, slots: Array) -> None:
-        """Give every slot of `slots` (distinct) a row; `rows` and `row_of_slot` must be read again afterwards."""
+        """Give every slot of `slots` (distinct) a row; the caller must read `rows` and `row_of_slot` again
+        afterwards."""
         new = slots[self.row_of_slot[slots] < 0]
         if not len(new):
             return
         needed = self._row_count + len(new)
         if needed > self.rows.shape[1]:
-            # Room to spare from the start: rows come in crowds, and one late-comer must not move them all.
+            # Spare room from the start: rows come in crowds, and one late-comer must not move them all.
             grown = self.room.take(needed, max(needed + (needed >> 2), 2 * self.rows.shape[1], _FIRST_ROWS))
             grown[:, : self._row_count] = self.rows[:, : self._row_count]
             self.rows = grown
@@ -170,13 +171,13 @@ class OpenResults:
         self.rows[blocks, self.row_of_slot[slots]] |= words.reshape(-1, 1, width)
 
     def append_run(self, run: Run) -> None:
-        """Add matches that are later than all other matches of their slots."""
+        """Add matches that are later than all earlier matches of their slots."""
         if not len(run.slots):
             return
         if not self.grouped:
             self.runs.append(run)
             return
-        # Before, not after: the last piece of a chunk leaves its runs to be merged by the sealing task.
+        # Before, not after: the last piece of a chunk leaves its runs for the sealing task to merge.
         tier, large = self._config.shape.tier, self._config.shape.large_run
         while len(self.runs) >= tier:
             last = len(self.runs[-1].slots)
@@ -190,9 +191,9 @@ class OpenResults:
         self.runs.append(run)
 
     def _promote(self, run: Run) -> Run:
-        """Move the pairs of slots that have many here, and no row, to rows of their own; returns the other pairs.
+        """Move the pairs of slots with many pairs and no row to new rows; returns the other pairs.
 
-        A slot that has a row keeps its pairs: an earlier view would see them twice. O(pairs) if there are any.
+        A slot with a row keeps its pairs: an earlier view would see them twice. O(pairs) if any are moved.
         """
         if len(run.slots) <= self._dense_from:
             return run
@@ -208,7 +209,7 @@ class OpenResults:
         return grouped(run.slots[~moved], run.offsets[~moved])
 
     def clear(self) -> None:
-        """Drop all results, keeping the room. No view may be left: its rows are written over."""
+        """Drop all results and keep the memory. No view may exist: its rows will be overwritten."""
         if self._row_count:
             self.rows[:, : self._row_count] = 0
             self.row_of_slot[:] = -1
@@ -223,11 +224,11 @@ class OpenResults:
             self.errors[attribute] = self.errors.get(attribute, 0) + count
 
     def add_failures(self, slots: Array, counts: Array) -> None:
-        """Count failures of clauses (int64[k], distinct slots). O(k + those that are known)."""
+        """Count failures of clauses (int64[k], distinct slots). O(k + slots with failures)."""
         self.failures = self.failures.plus(slots, counts)
 
     def add_mask(self, slot: int, mask: Array) -> None:
-        """Set the column of a slot that has none yet, from one byte per tuple of the chunk so far. O(n)."""
+        """Set the column of a slot without matches so far, from one byte for each tuple of the chunk. O(n)."""
         count = int(np.count_nonzero(mask))
         if count > self._dense_from:
             self.ensure_rows(np.array([slot], np.int64))
@@ -244,19 +245,19 @@ class OpenResults:
         return OpenView(sqc_of_slot, *rows, tuple(self.runs), length, self.room)
 
     def leave_out(self, sqc_ids: Array, offset: int) -> None:
-        """Note that clauses (int64[k]) were not evaluated from `offset` on. O(k + exceptions)."""
+        """Record that clauses (int64[k]) are not evaluated from `offset` on. O(k + exceptions)."""
         self.gaps = self.gaps.joined(sqc_ids, offset)
 
     def successor(self, slots: int, gaps: Gaps = NO_GAPS) -> OpenResults:
-        """Empty results for the chunk that follows; `gaps`: clauses that are not evaluated over it."""
+        """Empty results for the next chunk; `gaps`: clauses that are not evaluated over it."""
         following = OpenResults(self._config, slots, self.room)
         following.gaps = gaps
         return following
 
     def without(self, slots: Array, used: int, errors: Mapping[int, int]) -> OpenResults:
-        """A copy that names none of `slots`, and only slots below `used`; the original stays for its readers.
+        """A copy without `slots`, for slots below `used`; readers keep the original.
 
-        `errors`: counts that are still of use. O(results).
+        `errors`: counts of attributes that are still used. O(results).
         """
         rebuilt = self.successor(used)
         dead: Array = np.zeros(len(self.row_of_slot), np.bool_)
@@ -272,7 +273,7 @@ class OpenResults:
         return rebuilt
 
     def matched(self, start: int, stop: int) -> int:
-        """The matches of the tuples at [start, stop), the newest there are. O(rows * words + pairs of their runs)."""
+        """The matches of the tuples at [start, stop), the newest ones. O(rows * words + pairs of their runs)."""
         count, first, last, width = 0, start >> 6, (stop - 1) >> 6, self.rows.shape[2]
         word = first
         while word <= last:
@@ -305,7 +306,8 @@ class OpenResults:
             raise corrupt(run, "a pair is in no block", slots=len(run.slots), offsets=len(run.offsets))
 
     def check(self, length: int) -> None:
-        """Check that rows are owned once, no bit lies at or past `length`, runs are grouped, exceptions are sound."""
+        """Check that each row has one owner, no bit lies at or past `length`, runs are grouped, exceptions are
+        sound."""
         self.gaps.check(length)
         self.failures.check()
         self.room.check()

@@ -17,7 +17,7 @@ from psoup.results.sealed import Pack
 
 
 class Places(NamedTuple):
-    """The numbers of one chunk, int64[size], and their address. Whoever uses them keeps the results alive."""
+    """The numbers of one chunk, int64[size], and their address. The user must keep the results alive."""
 
     numbers: Array
     address: int
@@ -37,5 +37,5 @@ def places_of(view: OpenView | None, packs: tuple[Pack, ...], covered_before: in
         numbers += [address_of(view.rows), *view.rows.shape, view.count]
         for run in view.runs:
             numbers += [*map(address_of, run), len(run.starts)]
-    held = np.array(numbers, np.int64)
-    return Places(held, address_of(held), len(held))
+    numbers_array = np.array(numbers, np.int64)
+    return Places(numbers_array, address_of(numbers_array), len(numbers_array))

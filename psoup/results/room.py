@@ -1,10 +1,10 @@
-"""Room for rows of bits that is used again: touched memory is at hand at once, new pages are not.
+"""A pool of memory for rows of bits: used pages are at hand at once, new pages are not.
 
     take ──> rows of an open chunk ──> once it is sealed, no reader has them: spare ──> zeroed ──> take
     bitmaps ──> of a sealed chunk ──> once it is dropped: spare ──> bitmaps
 
-The system gives new pages one by one, which can cost more than the join that fills them. So memory of a dropped chunk
-is kept for the next chunk, and the thread of maintenance that seals a chunk makes the room for another ready.
+The system maps new pages one by one, which can cost more than the join that fills them. So memory of a dropped chunk is
+kept for the next chunk. The maintenance thread that seals a chunk also zeroes memory for the next one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from psoup.columns import Array, new_array
 from psoup.invariants import ensure
 
 _LEAST = 1 << 20
-"""Bytes below which memory is not kept: the C library keeps that."""
+"""Bytes below which memory is not pooled; the C library pools it."""
 _SPARES = 2
+"""The most spare pieces of a kind."""
 
 
 class _Loan:
-    """The base of an array that was taken; when the last view is gone, its memory goes back."""
+    """The base of an array that was taken; its memory returns to the pool with the last view."""
 
     __slots__ = ("__array_interface__", "_memory", "_spares")
 
@@ -50,26 +51,28 @@ class _Spares:
         return len(self._kept)
 
     def kept(self) -> tuple[Array, ...]:
-        """The pieces of memory that are spare now."""
+        """The spare pieces of memory."""
         return tuple(self._kept)
 
     def give_back(self, memory: Array) -> None:
-        """Keep a piece of memory, unless there is enough."""
+        """Keep a piece of memory, unless there are enough."""
         if len(self._kept) < _SPARES:
             self._kept.append(memory)
 
-    def fitting(self, least: int, wanted: int) -> Array | None:
-        """Return the last memory of `least` words or more; None, and it is dropped, if it is far too large."""
+    def fitting(self, minimum: int, wanted: int) -> Array | None:
+        """Take the last piece, if it has `minimum` words or more; None, and the piece is dropped, if it is far too
+        large."""
         try:
             memory = self._kept.pop()
         except IndexError:
             return None
-        return memory if least <= len(memory) <= 2 * wanted else None
+        return memory if minimum <= len(memory) <= 2 * wanted else None
 
 
 class RowRoom:
-    """Room for the chunks of one stream. `words`: uint64 of a row; `block`: how many of them lie side by side while the
-    chunk is open. Any thread may use it.
+    """Memory for the chunks of one stream. Any thread may use it.
+
+    `words`: uint64 of a row; `block`: how many of them are contiguous while the chunk is open.
     """
 
     def __init__(self, words: int, block: int) -> None:
@@ -81,17 +84,17 @@ class RowRoom:
         """Bytes of spare memory."""
         return self._zeroed.nbytes + self._used.nbytes + self._sealed.nbytes
 
-    def take(self, least: int, wanted: int) -> Array:
-        """Return uint64[blocks, rows, block], zero: `wanted` rows, or fewer if spare memory has room for `least`.
+    def take(self, minimum: int, wanted: int) -> Array:
+        """Return uint64[blocks, rows, block], zeroed: `wanted` rows, or fewer if spare memory has room for `minimum`.
 
-        O(its size), unless some was made ready.
+        O(its size), unless memory was made ready.
         """
         blocks, words = self._words // self._block, self._words
         if wanted * words * 8 < _LEAST:
             return np.zeros((blocks, wanted, self._block), np.uint64)
-        memory = self._zeroed.fitting(least * words, wanted * words)
+        memory = self._zeroed.fitting(minimum * words, wanted * words)
         if memory is None:
-            memory = self._new(least, wanted)
+            memory = self._new(minimum, wanted)
         return np.asarray(_Loan(memory, (blocks, len(memory) // words, self._block), self._used))
 
     def bitmaps(self, count: int) -> Array:
@@ -105,7 +108,7 @@ class RowRoom:
         return np.asarray(_Loan(memory, (count, self._words), self._sealed))
 
     def make_ready(self, rows: int) -> None:
-        """Zero memory for `rows`, so that the next `take` finds it ready. O(its size), for a thread that has time."""
+        """Zero memory for `rows`, so that the next `take` is fast. O(its size), for a background thread."""
         wanted = rows + (rows >> 2)
         if not self._zeroed and wanted * self._words * 8 >= _LEAST:
             self._zeroed.give_back(self._new(rows, wanted))
@@ -117,8 +120,8 @@ class RowRoom:
         ensure(len({id(memory) for memory in spares}) == len(spares), self, "memory is spare twice", spares=len(spares))
         ensure(not any(memory.any() for memory in self._zeroed.kept()), self, "memory is not zero that should be")
 
-    def _new(self, least: int, wanted: int) -> Array:
-        memory = self._used.fitting(least * self._words, wanted * self._words)
+    def _new(self, minimum: int, wanted: int) -> Array:
+        memory = self._used.fitting(minimum * self._words, wanted * self._words)
         if memory is None:
             memory = new_array(wanted * self._words, np.uint64)
         memory.view(np.uint8).fill(0)  # as bytes: twice as fast as NumPy's fill of words

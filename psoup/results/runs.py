@@ -1,11 +1,11 @@
-"""Matches in the order they came, grouped so that those of one clause are found quickly: a run.
+"""Runs: matches in the order of their tuples, grouped by slot so that the matches of one clause are found quickly.
 
-    Run   slots    uint32[k]     which clause matched   a bucket of slots after the other, block after block:
-          offsets  uint16[k]     which tuple            `psoup.kernels.runs`
+    Run   slots    uint32[k]     the clause that matched   bucket after bucket of slots, block after block:
+          offsets  uint16[k]     the tuple                 `psoup.kernels.runs`
           starts   int64[blocks, BUCKETS + 1]           where each bucket of each block begins
 
 Offsets of one slot ascend, within a run and from one run to the next. Nothing is ordered by slot until a chunk is
-sealed (`by_slot`). Immutable; it does not say which clause a slot belongs to.
+sealed (`by_slot`). Immutable; the mapping from slots to clauses is not here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.kernels.order import order_keys
 from psoup.kernels.runs import BUCKETS, count_pairs, group_pairs, put_together
 
 ONE_BLOCK = 1 << 16
-"""Pairs of a block, at most: what the second cache holds, and what was read of it once."""
+"""The most pairs of a block: they fit into the second-level cache."""
 
 
 class Run(NamedTuple):
@@ -32,7 +32,7 @@ class Run(NamedTuple):
     starts: Array
 
     def count(self, slot: int) -> int:
-        """The number of pairs that a slot has."""
+        """The number of pairs of a slot."""
         return int(count_pairs(self.slots, self.starts, slot))
 
     @property
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         return self.slots.nbytes + self.offsets.nbytes + self.starts.nbytes
 
     def check(self) -> None:
-        """Check that every pair is in its bucket, buckets in their blocks, and that the offsets of a slot ascend."""
+        """Check that every pair is in its bucket, buckets are in their blocks, and the offsets of a slot ascend."""
         at = 0
         for block in self.starts:
             ensure(block[0] == at, self, "blocks do not lie one behind the other", starts=self.starts[:, 0])
@@ -56,19 +56,20 @@ class Run(NamedTuple):
 
 
 def new_starts(blocks: int) -> Array:
-    """Room for where the buckets begin: int64[blocks, BUCKETS + 1]."""
+    """An array for the bounds of buckets: int64[blocks, BUCKETS + 1]."""
     return np.empty((blocks, BUCKETS + 1), np.int64)
 
 
 def scattered(slots: Array, offsets: Array) -> Run:
-    """Pairs, uint32 and uint16, in any order, for `OpenResults` that are not grouped: no slot can be found in it."""
+    """A run of pairs, uint32 and uint16, in any order, for `OpenResults` that are not grouped; it has no lookup by
+    slot."""
     return Run(slots, offsets, new_starts(0))
 
 
 def grouped(slots: Array, offsets: Array) -> Run:
     """A run of pairs, copied: uint32 slots, uint16 offsets that ascend for each slot. O(pairs).
 
-    In blocks, as with millions of pairs buckets lie too far apart, and grow so large that each had to be sorted.
+    Pairs are grouped in blocks: with millions of pairs the buckets would lie too far apart, and be too large to sort.
     """
     blocks = new_starts(max(1, -(-len(slots) // ONE_BLOCK)))
     run = Run(np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16), blocks)
@@ -79,7 +80,7 @@ def grouped(slots: Array, offsets: Array) -> Run:
 
 
 def together(runs: Sequence[Run]) -> Run:
-    """Some runs (at least one), in the order of their tuples, as one. O(pairs)."""
+    """Merge several runs (at least one), given in the order of their tuples. O(pairs)."""
     if len(runs) == 1:
         return runs[0]
     slots, offsets = np.concatenate([run.slots for run in runs]), np.concatenate([run.offsets for run in runs])
@@ -91,7 +92,7 @@ def together(runs: Sequence[Run]) -> Run:
 
 
 def by_slot(runs: Sequence[Run]) -> tuple[Array, Array]:
-    """All pairs of some runs, in the order of their tuples: those of one slot side by side, the slots in no order.
+    """All pairs of some runs, given in the order of their tuples: pairs of a slot are adjacent, slots in no order.
 
     O(pairs + slots).
     """
@@ -105,7 +106,7 @@ def by_slot(runs: Sequence[Run]) -> tuple[Array, Array]:
 
 
 def order_of(ids: Array) -> Array:
-    """The positions of int64 in ascending order, stable. Not by comparison: there may be a million."""
+    """The positions of int64 in ascending order, stable. A radix sort, as there may be a million."""
     order, spare = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     order_keys(ids, order, spare)
     return order

@@ -6,9 +6,9 @@
     lists   uint16[…]  offsets, ascending within a clause
     bitmaps uint64[m, words]
 
-A covered clause that is not among `ids` matched nothing and takes no memory. Packs are immutable; a chunk may have
-several, for clauses evaluated at different times. (PSoup section 5.1 chooses between list and bitarray; here the
-choice is made for each clause and chunk.)
+A covered clause that is not in `ids` matched nothing and takes no memory. Packs are immutable; a chunk may have
+several, for clauses evaluated at different times. (PSoup section 5.1 chooses between list and bitarray once; here each
+clause and chunk has its choice.)
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class Pack:
         return frozenbitarray(np.packbits(mask, bitorder="little").tobytes(), endian="little")[:length]
 
     def without(self, dead: Array) -> Pack:
-        """The pack without the SQC IDs `dead` (sorted); itself if it has none of them."""
+        """The pack without the SQC IDs `dead` (sorted); the same object if it has none of them."""
         if not len(dead):
             return self
         keep = dead[np.minimum(np.searchsorted(dead, self.ids), len(dead) - 1)] != self.ids
         return self if keep.all() else _select([self], [keep])
 
     def check(self, length: int, list_limit: int) -> None:
-        """Check that IDs ascend; every column has its count of matches, all below `length`, in the right form."""
+        """Check that IDs ascend, and that every column has the right form and count, with matches below `length`."""
         ensure((np.diff(self.ids) > 0).all(), self, "SQC IDs are not ascending", ids=self.ids)
         for at in range(len(self.ids)):
             offsets, clause, count = self.offsets(at, 0, length), self.ids[at], self.counts[at]
@@ -104,8 +104,8 @@ class Pack:
 def seal(view: OpenView, sqc_of_slot: Array, list_limit: int, room: RowRoom | None = None) -> Pack:
     """Pack the columns of a closed chunk; slots whose `sqc_of_slot` is -1 are left out. O(results).
 
-    Matches in a slot's runs are written to its row in place, if it has one: see `OpenView`. `room`: has memory for the
-    bitmaps.
+    If a slot has a row, matches in its runs are written to the row in place: see `OpenView`. `room`: a pool of memory
+    for the bitmaps.
     """
     slots, offsets = by_slot(view.runs)
     live = sqc_of_slot[slots] >= 0
@@ -135,14 +135,14 @@ def seal(view: OpenView, sqc_of_slot: Array, list_limit: int, room: RowRoom | No
 
 
 def _lists(rows: Array, which: Array, counts: Array) -> Array:
-    """The offsets of some rows, one behind the other; `counts`: how many each has."""
+    """The offsets of some rows, concatenated; `counts`: the number of each."""
     lists: Array = np.empty(int(counts.sum()), np.uint16)
     rows_to_offsets(rows, which, np.cumsum(counts) - counts, lists)
     return lists
 
 
 def _bitmaps(rows: Array, which: Array, counts: Array, offsets: Array, room: RowRoom | None) -> Array:
-    """A bitmap for each of some rows, then for each of some lists, which are one behind the other and have `counts`."""
+    """A bitmap for each of some rows, then for each of some lists, which are concatenated and have `counts` offsets."""
     size, words = len(which) + len(counts), rows.shape[0] * rows.shape[2]
     bitmaps = np.empty((size, words), np.uint64) if room is None else room.bitmaps(size)
     gather_rows(rows, which, bitmaps)
@@ -152,7 +152,7 @@ def _bitmaps(rows: Array, which: Array, counts: Array, offsets: Array, room: Row
 
 
 def _groups(slots: Array) -> tuple[Array, Array]:
-    """For slots with equal ones side by side: each slot once, and how often it comes."""
+    """For slots whose equal ones are adjacent: each slot once, and the number of its occurrences."""
     new: Array = np.ones(len(slots), np.bool_)
     np.not_equal(slots[1:], slots[:-1], out=new[1:])
     starts = np.flatnonzero(new)
@@ -160,7 +160,7 @@ def _groups(slots: Array) -> tuple[Array, Array]:
 
 
 def merge_packs(packs: list[Pack]) -> Pack:
-    """A pack of the columns of several, whose IDs are disjoint. O(their size)."""
+    """Merge the columns of several packs, whose IDs are disjoint. O(their size)."""
     return _select(packs, [np.ones(len(pack.ids), np.bool_) for pack in packs])
 
 

@@ -1,10 +1,10 @@
-"""Matches of many clauses in one chunk at once, whatever form each has: pairs of a clause's place and an offset.
+"""Matches of many clauses in one chunk, in any form: pairs of a clause's place and an offset.
 
     wanted   ids 5 7 9       open: rows, runs ┐                 which    0  0  2  2  2
                              packs: lists, bitmaps ┴──>         offsets  3 60  1  2  3
 
-One pass over the part that is wanted, and no step for a clause. Each match comes once, though it may be in the row and
-in a run of an open chunk. What was not evaluated is for the caller: `evaluated` says which clauses were.
+Reading takes one pass over the wanted part, and no step for a single clause. Each match comes once, though it may be
+both in the row and in a run of an open chunk. The caller checks with `evaluated` which clauses were evaluated.
 """
 
 from __future__ import annotations
@@ -32,26 +32,30 @@ from psoup.results.open import OpenView
 from psoup.results.runs import order_of
 from psoup.results.sealed import Pack
 
-_MANY, _SPREAD = 256, 16
-"""Clauses from which on a table is made, and how many numbers it may have for each."""
-_PAGES, _BLOCK = 4_096, 1 << 20
-"""Pairs from which on they lie in arrays of 8 MB: 16 chunks took 2,000 faults of small pages, some 2 ms."""
+_MANY = 256
+"""Fewest clauses for which a table is made."""
+_SPREAD = 16
+"""The most numbers that a table has for each clause."""
+_PAGES = 4_096
+"""Fewest pairs that lie in large arrays. With small arrays 16 chunks took 2,000 page faults, some 2 ms."""
+_BLOCK = 1 << 20
+"""Least size of such an array, in int64: 8 MB."""
 _PACKED = 1 << 18
-"""Pairs of a pack for which room is made without a look at how many are wanted."""
+"""Pairs of a pack for which room is allocated without counting the wanted pairs."""
 _ROWS = 1_024
-"""Rows of bits of an open chunk that are copied together: 8 MB of full chunks."""
+"""Rows of bits of an open chunk that are copied together: 8 MB for full chunks."""
 
 _NOTHING: Array = np.zeros(0, np.int64)
 
 
 class TooManyPairs(Exception):
-    """Raised if there are more pairs than were asked for, or no room for them: fewer clauses must be asked for."""
+    """Raised if there are more pairs than the caller's limit; the caller must ask for fewer clauses."""
 
 
 class Wanted:
-    """Clauses that are looked for: SQC IDs, int64[k], ascending, each once.
+    """The clauses to look for: SQC IDs, int64[k], ascending, each once.
 
-    `table`: int32, the place of the clause `least` + i, or -1, if IDs lie so close that it is small; else None.
+    `table`: int32, the place of the clause `least` + i, or -1; None if the IDs are too far apart.
     """
 
     def __init__(self, ids: Array) -> None:
@@ -78,7 +82,7 @@ class Wanted:
         return places
 
     def room(self, pairs: int) -> Pairs:
-        """Arrays for so many pairs, to be written: of one large array if many are to come, which has large pages."""
+        """Arrays to write pairs to. For many pairs they are parts of one large array, which has large pages."""
         if pairs < _PAGES:
             return Pairs(np.empty(pairs, np.int64), np.empty(pairs, np.int64))
         if len(self._free) < 2 * pairs:
@@ -98,7 +102,7 @@ NO_PAIRS = Pairs(_NOTHING, _NOTHING)
 
 
 def evaluated(results: ChunkResults, ids: Array) -> Array:
-    """Which clauses (SQC IDs, int64[k], ascending) were evaluated over all of the chunk: bool[k]."""
+    """Flags of clauses (SQC IDs, int64[k], ascending) that were evaluated over all of the chunk: bool[k]."""
     met: Array = ids < results.covered_before
     if results.late:
         met |= np.isin(ids, np.fromiter(results.late, np.int64, len(results.late)))
@@ -108,24 +112,23 @@ def evaluated(results: ChunkResults, ids: Array) -> Array:
 
 
 def all_evaluated(results: ChunkResults, ids: Array) -> bool:
-    """Whether all clauses (SQC IDs, int64[k], ascending) were evaluated over all of the chunk. O(1) as a rule."""
+    """Whether all clauses (SQC IDs, int64[k], ascending) were evaluated over all of the chunk. Usually O(1)."""
     below = not len(ids) or int(ids[-1]) < results.covered_before
     return (below and not len(results.gaps)) or bool(evaluated(results, ids).all())
 
 
-def kept_pairs(results: ChunkResults, wanted: Wanted, start: int, stop: int, most: int) -> Pairs:
-    """The matches in [start, stop) of the wanted clauses, which were `evaluated`.
+def kept_pairs(results: ChunkResults, wanted: Wanted, start: int, stop: int, limit: int) -> Pairs:
+    """The matches in [start, stop) of the wanted clauses, which must be `evaluated`.
 
-    A closed chunk may have the `stop` WHOLE: then nothing is cut off.
-
-    Raises TooManyPairs if there are more than `most`. O(k log clauses + matches), and the runs of an open chunk.
+    For a closed chunk `stop` may be WHOLE. Raises TooManyPairs above `limit` pairs. O(k log clauses + matches), plus
+    the runs of an open chunk.
     """
-    parts, room = list[Pairs](), most
-    sources: list[Iterator[Pairs]] = [_packed(pack, wanted, start, stop, most) for pack in results.packs]
+    parts, room = list[Pairs](), limit
+    sources: list[Iterator[Pairs]] = [_packed(pack, wanted, start, stop, limit) for pack in results.packs]
     if results.open is not None:
         before = np.searchsorted(wanted.ids, results.covered_before)
         some = wanted if before == len(wanted.ids) else Wanted(wanted.ids[:before])
-        sources.append(_opened(results.open, some, start, stop, most))
+        sources.append(_opened(results.open, some, start, stop, limit))
     for source in sources:
         for part in source:
             room -= len(part.which)
@@ -136,7 +139,7 @@ def kept_pairs(results: ChunkResults, wanted: Wanted, start: int, stop: int, mos
 
 
 def joined(parts: list[Pairs]) -> Pairs:
-    """All pairs, by clause; those of one clause in the order of the parts. O(pairs)."""
+    """All pairs, by clause; pairs of one clause in the order of the parts. O(pairs)."""
     parts = [part for part in parts if len(part.which)]
     if not parts:
         return NO_PAIRS
@@ -148,45 +151,45 @@ def joined(parts: list[Pairs]) -> Pairs:
     return Pairs(which[order], offsets[order])
 
 
-def kept_counts(results: ChunkResults, wanted: Wanted, start: int, stop: int, most: int) -> Array:
-    """The number of matches in [start, stop) of each clause, int64[k]; arguments and errors as of `kept_pairs`.
+def kept_counts(results: ChunkResults, wanted: Wanted, start: int, stop: int, limit: int) -> Array:
+    """The number of matches in [start, stop) of each clause, int64[k]; arguments and errors as in `kept_pairs`.
 
-    No pair is made of what is packed.
+    Packed results make no pairs.
     """
     counts: Array = np.zeros(len(wanted.ids), np.int64)
     if results.open is not None:
-        pairs = kept_pairs(results, wanted, start, stop, most)
+        pairs = kept_pairs(results, wanted, start, stop, limit)
         return np.bincount(pairs.which, minlength=len(wanted.ids))
     for pack in results.packs:
         if wanted.table is not None and start == 0 and stop == WHOLE:
             add_named(pack.ids, pack.counts, wanted.least, wanted.table, counts)
             continue
         names, at = in_both(wanted, pack.ids)
-        places, own = pack.place[at], pack.counts[at].astype(np.int64)
+        places, clause_counts = pack.place[at], pack.counts[at].astype(np.int64)
         if start > 0 or stop < WHOLE:
             are_lists = places >= 0
-            begins, lengths = places[are_lists], own[are_lists]
+            begins, lengths = places[are_lists], clause_counts[are_lists]
             lists_within(pack.lists, start, stop, begins, lengths)
-            own[are_lists] = lengths
-            within = np.empty(len(own) - len(lengths), np.int64)
+            clause_counts[are_lists] = lengths
+            within = np.empty(len(clause_counts) - len(lengths), np.int64)
             count_within(pack.bitmaps, ~places[~are_lists], start, min(stop, 64 * pack.bitmaps.shape[1]), within)
-            own[~are_lists] = within
-        counts[names] += own
+            clause_counts[~are_lists] = within
+        counts[names] += clause_counts
     return counts
 
 
-def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, most: int) -> Iterator[Pairs]:
-    """The pairs of a pack: those of lists, then those of bitmaps."""
+def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, limit: int) -> Iterator[Pairs]:
+    """Yield the pairs of a pack: from lists, then from bitmaps."""
     in_one_pass = False
     if wanted.table is not None:
-        known = pack.ids, pack.counts, pack.place, wanted.least, wanted.table
+        columns = pack.ids, pack.counts, pack.place, wanted.least, wanted.table
         size, bitmaps = len(pack.lists), len(pack.bitmaps)
         if bitmaps or size > _PACKED:
-            size, bitmaps = named_size(*known)
-        in_one_pass = size <= most  # there may be fewer than `size`
+            size, bitmaps = named_size(*columns)
+        in_one_pass = size <= limit  # an upper bound: there may be fewer pairs
         if in_one_pass:
             out = wanted.room(size)
-            size = named_to_pairs(pack.lists, *known, start, stop, *out)
+            size = named_to_pairs(pack.lists, *columns, start, stop, *out)
             yield Pairs(out.which[:size], out.offsets[:size])
             if not bitmaps:
                 return
@@ -198,15 +201,15 @@ def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, most: int) -> Ite
         begins, lengths = places[listed], counts[listed]
         if start > 0 or stop < WHOLE:
             lists_within(pack.lists, start, stop, begins, lengths)
-        out = _room(int(lengths.sum()), most)
+        out = _room(int(lengths.sum()), limit)
         lists_to_pairs(pack.lists, begins, lengths, names[listed], *out)
         yield out
     if len(listed) < len(names):
-        yield _of_bitmaps(pack.bitmaps, ~places[~are_lists], names[~are_lists], start, stop, most)
+        yield _of_bitmaps(pack.bitmaps, ~places[~are_lists], names[~are_lists], start, stop, limit)
 
 
 def in_both(wanted: Wanted, others: Array) -> tuple[Array, Array]:
-    """The places of IDs that are both wanted and among others (int64, ascending): among the wanted, and there."""
+    """For IDs that are both wanted and in `others` (int64, ascending): their places in each of the two."""
     if wanted.table is not None:
         first, stop = np.searchsorted(others, (wanted.least, int(wanted.ids[-1]) + 1)).tolist()
         places = wanted.table[others[first:stop] - wanted.least]
@@ -217,16 +220,16 @@ def in_both(wanted: Wanted, others: Array) -> tuple[Array, Array]:
     return names, at[names]
 
 
-def _of_bitmaps(bitmaps: Array, which: Array, names: Array, start: int, stop: int, most: int) -> Pairs:
+def _of_bitmaps(bitmaps: Array, which: Array, names: Array, start: int, stop: int, limit: int) -> Pairs:
     counts, stop = np.empty(len(which), np.int64), min(stop, 64 * bitmaps.shape[1])
     count_within(bitmaps, which, start, stop, counts)
-    out = _room(int(counts.sum()), most)
+    out = _room(int(counts.sum()), limit)
     bitmaps_to_pairs(bitmaps, which, start, stop, names, *out)
     return out
 
 
-def _opened(view: OpenView, wanted: Wanted, start: int, stop: int, most: int) -> Iterator[Pairs]:
-    """The pairs of an open chunk: of clauses that have a row, some of these at a time, then of the others.
+def _opened(view: OpenView, wanted: Wanted, start: int, stop: int, limit: int) -> Iterator[Pairs]:
+    """Yield the pairs of an open chunk: of clauses without a row, then of the others, some rows at a time.
 
     A row is copied before it is counted, as sealing may write matches of runs to it; runs are added to the copy.
     """
@@ -236,7 +239,7 @@ def _opened(view: OpenView, wanted: Wanted, start: int, stop: int, most: int) ->
         which, offsets = np.empty(len(run.slots), np.int64), np.empty(len(run.slots), np.int64)
         count = runs_to_pairs(run.slots, run.offsets, place_of_slot, start, stop, which, offsets)
         parts.append(Pairs(which[:count], offsets[:count]))
-    if sum(len(part.which) for part in parts) > most:
+    if sum(len(part.which) for part in parts) > limit:
         raise TooManyPairs
     pairs = joined(parts)
     slots = np.flatnonzero(place_of_slot[: len(view.row_of_slot)] >= 0)
@@ -257,11 +260,11 @@ def _opened(view: OpenView, wanted: Wanted, start: int, stop: int, most: int) ->
         gather_rows(view.rows, rows[some], copied)
         mine = (in_row >= first) & (in_row < first + len(copied))
         set_bits(copied[np.newaxis], in_row[mine] - first, pairs.offsets[mine].astype(np.uint16))
-        yield _of_bitmaps(copied, np.arange(len(copied)), names[some], start, stop, most)
+        yield _of_bitmaps(copied, np.arange(len(copied)), names[some], start, stop, limit)
 
 
-def _room(pairs: int, most: int) -> Pairs:
-    """Arrays for so many pairs, to be written. Raises TooManyPairs."""
-    if pairs > most:
+def _room(pairs: int, limit: int) -> Pairs:
+    """Arrays to write `pairs` pairs to. Raises TooManyPairs above `limit`."""
+    if pairs > limit:
         raise TooManyPairs
     return Pairs(vast_array(pairs, np.int64), vast_array(pairs, np.int64))

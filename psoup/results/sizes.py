@@ -1,7 +1,7 @@
-"""Sizes of results by clause: matches, and the bytes that keep them.
+"""Sizes of results by clause: the number of matches, and the bytes that store them.
 
-The bytes of a column are those of its matches (a row of bits, a list, pairs in runs) and of its entry in the pack.
-Tables by slot, which a chunk keeps for all clauses together, are charged to none of them.
+The bytes of a column include its matches (a row of bits, a list, pairs in runs) and its entry in the pack. Tables by
+slot, which all clauses of a chunk share, are charged to no clause.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from psoup.results.open import OpenView
 from psoup.results.runs import order_of
 from psoup.results.sealed import Pack
 
-_ENTRY_BYTES, _PAIR_BYTES, _OFFSET_BYTES = 20, 6, 2
+_ENTRY_BYTES = 20
+"""Bytes of a clause's entry in a pack."""
+_PAIR_BYTES = 6
+"""Bytes of a pair in a run."""
+_OFFSET_BYTES = 2
+"""Bytes of an offset in a list."""
 
 
 def column_size(results: ChunkResults, sqc_id: int, slot: int) -> tuple[int, int]:
-    """Matches and bytes of a covered clause's column. O(log) where it is sealed, else O(its words)."""
+    """Matches and bytes of a covered clause's column. O(log) if sealed, else O(its words)."""
     view = results.open
     if view is not None and sqc_id < results.covered_before:
         row = slot < len(view.row_of_slot) and 0 <= view.row_of_slot[slot] < view.count
@@ -55,7 +60,7 @@ def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array,
 
 
 def _slots_of(ids: Array, owners: Array, order: Array) -> tuple[Array, Array]:
-    """The slots of those `ids` (no two equal) that have one, and which of them these are; `order` sorts `owners`."""
+    """The slots of the `ids` (distinct) that have one, and the places of these IDs; `order` sorts `owners`."""
     at = np.minimum(np.searchsorted(owners, ids, sorter=order), len(order) - 1)
     mine = np.flatnonzero(owners[order[at]] == ids)
     return order[at[mine]], mine
