@@ -1,1 +1,2 @@
-"""Tuples meet clauses: new tuples, old tuples, a search for one clause, and the same outside an engine."""
+"""The evaluation of clauses over tuples: new tuples, old tuples, the search for one clause, and all of it outside an
+engine."""

@@ -1,12 +1,12 @@
-"""Emission: the clauses that are looked at one by one, whatever the tuples hold, planned at once, emitted in shares.
+"""Emission: the matches of clauses that are in no list. They are planned together, and emitted in shares.
 
     codes --count--> prefix counts --plan--> work  | c c c c c | c c c c c |     share 0, share 1, at the same time
-                                                     `--> order, bitmaps     of its own: two threads would wait for
+                                                     `--> order, bitmaps     of each share: two threads would wait for
                                                              |               each other to make them together
                                                              `--> walk, AND --> pairs, rows
 
-Each step is one call of a kernel over all clauses of a share. Shares write other rows and other places. Clauses that
-turn out to have many matches, and no row of bits yet, are left, and emitted when they have one.
+Each step is one kernel call over all clauses of a share. Shares write disjoint rows and places. A clause that turns out
+to have many matches, and has no row of bits yet, is emitted later, when it has a row.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from psoup.results.open import OpenResults
 from psoup.results.runs import Run, grouped, scattered
 
 _WALK_SHARE = 4
-"""The number of tuples ANDed as bits that cost as much as one tuple that is looked at by itself."""
+"""Tuples ANDed as bits at the cost of one tuple that is tested by itself."""
 _SORT_COST = 16
-"""Cost of finding a row's count among sorted tuples, in steps of counting through all rows."""
+"""Cost of finding a row's count among sorted tuples, in steps of counting over all rows."""
 _BITS_COST = 2
-"""Cost of ANDing a word of a clause's bitmaps, in tuples that are sorted."""
+"""Cost of ANDing a word of a clause's bitmaps, as a number of sorted tuples."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """The piece counted by the codes of one index; see `psoup.kernels.codes`."""
+    """Counts of the piece's codes in one index; see `psoup.kernels.codes`."""
 
     codes: Array
     counts: Array
@@ -49,21 +49,22 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The outcome of `plan`; see `psoup.kernels.arrive`."""
+    """The result of `plan`; see `psoup.kernels.arrive`."""
 
     clauses: Array
     walked: Array
     room: Array
 
     def pick(self, positions: Array) -> _Work:
-        """Some of the work, to be emitted into rows: no room for pairs."""
+        """A part of the work that is emitted into rows: without room for pairs."""
         return _Work(self.clauses[positions], self.walked[positions], np.zeros(len(positions) + 1, np.int64))
 
 
 class Emission:
     """The work for `candidates`, int32, ascending, and the tuples with `codes`, from offset `start` of a chunk on.
 
-    limit: most tuples that are walked for a clause, and most pairs of one that is not. scratches: one for each share.
+    `limit`: the most tuples that are walked for a clause, and the most pairs of another clause. `scratches`: one for
+    each share.
     """
 
     def __init__(
@@ -81,13 +82,13 @@ class Emission:
         n, scratch = codes.shape[1], scratches[0]
         walk = max(limit // _WALK_SHARE, min(n, config.sparse_floor, limit))
         self._counted, self.work = _plan(part, codes, candidates, walk, limit, self._uses, scratch)
-        """The plan, until the next probe: the counters of each clause's work are taken from it."""
+        """The plan, valid until the next probe: the counters of each clause's work are taken from it."""
         if self._counted.ordered:
             self._uses.order[:] = 0
         elif self._uses.prefix.all() and _dear(self._uses, self.work, n):
             self.work.walked[:], self._uses.order[:] = -1, 0
         rows = results.rows.shape[1] + int(np.count_nonzero(self.work.walked < 0))
-        self._most = limit if rows > config.generous_rows else limit // 8
+        self._pair_limit = limit if rows > config.generous_rows else limit // 8
         room = int(self.work.room[-1])
         self._slots, self._offsets = scratch.get("slots", room, np.uint32), scratch.get("offsets", room, np.uint16)
         self._needs = scratch.get("needs", len(self.work.clauses), np.int32)
@@ -95,7 +96,7 @@ class Emission:
         self._prefixes: list[Array] = [np.zeros((0, 0), np.uint64)] * len(scratches)
 
     def emit(self, results: OpenResults, share: int) -> Run | None:
-        """Find the matches of a share; those of slots that have a row go there. Returns the others."""
+        """Find the matches of a share. Matches of slots with a row are written there; returns the others."""
         counted, uses, scratch, size = self._counted, self._uses, self._scratches[share], len(self.work.clauses)
         first, last = (size * cut // len(self._scratches) for cut in (share, share + 1))
         if first == last:
@@ -115,12 +116,12 @@ class Emission:
         return grouped(slots, offsets) if results.grouped else scattered(slots.copy(), offsets.copy())
 
     def needs(self) -> Array:
-        """The slots that need a row before `emit_rest`, once all shares are emitted: int64, ascending."""
+        """The slots that need a row before `emit_rest`, after all shares are emitted: int64, ascending."""
         clauses = self.work.clauses[np.concatenate(self._needed)]
         return self._part.index.slots[clauses].astype(np.int64)
 
     def emit_rest(self, results: OpenResults, share: int) -> None:
-        """Emit the matches that a share has left, into the rows that there are now."""
+        """Emit the matches that a share has left, into the rows that exist now."""
         left, counted = self.work.pick(self._needed[share]), self._counted
         size, prefix = len(left.clauses), self._prefixes[share]
         if size:
@@ -129,18 +130,18 @@ class Emission:
     def _arguments(
         self, work: _Work, first: int, last: int, prefix: Array, order: Array, results: OpenResults
     ) -> tuple[Any, ...]:
-        """The arguments of the kernel `emit`."""
+        """Arguments of the kernel `emit`."""
         index, counted = self._part.index, self._counted
         return (
             first, last, work.clauses, work.walked, work.room, index.slots, index.clause_ptr, index.factor_ptr,
             index.iv_lo, index.iv_hi, index.iv_attr, counted.codes, counted.counts, counted.ranks, order, prefix,
-            self._start, self._most, results.row_of_slot, results.rows, self._slots, self._offsets, self._needs,
+            self._start, self._pair_limit, results.row_of_slot, results.rows, self._slots, self._offsets, self._needs,
         )  # fmt: skip
 
 
 @dataclass(slots=True)
 class _Uses:
-    """The attributes for which tuples must be sorted, and those for which bitmaps are made: uint8[A]."""
+    """Attributes whose tuples must be sorted, and attributes that need bitmaps: uint8[A]."""
 
     order: Array
     prefix: Array
@@ -150,14 +151,14 @@ class _Uses:
 
 
 def _dear(uses: _Uses, work: _Work, n: int) -> bool:
-    """Whether sorting n tuples for clauses that are walked takes longer than ANDing bitmaps that there are instead."""
+    """Whether sorting n tuples for walked clauses costs more than ANDing the bitmaps, which exist already."""
     return _BITS_COST * int(np.count_nonzero(work.walked >= 0)) * (n >> 6) < int(np.count_nonzero(uses.order)) * n
 
 
 def _plan(
     part: Part, codes: Array, candidates: Array, walk: int, limit: int, uses: _Uses, scratch: Scratch
 ) -> tuple[_Counts, _Work]:
-    """Count the piece by all codes, or where those are many, by those that the candidates use; then plan the work."""
+    """Count the codes of the piece, or, if there are many codes, only those that candidates use; then plan the work."""
     index, size = part.index, len(candidates)
     counts, ranks = scratch.get("counts", index.rows, np.int32), scratch.get("ranks", index.rows, np.int32)
     starts = np.zeros(len(index.bounds) + 1, np.int64)
@@ -179,7 +180,7 @@ def _plan(
 
 
 def _sorted_codes(codes: Array) -> Array:
-    """uint64[A, n]: row << 32 | tuple of each attribute, ascending."""
+    """For each attribute, row << 32 | tuple, ascending: uint64[A, n]."""
     n = codes.shape[1]
     keys, order, spare = np.empty(codes.shape, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
     for attribute_codes, out in zip(codes, keys, strict=True):

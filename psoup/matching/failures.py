@@ -1,10 +1,10 @@
-"""Failures of a piece: for each clause the tuples that errors alone keep from a match (`psoup.results.failures`).
+"""Failures of a piece: for each clause, the tuples for which errors alone prevent a match (`psoup.results.failures`).
 
     tuples with an error in some expression ──┬─ joined with the clauses that read one ──────────> matches
-                                              └─ joined with them as if an error were true ──────> matches and failures
+                                              └─ joined again, with errors as true ──────> matches and failures
 
-Nothing is evaluated here, and nothing done in a piece without errors. Errors of an expression are counted besides, if
-it was evaluated for all tuples: each of them counts for a clause that is nothing but one condition on it.
+No expression is evaluated here, and a piece without errors costs nothing. The errors of an expression are counted too,
+if it was evaluated for all tuples. They are the failures of clauses with a single condition on it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from psoup.matching.texts import Join
 from psoup.results.open import OpenResults
 
 _ROWS = 2_048
-"""Tuples that are joined at a time: a clause that matches many has a row of so many bits, twice."""
+"""Tuples that are joined together: a clause with many matches has a row of as many bits, twice."""
 _SCRATCH = -2
-"""The scratch of these joins."""
+"""The scratch number of these joins."""
 
 
 def count_failures(side: Side, values: AllValues, piece: Piece, results: OpenResults) -> None:
-    """Add the failures and errors of a piece to the results; `values`: of all attributes."""
+    """Add the failures and errors of a piece to the results. `values`: the values of all attributes."""
     failing = {attribute: rows for attribute, rows in values.errors.items() if len(rows)}
     for attribute, rows in failing.items():
         if values.is_whole(attribute):
@@ -49,13 +49,15 @@ def count_failures(side: Side, values: AllValues, piece: Piece, results: OpenRes
     for start in range(0, len(every), _ROWS):
         tuples = _Tuples(side, values, piece, every[start : start + _ROWS])
         for number, part in enumerate(part for part in side.parts if part.live):
-            found = _hopeful(side, part)
-            if len(found.clauses) and np.isin(found.plain.attributes, [*failing]).any():
-                plain, hopeful = (tuples.matched(own, number) for own in found.parts(part))
-                _add(results, part.index.slots[found.clauses], hopeful - plain)
+            hopeful_clauses = _hopeful(side, part)
+            if len(hopeful_clauses.clauses) and np.isin(hopeful_clauses.plain.attributes, [*failing]).any():
+                plain, hopeful = (
+                    tuples.matched(searched_plan, number) for searched_plan in hopeful_clauses.parts(part)
+                )
+                _add(results, part.index.slots[hopeful_clauses.clauses], hopeful - plain)
         for number, (part, plan) in enumerate(side.searched):
             if part.live and np.isin(plan.stripped.part.index.attributes, [*failing]).any():
-                plain, hopeful = (tuples.found(own, number) for own in (plan, _hoping(side, plan)))
+                plain, hopeful = (tuples.found(searched_plan, number) for searched_plan in (plan, _hoping(side, plan)))
                 slots = np.flatnonzero(hopeful > plain)
                 _add(results, slots, (hopeful - plain)[slots])
 
@@ -72,7 +74,7 @@ def _hopeful(side: Side, part: Part) -> Hopeful:
 
 
 def _hoping(side: Side, plan: Searched) -> Searched:
-    """A plan whose other factors are true where there is an error; made once, its clauses as they are now."""
+    """The plan with errors of its factors as true; computed once, for the clauses as they are now."""
     stripped = plan.stripped
     clauses = stripped.part.extra(Hopeful)
     if clauses is None:
@@ -83,7 +85,7 @@ def _hoping(side: Side, plan: Searched) -> Searched:
 
 @dataclass(slots=True)
 class _Tuples:
-    """Some tuples of a piece (`rows`: int64[k], ascending), joined with clauses for how many each of these matches."""
+    """Some tuples of a piece (`rows`: int64[k], ascending), and the number of them that each clause matches."""
 
     side: Side
     values: Mapping[int, Values]
@@ -92,7 +94,7 @@ class _Tuples:
     known: dict[int, Values] = field(default_factory=dict)
 
     def matched(self, part: Part, number: int) -> Array:
-        """The matches of each clause of a part whose slots are its positions: int64[R]."""
+        """The number of matches of each clause of a part whose slots are its positions: int64[R]."""
         aside = OpenResults(self._config(), len(part.index))
         scratch = self.side.scratch.of(_SCRATCH, number)
         join = ShardJoin(part, self._values(part), 0, len(self.rows), self._config(), [scratch])
@@ -107,7 +109,7 @@ class _Tuples:
         return counts_of(aside)[: len(part.index)]
 
     def found(self, plan: Searched, number: int) -> Array:
-        """The matches of the clauses that look for texts, by slot."""
+        """The number of matches of clauses with text patterns, by slot."""
         piece = self.piece
         columns = tuple(column.take(self.rows) for column in piece.columns)
         few = Piece(columns, piece.ids[self.rows], piece.times[self.rows], 0)
@@ -128,7 +130,7 @@ class _Tuples:
 
 
 def counts_of(results: OpenResults) -> Array:
-    """The matches of each slot, in results of which nothing was sealed: int64[slots]. O(matches + rows)."""
+    """The number of matches of each slot, in results that are not sealed: int64[slots]. O(matches + rows)."""
     counts: Array = np.zeros(len(results.row_of_slot), np.int64)
     slots = np.flatnonzero(results.row_of_slot >= 0)
     if len(slots):

@@ -1,11 +1,11 @@
-"""Rows of closed chunks looked up by their keys: what a selective factor lets pass, in many chunks at once.
+"""Key search: the rows of a selective factor, looked up by indexes in many closed chunks at once.
 
-    factors    a = 7       b IN (3, 9)   c < 5        those of one column, whose values lie in few intervals
-    chunk 4    index       index                      the one that leaves the fewest rows is taken
+    factors    a = 7       b IN (3, 9)   c < 5        factors on one column, with few intervals
+    chunk 4    index       index                      the factor with the fewest rows is used
     chunk 5    -           index: 9,000 rows          too many: it is searched
-    chunk 6    -           -                          it is searched, and that is noted: `psoup.data.key_room`
+    chunk 6    -           -                          it is searched, which is counted: `psoup.data.key_room`
 
-A look-up gives rows among which are all that match. What else there is to be satisfied is asked of these.
+A look-up gives a superset of the matching rows. The caller tests the other factors on these rows.
 """
 
 from __future__ import annotations
@@ -27,49 +27,55 @@ from psoup.model import Kind
 from psoup.plan.factors import Factor, Interval
 
 Part = tuple[Chunk, int, int]
-"""A chunk, and the rows of it from where to where."""
+"""A chunk, and the first and the end row of a part of it."""
 
-_MOST_INTERVALS, _MOST_FACTORS = 1_024, 4
+_MAX_INTERVALS = 1_024
+"""The most intervals of a factor that is looked up."""
+_MAX_FACTORS = 4
+"""The most factors of a clause that are looked up."""
 _LEAST = 16
-"""Rows of a chunk that may be looked up, whatever their share: see `psoup.config.Shape.key_share`."""
+"""Rows of a chunk that may always be looked up, whatever their share: see `psoup.config.Shape.key_share`."""
 _FEW = 1_024
-"""One in so many rows: a value of 256 is found by codes of 8 bits as soon."""
+"""Share of rows below which an index pays: a value with 256 rows in 65,536 is found as fast by codes of 8 bits."""
 _HOPELESS = 4
-"""The factor by which a range may seem too wide before its rows are counted."""
+"""Factor by which the estimate of a range may exceed the limit before its rows are counted exactly."""
 _COMPARED = 64
-"""Texts that are compared one by one: less than a scan of few rows takes."""
+"""The most texts that are compared one by one, which takes less than a scan of few rows."""
 SLOW = 4
-"""The weight of texts and of several intervals, of which the values themselves are read."""
+"""Weight of a search for texts or several intervals, which reads the values themselves."""
 _TOO_MANY = 2**62
-_LOW, _LAST = -(2**63), 2**63 - 1
+_LOW = -(2**63)
+"""The least key."""
+_LAST = 2**63 - 1
+"""The greatest key."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFactor:
-    """A factor whose rows may be looked up: `lows` to `lasts`, int64[k], ascending, of the numbers of a column."""
+    """A factor whose rows may be looked up: intervals `lows` to `lasts`, int64[k], ascending, of a column's numbers."""
 
     factor: Factor
     column: int
     lows: Array
     lasts: Array
     texts: frozenset[bytes] = frozenset()
-    """The texts whose numbers `lows` are, if the column is one of texts."""
+    """The texts whose numbers are `lows`, for a column of texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """Rows of a part (int64, ascending) that may match. `decided`: the factor that all of them satisfy, if any."""
+    """Rows of a part (int64, ascending) that may match. `decided`: a factor that all of them satisfy, if any."""
 
     offsets: Array
     decided: Factor | None
 
 
 def _key_factor(factor: Factor) -> KeyFactor | None:
-    """The factor as intervals of numbers, if it is one of few intervals without NULL."""
+    """The factor as intervals of numbers; None if it has NULL or many intervals."""
     (term,) = factor.terms
     ref, intervals = term.attribute, term.intervals
     assert isinstance(ref, AttributeRef)
-    if term.nulls or not 0 < len(intervals) <= _MOST_INTERVALS:
+    if term.nulls or not 0 < len(intervals) <= _MAX_INTERVALS:
         return None
     if ref.type.kind is not Kind.TEXT:
         lows = [_LOW if i.low is None else int(i.low) for i in intervals]
@@ -83,7 +89,7 @@ def _key_factor(factor: Factor) -> KeyFactor | None:
 
 
 def _is_text(interval: Interval) -> bool:
-    """Whether an interval of texts holds a single one."""
+    """Whether an interval of texts contains a single text."""
     low, high = interval.low, interval.high
     return isinstance(low, bytes) and isinstance(high, bytes) and high == low + b"\0"
 
@@ -103,79 +109,82 @@ class KeySearch:
         self._slow: int | None = None
 
     def look_up(self, parts: Sequence[Part]) -> tuple[list[tuple[int, LookedUp]], Sequence[int]]:
-        """Find rows of parts of chunks, by their numbers, none without a row; and the numbers of parts to be searched.
+        """Look up rows in parts of chunks: results with at least one row, by part number, and the parts that need a
+        search.
 
         O(parts + rows found).
         """
         indexed = [keyed for chunk, _, _ in parts if (keyed := chunk.caches.keyed)]
-        found, looked = list[tuple[int, LookedUp]](), list[Places]()
+        results, looked = list[tuple[int, LookedUp]](), list[Places]()
         for column, factor in self._factors:
-            index = next((index for own in indexed if isinstance(index := own.get(column), KeyIndex)), None)
-            if index is None or len(looked) == _MOST_FACTORS or self._is_hopeless(factor, index):
+            index = next(
+                (index for part_counts in indexed if isinstance(index := part_counts.get(column), KeyIndex)), None
+            )
+            if index is None or len(looked) == _MAX_FACTORS or self._is_hopeless(factor, index):
                 continue
             if (by_key := _key_factor(factor)) is not None:
                 looked.append(Places(by_key, parts))
         if not looked:
-            return found, range(len(parts))
+            return results, range(len(parts))
         fewest: Array = np.full(len(parts), _TOO_MANY, np.int64)
         for places in looked:
-            own = places.counts if len(looked) == 1 else np.minimum(fewest[places.numbers], places.counts)
-            fewest[places.numbers] = own
+            part_counts = places.counts if len(looked) == 1 else np.minimum(fewest[places.numbers], places.counts)
+            fewest[places.numbers] = part_counts
         if fewest.max() > _LEAST:
             for number in np.flatnonzero(fewest > _LEAST).tolist():
                 if fewest[number] > len(parts[number][0]) // self._share:
                     fewest[number] = _TOO_MANY
         for places in looked:
-            found += places.taken(fewest, parts)
-        return found, np.flatnonzero(fewest == _TOO_MANY).tolist()
+            results += places.taken(fewest, parts)
+        return results, np.flatnonzero(fewest == _TOO_MANY).tolist()
 
     def note(self, chunk: Chunk, column: int, weight: int = 1) -> None:
-        """Note that a column of a closed chunk was searched for few rows; it may have its index then."""
+        """Record that a column of a closed chunk was searched for few rows; its index may be made then."""
         if column >= 0 and self._room.probed(chunk, column, weight) and self._left > 0:
             self._left -= 1
             self._room.make(chunk, column)
 
     def note_slow(self, chunk: ChunkView) -> None:
-        """Note that a closed chunk was searched for factors that narrow codes do not serve."""
+        """Record that a closed chunk was searched for factors that narrow codes do not serve."""
         self.note(chunk, self._slow_column(), SLOW)
 
     def _slow_column(self) -> int:
-        """The column of a factor that narrow codes cannot serve, if there is one; else -1."""
+        """The column of a factor that narrow codes cannot serve, or -1."""
         if self._slow is None:
             by_key = (_key_factor(factor) for _, factor in self._factors if not _is_range(factor))
-            self._slow = next((own.column for own in by_key if own is not None), -1)
+            self._slow = next((key_factor.column for key_factor in by_key if key_factor is not None), -1)
         return self._slow
 
     def _is_hopeless(self, factor: Factor, index: KeyIndex) -> bool:
-        """Whether a range would let too many rows of a chunk pass, if their values are spread evenly."""
+        """Whether a range would select too many rows of a chunk, assuming evenly spread values."""
         if not _is_range(factor):
             return False
-        count, least, greatest = index.facts[2:5].tolist()
+        count, lowest, greatest = index.facts[2:5].tolist()
         low, high = factor.terms[0].intervals[0].low, factor.terms[0].intervals[0].high
-        first = least if low is None else max(int(low), least)
+        first = lowest if low is None else max(int(low), lowest)
         last = greatest if high is None else min(int(high) - 1, greatest)
-        share = (last - first + 1) / (greatest - least + 1)
+        share = (last - first + 1) / (greatest - lowest + 1)
         return share * self._share > _HOPELESS and share * count > _HOPELESS * _LEAST
 
 
 def are_few(share: float, rows: int) -> bool:
-    """Whether a share of the rows of a chunk is so small that an index finds them much sooner than narrow codes."""
+    """Whether a share of a chunk's rows is so small that an index finds them much faster than narrow codes."""
     return share * _FEW <= 1 or share * rows <= _LEAST
 
 
 def _column_of(factor: Factor) -> int:
-    """The column that a factor is about, if it may have an index; else -1."""
+    """The column of a factor that may have an index, or -1."""
     ref = factor.terms[0].attribute if len(factor.terms) == 1 else None
     return ref.index if isinstance(ref, AttributeRef) and ref.type.kind is not Kind.BOOLEAN else -1
 
 
 def _is_range(factor: Factor) -> bool:
-    """Whether narrow codes serve a factor about one column."""
+    """Whether narrow codes serve a factor on one column."""
     return factor.terms[0].attribute.type.kind is not Kind.TEXT and len(factor.terms[0].intervals) == 1
 
 
 class Places:
-    """Rows that a factor finds in chunks with an index of its column: `numbers` of these parts, `counts` of rows."""
+    """Rows of a factor in chunks with an index of its column: `numbers` of these parts, `counts` of rows."""
 
     def __init__(self, by_key: KeyFactor, parts: Sequence[Part]) -> None:
         self._by_key = by_key
@@ -194,7 +203,8 @@ class Places:
             find_keys(self._at, by_key.lows, by_key.lasts, self._begin, self._end, self.counts)
 
     def taken(self, fewest: Array, parts: Sequence[Part]) -> Iterator[tuple[int, LookedUp]]:
-        """Yield the rows of parts in which no other factor leaves fewer, and note in `fewest` that these are done."""
+        """Yield the rows of parts in which no other factor selects fewer rows, and set their entries of `fewest` to
+        0."""
         left = fewest[self.numbers]
         which = np.flatnonzero((self.counts == left) & (left > 0))
         if not len(which):
@@ -207,20 +217,20 @@ class Places:
             number, index = self.numbers[at], self._indexes[at]
             chunk, low, high = parts[number]
             start, stop = stop, stop + int(self.counts[at])
-            own = rows[start:stop]
+            part_rows = rows[start:stop]
             if high - low < len(chunk):
-                first, last = np.searchsorted(own, (low, high))
-                own = own[first:last]
+                first, last = np.searchsorted(part_rows, (low, high))
+                part_rows = part_rows[first:last]
             fewest[number] = 0
             exact, texts = index.exact, self._by_key.texts
-            if texts and len(own) <= _COMPARED:
-                exact, own = True, _holding(chunk, self._by_key.column, texts, own)
-            if len(own):
-                yield number, LookedUp(own, self._by_key.factor if exact else None)
+            if texts and len(part_rows) <= _COMPARED:
+                exact, part_rows = True, _holding(chunk, self._by_key.column, texts, part_rows)
+            if len(part_rows):
+                yield number, LookedUp(part_rows, self._by_key.factor if exact else None)
 
 
 def _holding(chunk: Chunk, column: int, texts: frozenset[bytes], rows: Array) -> Array:
-    """The rows, few, that hold one of some texts."""
+    """The rows, which are few, that hold one of some texts."""
     if not chunk.in_memory:
         taken = chunk.take(column, rows)
         ends, data, rows_of = taken.values, taken.data, np.arange(len(rows))

@@ -1,10 +1,10 @@
-"""Tuples for which clauses that look for texts need the expressions that wait: those that have the texts.
+"""Tuples whose delayed expressions are needed by clauses with text patterns: tuples that contain the texts.
 
     a = 5 AND n LIKE '%foo%' AND length(m) > 9      a = 5 ──> tuples 3 17 90, 'foo' in 17 ──> length(m) of tuple 17
     n LIKE '%bar%' AND upper(m) = 'X'               'bar' in 4 and 8 ──────────────────────> upper(m) of tuples 4 and 8
 
-The clauses are joined as they will be later, without the factors that wait; a factor that has an error is true here, as
-in `psoup.matching.survivors`. Clauses without such factors take no part.
+The clauses are joined as in the final join, without their delayed factors. A factor with an error is true here, as in
+`psoup.matching.survivors`. Clauses without delayed factors take no part.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from psoup.results.open import OpenResults
 
 
 def needed_by_texts(side: Side, waits: Collection[int], values: Mapping[int, Values], piece: Piece) -> Array:
-    """uint8[waits, n], by ascending attribute ID: 1 = a clause that looks for texts needs the value of the tuple.
+    """uint8[waits, n], by ascending attribute ID: 1 = a clause with a text pattern needs the value of the tuple.
 
-    values: of all attributes that do not wait.
+    values: of all attributes that are not delayed.
     """
     ids: Array = np.array(sorted(waits), np.int64)
     needed: Array = np.zeros((len(ids), len(piece)), np.uint8)
@@ -42,7 +42,8 @@ def needed_by_texts(side: Side, waits: Collection[int], values: Mapping[int, Val
 
 
 def _early(side: Side, part: Part, plan: Searched, flags: Array) -> Early:
-    """The clauses of a part that wait for attributes (bool[A]), without those; made once, if these stay the same."""
+    """The clauses of a part with delayed attributes (bool[A]), without these; computed once while they stay the
+    same."""
     early = plan.early
     if early is None or not np.array_equal(early.flags, flags):
         pointers, attributes = waits_of(part.index, flags)
@@ -57,7 +58,7 @@ def _early(side: Side, part: Part, plan: Searched, flags: Array) -> Early:
 
 
 class _Marks(Join):
-    """The join of such clauses; what is found is marked."""
+    """The join of such clauses; it marks the pairs that it finds."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-r"""A piece of new tuples joined with all clauses of a Query SteM, on as many threads as are lent.
+r"""A piece of new tuples joined with all clauses of a Query SteM, on the threads of a runner.
 
     piece --values, once for all--> |shard 0   |shard 1   |    each with every part of the index: `psoup.matching.shard`
                                      match      match          at the same time
@@ -6,8 +6,8 @@ r"""A piece of new tuples joined with all clauses of a Query SteM, on as many th
                                      match_rest match_rest     rare
                                      `--> runs, in the order of the tuples --> open results
 
-Two shards never write the same: they have some of the tuples each, cut at whole words of bits, or all tuples and some
-of the clauses each. A piece that is joined sooner than another thread wakes up is one shard.
+Two shards never write to the same place. Each has some of the tuples, cut at whole words of bits, or all tuples and
+some of the clauses. A piece that is joined before another thread would wake up is one shard.
 """
 
 from __future__ import annotations
@@ -37,14 +37,18 @@ from psoup.results.runs import together
 from psoup.runner import Runner, Task, handover_of, serial, threads_of
 
 _ONE_RUN = 8_192
-"""Pairs up to which all runs of a probe are merged into one; larger ones are kept side by side."""
-_CLAUSE_NS, _TUPLE_NS, _TEST_NS = 0.05, 60.0, 1.0
-"""Cost of a tuple, about: for each clause in no list, for the look-ups in lists, and for each clause in its list."""
+"""The most pairs of all runs of a probe that are merged into one; larger runs stay separate."""
+_CLAUSE_NS = 0.05
+"""Approximate cost of a tuple for each clause that is in no list."""
+_TUPLE_NS = 60.0
+"""Approximate cost of looking up a tuple in all lists."""
+_TEST_NS = 1.0
+"""Approximate cost of a tuple for each clause in its list."""
 
 
 def pieces_of(tuples: Piece, clauses: QuerySteM, rows: int) -> list[Piece]:
-    """Cut tuples into pieces of so many rows, to be joined one after the other; into one, if no clause has a condition.
-    O(pieces + parts)."""
+    """Cut tuples into pieces of `rows` rows, to be joined one after the other. If no clause has a condition, do not
+    cut. O(pieces + parts)."""
     if len(tuples) <= rows:
         return [tuples]
     side = clauses.side(0)
@@ -61,11 +65,11 @@ def probe(
     compute: Compute = guarded,
     barred: Collection[int] = (),
 ) -> dict[int, str]:
-    """Join a piece with all of the clauses and write the matches to `results`.
+    """Join a piece with all clauses and write the matches to `results`.
 
-    Every attribute is computed once, in parts of the piece if the texts of all of it would take too much memory; those
-    that are `barred` not at all. Returns which could not be, and why: what came out for the clauses that read them says
-    nothing. O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
+    Each attribute is computed once; in parts of the piece if its texts would take too much memory. Attributes that are
+    `barred` are not computed. Returns the attributes that could not be computed, with the reason: the results of
+    clauses that read them are invalid. O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
     """
     side = clauses.side(len(piece))
     return _probe(side, piece, results, run, compute, {*side.barred, *barred}) if len(piece) else {}
@@ -103,7 +107,7 @@ def _probe(
 
 
 def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run: Runner) -> None:
-    """Join the piece, once the attributes are computed."""
+    """Join the piece after its attributes are computed."""
     live = [part for part in side.parts if part.live]
     if _match_all(side, live, piece, results):
         return
@@ -135,7 +139,7 @@ def _join(side: Side, values: AllValues, piece: Piece, results: OpenResults, run
 
 
 def _match_all(side: Side, parts: Sequence[Part], piece: Piece, results: OpenResults) -> bool:
-    """Set the bits of all tuples for clauses without a condition, if all are such and the piece is not small."""
+    """Set the bits of all tuples, if no clause has a condition and the piece is not small."""
     config, size = side.config, len(piece)
     if not results.grouped or size <= max(size // config.dense_share, config.sparse_floor):
         return False
@@ -156,7 +160,7 @@ def _match_everything(side: Side, parts: Sequence[Part]) -> bool:
 
 
 def _each_once(slots: Sequence[Array]) -> Array:
-    """All these slots, int64, each once, ascending. O(the greatest)."""
+    """All slots, int64, each once, ascending. O(greatest slot)."""
     every = np.concatenate(slots)
     present: Array = np.zeros(int(every.max()) + 1, np.bool_)
     present[every] = True
@@ -164,7 +168,7 @@ def _each_once(slots: Sequence[Array]) -> Array:
 
 
 def _count(costs: ClauseCosts, joins: Sequence[ShardJoin]) -> None:
-    """Count what was looked at for each clause, in all shards."""
+    """Count the tests made for each clause, in all shards."""
     for join in joins:
         if join.emission is not None:
             work = join.emission.work
@@ -174,9 +178,9 @@ def _count(costs: ClauseCosts, joins: Sequence[ShardJoin]) -> None:
 
 
 def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[int, int]], int]:
-    """Choose the first and the end tuple of each shard, and the number of shares into which the clauses are cut.
+    """Choose the first and the end tuple of each shard, and the number of shares of the clauses.
 
-    Clauses are cut where all are looked at for every piece: plans are made once then, and not for each shard.
+    Clauses are cut into shares if every clause is tested for every piece: plans are then made once, not for each shard.
     """
     n, threads, cost = len(piece), threads_of(run), 0.0
     if threads > 1:
@@ -195,7 +199,7 @@ def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[i
 def _each(
     shards: Sequence[Sequence[ShardJoin]], shares: int, step: Callable[[ShardJoin, int], None], run: Runner
 ) -> None:
-    """Do a step of all joins: those of a shard one after the other, shards and shares at the same time."""
+    """Run a step of all joins: joins of a shard in sequence, shards and shares in parallel."""
 
     def task(joins: Sequence[ShardJoin], share: int) -> Task:
         def do() -> None:

@@ -1,10 +1,10 @@
-"""New clauses over old tuples: a chunk is evaluated for clauses that came after it.
+"""New clauses over old tuples: the evaluation of a chunk for clauses that were registered later.
 
     few clauses   one after the other, each over the whole chunk         `psoup.matching.scan`
     many          an index over them, and the chunk in pieces, as on arrival
 
-The open chunk is covered like this when clauses are registered, closed ones by maintenance. The caller notes what was
-covered, and what raised: see `psoup.expressions.guarded`.
+The open chunk is covered at registration, closed chunks by maintenance. The caller records the covered clauses, and the
+expressions that raised: see `psoup.expressions.guarded`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from psoup.results.open import OpenResults
 from psoup.runner import Runner
 
 COVER_TOGETHER = 8
-"""New clauses from which on an index over them beats one scan each."""
+"""Fewest new clauses for which an index is faster than one scan each."""
 
 PIECES_AT_ONCE = 2
-"""No client waits for a piece here, so it is as large as some on arrival, and clauses are planned once for these. 4,096
-clauses of eight ranges take 15 % less with two, 8,192 of two ranges 44 %; those of one range take a tenth more. With
-four their bitmaps leave the second cache (EPYC Zen 5)."""
+"""Pieces of an arrival that are evaluated as one.
+
+No client waits for a piece here, and clauses are planned once for all of them. With two, 4,096 clauses of eight ranges
+take 15 % less time, 8,192 of two ranges 44 % less; clauses of one range take a tenth more. With four the bitmaps leave
+the second-level cache (EPYC Zen 5).
+"""
 
 _BITMAPS = 128 * 1024 * 1024
-"""Bytes that the bitmaps of such a piece may take if every attribute needs one for each code that may occur."""
+"""The most bytes of a piece's bitmaps, if every attribute needs one for each possible code."""
 
 
 def cover(
@@ -44,9 +47,9 @@ def cover(
 ) -> dict[int, str]:
     """Evaluate the clauses of `index`, which have no column yet, over a chunk.
 
-    One by one where they are few, else set at a time. The errors of attributes that are evaluated for all of the chunk
-    replace earlier counts, which may be of a part only. Returns which attributes could not be computed, and why: the
-    clauses that read them have not been evaluated.
+    Few clauses are scanned one by one, many are joined together. Error counts of attributes that are evaluated for all
+    of the chunk replace earlier counts, which may cover a part only. Returns the attributes that could not be computed,
+    with the reason; clauses that read them have not been evaluated.
     """
     counted, results.errors = results.errors, {}
     failed = dict[int, str]()
@@ -75,7 +78,7 @@ def cover(
 
 
 def _rows(index: Subset, config: EngineConfig) -> int:
-    """Tuples that are joined together."""
+    """The number of tuples that are joined together."""
     rows = PIECES_AT_ONCE * config.piece_rows
     codes = min(index.codes, len(index.attributes) * rows)
     return rows if codes * rows // 8 <= _BITMAPS else config.piece_rows

@@ -1,12 +1,12 @@
-"""The work of applying new clauses to the tuples of an open chunk, by counts: a replay finds the same.
+"""The work of applying new clauses to an open chunk, estimated from counts, so that a replay gets the same value.
 
     rows x   a plain attribute          20       each attribute once, of few clauses for each of them
              a call                     50       of texts 100 more, and 1 for each byte that it reads or makes
              a supplied function    10,000
              an interval of a clause     1
 
-The unit is a nanosecond, about: a machine that is busy takes some times as long. It is asked only whether the writer
-may do so much while all tenants wait (`psoup.engine.stream.state`): what is cheap by chance counts as if it were not.
+The unit is about a nanosecond; a busy machine takes several times as long. The estimate decides only whether the writer
+may do the work while all tenants wait (`psoup.engine.stream.state`). Work that is cheap by chance counts in full.
 """
 
 from __future__ import annotations
@@ -22,14 +22,24 @@ from psoup.model import TEXT
 from psoup.plan.factors import Factor
 from psoup.plan.standing import ClauseColumns
 
-_PLAIN, _CALL, _TEXT, _SUPPLIED = 20, 50, 100, 10_000
+_PLAIN = 20
+"""Work for a value of a column."""
+_CALL = 50
+"""Work for a call, without its texts."""
+_TEXT = 100
+"""Work for a call with texts, beside their bytes."""
+_SUPPLIED = 10_000
+"""Work for a call of an operator's function."""
 _LONGEST = 1 << 20
-_TIMES, _WIDTH = 64, 1_024
-"""The count of `repeat` and the width of `lpad` that is assumed if it is computed."""
+"""The most bytes assumed for a text."""
+_TIMES = 64
+"""The count of `repeat` that is assumed if it is computed."""
+_WIDTH = 1_024
+"""The width of `lpad` and `rpad` that is assumed if it is computed."""
 
 
 class OldTuples(NamedTuple):
-    """The tuples of an open chunk: how many, and the bytes of their texts."""
+    """The number of tuples of an open chunk, and the bytes of their texts."""
 
     rows: int
     text_bytes: int
@@ -95,5 +105,5 @@ def _made(call: Call, lengths: list[int]) -> int:
 
 
 def _number(expr: Expr, computed: int) -> int:
-    known = isinstance(expr, Literal) and isinstance(expr.value, int)
-    return max(int(expr.value), 0) if known else computed  # type: ignore[union-attr,arg-type]
+    is_constant = isinstance(expr, Literal) and isinstance(expr.value, int)
+    return max(int(expr.value), 0) if is_constant else computed  # type: ignore[union-attr,arg-type]

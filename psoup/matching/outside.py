@@ -1,10 +1,10 @@
-"""Queries evaluated over chunks outside any engine, by the job that writes them: the same join, in another process.
+"""The evaluation of queries outside an engine, by the job that writes chunks: the same join, in another process.
 
-    statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> what each clause matched, its errors
+    statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> matches and errors of each clause
 
-The matches go beside the chunk; see `psoup.data.archived.ChunkSource.matches`. Windows are not applied: the matches of
-a clause do not depend on them, be they of time or of rows. Rows whose evaluation raises are halved, down to rows with
-an error.
+The matches are stored beside the chunk; see `psoup.data.archived.ChunkSource.matches`. Windows are not applied, as
+matches do not depend on them. If the evaluation of rows raises, it is repeated by halves, down to single rows with an
+error.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class ClauseMatches:
-    """Matches of the clause of some queries in a chunk: offsets, int64, ascending. `errors`: tuples that an error alone
-    kept out."""
+    """Matches of the clause of some queries in a chunk: offsets, int64, ascending.
+
+    `errors`: the tuples for which an error alone prevented a match.
+    """
 
     query_ids: tuple[int, ...]
     offsets: Array
@@ -46,9 +48,9 @@ class ClauseMatches:
 class Beforehand:
     """Queries of one stream, (ID, statement), ready to meet its chunks. One user at a time.
 
-    Those without WHERE match all, and need no evaluation. Of a join its sides are given; the join itself is left out.
-    So is a query that does not fit the stream, and run when a reader asks: the stream was given columns since `spec`
-    was read, which the query names.
+    Queries without WHERE match all tuples, and need no evaluation. The sides of a join are given as queries; the join
+    itself is left out. A query that does not fit `spec` is left out too: it names columns added after `spec` was read,
+    and is evaluated when a reader asks.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Beforehand:
         self._index = index.subset(np.arange(len(clauses), dtype=np.int64)) if clauses else None
 
     def find(self, chunk: ChunkView) -> list[ClauseMatches]:
-        """Evaluate all clauses over a chunk; clauses that match nothing are returned too."""
+        """Evaluate all clauses over a chunk. Clauses without a match are returned too."""
         if self._index is None:
             return []
         results = OpenResults(self._config, len(self._members))

@@ -1,11 +1,11 @@
-"""A clause over old tuples: how a clause and a chunk that have not met yet are evaluated.
+"""The scan of a chunk for one clause, for tuples and clauses that have not met yet.
 
     zone map of the chunk ──zone_excludes──> nothing to do
     columns ──scan──> mask of the matching rows, number of errors
 
-Factors over columns come first, single intervals before unions; expressions last, for the rows that are left: those of
-which no factor was false. An error is neither true nor false, so the order changes nothing. Where their texts take too
-much memory, some rows are evaluated after the others. Many clauses at once: `QuerySteM.subset`.
+Factors over columns come first, single intervals before unions. Expressions come last, and only for rows without a
+false factor. An error is neither true nor false, so the order changes nothing. If texts take too much memory, the rows
+are evaluated in parts. `QuerySteM.subset` evaluates many clauses together.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.select import allowed_mask, range_mask
 from psoup.plan.factors import Factor, Interval, Term
 
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_LEAST = -(2**63)
+"""The least key."""
+_GREATEST = 2**63 - 1
+"""The greatest key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """`mask`: uint8[n], 1 = the row matches. `errors`: rows that an error alone keeps from a match."""
+    """`mask`: uint8[n], 1 = the row matches. `errors`: the rows for which an error alone prevents a match."""
 
     mask: Array
     errors: int
@@ -49,7 +52,7 @@ def scan(
     texts: TextLimits = TextLimits(),
     compute: Compute = EVERY_ROW,
 ) -> ScanResult:
-    """Find the rows that pass all factors; raises what `compute` raises. O(rows * terms)."""
+    """Find the rows that pass all factors; raises the errors of `compute`. O(rows * terms)."""
     try:
         return _Scan(factors, columns, ids, times, texts, compute).result()
     except TooMuchText as problem:
@@ -62,7 +65,7 @@ def scan(
 
 
 class _Scan:
-    """A clause over some rows. The values of an attribute are forgotten after the last term that reads them."""
+    """A clause over some rows. The values of an attribute are dropped after the last term that reads them."""
 
     def __init__(
         self,
@@ -76,12 +79,12 @@ class _Scan:
         self._compute = compute
         self._factors = sorted(factors, key=_cost)
         self._rows = (columns, ids, times, texts)
-        self._known: dict[Expr, Values] = {}
+        self._values_so_far: dict[Expr, Values] = {}
         self._left = Counter(term.attribute for factor in factors for term in factor.terms)
 
     def result(self) -> ScanResult:
         rows = len(self._rows[1])
-        mask: Array = np.ones(rows, np.uint8)  # no factor was false
+        mask: Array = np.ones(rows, np.uint8)  # 1: no factor was false
         failed: Array = np.zeros(rows, np.uint8)
         for factor in self._factors:
             left = np.flatnonzero(mask)
@@ -94,13 +97,14 @@ class _Scan:
         return ScanResult(mask & (1 - failed), int(np.count_nonzero(failed)))
 
     def _either(self, factor: Factor, left: Array) -> tuple[Array, Array]:
-        """Rows where the factor holds, and rows that an error leaves open: uint8[n]; of the rows `left` (int64[k])."""
+        """Rows where the factor holds, and rows that an error leaves open: uint8[n]. Only rows `left` (int64[k]) are
+        tested."""
         rows = len(self._rows[1])
         either: Array = np.zeros(rows, np.uint8)
         errors: Array = np.zeros(rows, np.uint8)
         for term in factor.terms:
             expr = term.attribute
-            if len(left) * waiting.WORTH <= rows and expr not in self._known and self._waits(expr):
+            if len(left) * waiting.WORTH <= rows and expr not in self._values_so_far and self._waits(expr):
                 columns, ids, times, texts = self._rows
                 values = spread(
                     values_of(self._compute(expr, *taken(expr, columns, ids, times, left), texts)), left, rows
@@ -113,28 +117,30 @@ class _Scan:
         return either, errors & (1 - either)
 
     def _waits(self, expr: Expr) -> bool:
-        """Whether it is worth while to evaluate an expression for the rows alone that are left."""
+        """Whether evaluating an expression for the remaining rows only is worth the effort."""
         return len(self._rows[1]) >= waiting.LEAST_ROWS and not isinstance(expr, AttributeRef)
 
     def _values(self, expr: Expr) -> Values:
-        values = self._known.pop(expr, None)
+        values = self._values_so_far.pop(expr, None)
         if values is None:
             values = values_of(self._compute(expr, *self._rows))
         self._left[expr] -= 1
         if self._left[expr]:
-            self._known[expr] = values
+            self._values_so_far[expr] = values
             self._check_room()
         return values
 
     def _check_room(self) -> None:
-        """Check that texts of expressions that are asked for again fit together; columns are in memory anyway."""
-        derived = (values.data for expr, values in self._known.items() if not isinstance(expr, AttributeRef))
+        """Check that texts of expressions for later terms fit together. Columns are in memory anyway, and not
+        counted."""
+        derived = (values.data for expr, values in self._values_so_far.items() if not isinstance(expr, AttributeRef))
         if len(self._rows[1]) > 1 and sum(len(data) for data in derived if data is not None) > self._rows[3].together:
             raise TooMuchText(2)
 
 
 def zone_excludes(factors: Sequence[Factor], zones: Mapping[int, Zone]) -> bool:
-    """Whether no row of a chunk can match. `zones`: by schema position, -1 `_id`, -2 `_time`; others may match."""
+    """Whether no row of a chunk can match. `zones`: by schema position, -1 `_id`, -2 `_time`; a missing one excludes
+    nothing."""
     return any(all(_zone_excludes_term(term, zones) for term in factor.terms) for factor in factors)
 
 
@@ -190,7 +196,7 @@ def _bounds_of(intervals: Sequence[Interval], text: bool) -> Bounds:
 
 
 def _allowed(term: Term, bounds: Bounds) -> Array:
-    """uint8[D + 3]: which codes are in the term."""
+    """uint8[D + 3]: flags of codes that are in the term."""
     code = {bounds.key(k): k + 1 for k in range(len(bounds))}
     allowed = np.zeros(len(bounds) + 3, np.uint8)
     for interval in term.intervals:

@@ -1,4 +1,4 @@
-"""A search for one clause in closed chunks, one after the other: an invocation does it where nothing is covered.
+"""The search for one clause in closed chunks, one after the other, for chunks in which the clause is not covered.
 
     zones       no row of the chunk can match                                        nothing to do
     key index   of a column that was searched often: `psoup.matching.key_search`     the few rows that may match
@@ -6,8 +6,9 @@
     ranges      a >= 3 AND b < 9: narrow codes, the most selective first             a mask, ANDed
     rest        text, IN, OR: the values themselves, of the rows that are left       `psoup.matching.scan`
 
-An error counts where no factor is false, as on arrival. Of a chunk in the archive only the columns that decide are
-read: that of the most selective range, which the store may search without keeping it, then others for the rows left.
+An error counts if no factor is false, as on arrival. From a chunk in the archive only the deciding columns are read:
+first the column of the most selective range, which the store may search without caching it. Then the others are read,
+for the remaining rows.
 """
 
 from __future__ import annotations
@@ -38,14 +39,18 @@ from psoup.reading import UNBOUNDED, ReadBudget
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE = 8
-"""A search of this part of a chunk counts as one that an index would have served."""
+"""A search of at least one in eight rows of a chunk counts as one that an index would have served."""
 _UNREAD = empty_column(BIGINT)
-_LOW, _LAST = -(2**63), 2**63 - 1
+_LOW = -(2**63)
+"""The least key."""
+_LAST = 2**63 - 1
+"""The greatest key."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`offsets`: rows of the chunk, int64, ascending. `errors`: tested rows that an error alone keeps out."""
+    """`offsets`: rows of the chunk, int64, ascending. `errors`: tested rows for which an error alone prevents a
+    match."""
 
     offsets: Array
     errors: int = 0
@@ -53,7 +58,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """A range among narrow codes. `share`: the part of the rows that passes, about."""
+    """A range of narrow codes. `share`: the approximate part of the rows that passes."""
 
     interval: Interval
     index: int
@@ -71,9 +76,9 @@ class _Range(NamedTuple):
 
 
 class Search:
-    """A clause, made ready. Any number of threads may use it.
+    """A clause, prepared for searches. Any number of threads may use it.
 
-    `wary`: expressions that have raised on arrival; `keys`: where key indexes are kept, if some may be made.
+    `wary`: expressions that have raised on arrival; `keys`: the room for key indexes, if some may be made.
     """
 
     def __init__(
@@ -90,29 +95,35 @@ class Search:
         self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         self._timed = TIME_INDEX in self._reads
         ranges = [_range_of(factor) for factor in factors]
-        self._ranges = [own for own in ranges if own is not None and own.column >= 0]
-        self._ordered = [own for own in ranges if own is not None and own.column < 0]
-        self._ranged = tuple([own.factor for own in ranges if own is not None])
-        self._rest = tuple([factor for factor, own in zip(factors, ranges, strict=True) if own is None])
+        self._ranges = [
+            factor_range for factor_range in ranges if factor_range is not None and factor_range.column >= 0
+        ]
+        self._ordered = [
+            factor_range for factor_range in ranges if factor_range is not None and factor_range.column < 0
+        ]
+        self._ranged = tuple([factor_range.factor for factor_range in ranges if factor_range is not None])
+        self._rest = tuple(
+            [factor for factor, factor_range in zip(factors, ranges, strict=True) if factor_range is None]
+        )
 
     @cached_property
     def _by_key(self) -> KeySearch:
-        """The look-ups of the clause; only with a room for key indexes."""
+        """The look-ups of the clause; requires a room for key indexes."""
         assert self._keys is not None
         return KeySearch(self._factors, self._keys)
 
     @property
     def kind(self) -> str:
-        """The kind that its speed depends on: how many columns are read, and whether they are more than compared."""
+        """Label for the speed of the search: the number of columns read, and whether texts or expressions are."""
         texts = any(t.attribute.type.kind is Kind.TEXT for f in self._factors for t in f.terms)
         return f"{len(self._reads)} columns{', texts' * texts}{', expressions' * (not self._plain)}"
 
     def reads(self, chunk: Chunk) -> TypeGuard[ArchivedChunk]:
-        """Whether a search looks at the tuples of a chunk that is on disk. O(factors)."""
+        """Whether a search reads the tuples of a chunk that is on disk. O(factors)."""
         return isinstance(chunk, ArchivedChunk) and not zone_excludes(self._factors, chunk.zones)
 
     def expect(self, chunk: Chunk) -> None:
-        """Announce that the chunk will be searched soon: a chunk on disk may be fetched meanwhile."""
+        """Announce that the chunk will be searched soon, so that a chunk on disk can be prefetched."""
         if self.reads(chunk):
             chunk.expect(self._reads)
 
@@ -123,21 +134,21 @@ class Search:
     def look_up(
         self, parts: Sequence[Part], budget: ReadBudget = UNBOUNDED
     ) -> tuple[list[tuple[int, SearchResult]], Sequence[int]]:
-        """Find the rows that match by key indexes, in parts of chunks: results by the numbers of parts, none that is
-        empty, and the numbers of the parts in which `find` must. Only if `may_look_up`.
+        """Look up matching rows by key indexes, in parts of chunks. Call it only if `may_look_up`.
 
-        O(parts + rows that one of the factors lets pass).
+        Returns results with at least one row, by part number, and the numbers of the parts that `find` must search.
+        O(parts + rows that pass one factor).
         """
-        found, left = self._by_key.look_up(parts)
+        rows_found, left = self._by_key.look_up(parts)
         if len(left) < len(parts):
             whole = sum([stop - start for _, start, stop in parts])
             budget.examine(whole - sum([parts[k][2] - parts[k][1] for k in left]))
-        results = [(number, self._satisfied(parts[number][0], rows, budget)) for number, rows in found]
-        return [own for own in results if len(own[1].offsets) or own[1].errors], left
+        results = [(number, self._satisfied(parts[number][0], rows, budget)) for number, rows in rows_found]
+        return [result for result in results if len(result[1].offsets) or result[1].errors], left
 
-    def _satisfied(self, chunk: Chunk, found: LookedUp, budget: ReadBudget) -> SearchResult:
-        """The rows that were looked up which satisfy the factors that are left."""
-        offsets, decided = found.offsets, found.decided
+    def _satisfied(self, chunk: Chunk, looked_up: LookedUp, budget: ReadBudget) -> SearchResult:
+        """The looked-up rows that satisfy the other factors."""
+        offsets, decided = looked_up.offsets, looked_up.decided
         if not isinstance(chunk, ChunkView):
             return self._tested(chunk, offsets, [factor for factor in self._factors if factor is not decided], budget)
         for _, index, interval in self._ordered:
@@ -149,7 +160,7 @@ class Search:
         return self._tested(chunk, offsets, [factor for factor in self._rest if factor is not decided], budget)
 
     def find(self, chunk: Chunk, start: int, stop: int, budget: ReadBudget = UNBOUNDED) -> SearchResult:
-        """Find the rows of a chunk in [start, stop) that match. O(rows * ranges / 32) where ranges decide."""
+        """Find the matching rows of a chunk in [start, stop). O(rows * ranges / 32) if ranges decide."""
         budget.examine(stop - start)
         if isinstance(chunk, ArchivedChunk):
             excluded = zone_excludes(self._factors, chunk.zones)
@@ -183,11 +194,11 @@ class Search:
         return self._tested(chunk, offsets, self._rest, budget)
 
     def _find_stored(self, chunk: ArchivedChunk, start: int, stop: int, budget: ReadBudget) -> SearchResult:
-        """Find the rows of a chunk on disk: the range that seems to leave the fewest, then the other factors.
+        """Find the rows of a chunk on disk: first by the range with the smallest estimate, then by the other factors.
 
-        Nothing is kept beside the chunk: codes would outlive what the cache keeps.
+        No codes are kept with the chunk: they would outlive the cached columns.
         """
-        ranges = sorted(self._ranges, key=lambda own: _share(own, chunk.zones))
+        ranges = sorted(self._ranges, key=lambda factor_range: _share(factor_range, chunk.zones))
         for factor, index, interval in ranges[:1]:
             low = _LOW if interval.low is None else int(interval.low)
             last = _LAST if interval.high is None else int(interval.high) - 1
@@ -201,12 +212,12 @@ class Search:
         return self._scan(self._factors, chunk, start, stop, budget)
 
     def _excluded(self, chunk: ChunkView) -> bool:
-        """Whether a range says that no row can match; asked of the zones only where there are no codes yet."""
-        coded = all(own.column in chunk.caches.narrow for own in self._ranges) and not self._ordered
+        """Whether a range excludes all rows. Zones are consulted only if the column has no narrow codes yet."""
+        coded = all(factor_range.column in chunk.caches.narrow for factor_range in self._ranges) and not self._ordered
         return not coded and zone_excludes(self._ranged, Zones(chunk))
 
     def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> SearchResult:
-        """Test all rows, by their values."""
+        """Test the values of all rows."""
         columns: Sequence[Column]
         if isinstance(chunk, ArchivedChunk):
             columns = LazyColumns(chunk, start, stop)
@@ -218,7 +229,7 @@ class Search:
         return SearchResult(_offsets(_padded(result.mask), start), result.errors)
 
     def _tested(self, chunk: Chunk, offsets: Array, factors: Sequence[Factor], budget: ReadBudget) -> SearchResult:
-        """The rows that are left which satisfy the other factors."""
+        """The remaining rows that satisfy the other factors."""
         if not factors or not len(offsets):
             return SearchResult(offsets)
         used = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
@@ -230,7 +241,7 @@ class Search:
 
 
 def _range_of(factor: Factor) -> _Range | None:
-    """A factor that is a single range; None if it is more than that."""
+    """A factor that is a single range; None for any other factor."""
     if len(factor.terms) != 1:
         return None
     term = factor.terms[0]
@@ -240,12 +251,12 @@ def _range_of(factor: Factor) -> _Range | None:
     return _Range(factor, ref.index, term.intervals[0])
 
 
-def _share(own: _Range, zones: Mapping[int, Zone]) -> float:
-    """The part of a chunk's rows that a range seems to let pass, if the values are spread evenly."""
-    zone = zones.get(own.column)
+def _share(factor_range: _Range, zones: Mapping[int, Zone]) -> float:
+    """The estimated part of a chunk's rows in a range, assuming evenly spread values."""
+    zone = zones.get(factor_range.column)
     if zone is None or not isinstance(zone.least, int) or not isinstance(zone.greatest, int):
         return 1.0
-    low, high = own.interval.low, own.interval.high
+    low, high = factor_range.interval.low, factor_range.interval.high
     first = zone.least if low is None else max(int(low), zone.least)
     last = zone.greatest if high is None else min(int(high) - 1, zone.greatest)
     return (last - first + 1) / (zone.greatest - zone.least + 1)
@@ -262,7 +273,7 @@ def _cut(chunk: ChunkView, index: int, interval: Interval, start: int, stop: int
 
 
 def _passing(tests: list[_Test], start: int, stop: int) -> Array:
-    """The rows whose codes are in all spans; the most selective test first."""
+    """The rows whose codes are in all spans; the most selective test comes first."""
     rows = stop - start
     mask: Array = np.empty((rows + 63) & ~63, np.uint8)
     mask[rows:] = 0
@@ -282,14 +293,14 @@ def _padded(mask: Array) -> Array:
 
 
 def _offsets(mask: Array, first: int) -> Array:
-    """The rows of a mask whose length is a multiple of 64. Counted first: fresh memory costs more than counting."""
+    """The rows of a mask whose length is a multiple of 64. Counting first is cheaper than allocating too much."""
     offsets: Array = np.empty(np.count_nonzero(mask.view(np.bool_)), np.int64)
     mask_offsets(mask.view(np.uint64), first, offsets)
     return offsets
 
 
 def _within(chunk: ChunkView, index: int, interval: Interval, offsets: Array) -> Array:
-    """The offsets whose values are in an interval, which are few."""
+    """The offsets, which must be few, whose values are in an interval."""
     column = chunk.take(index, offsets)
     keys = column.order_keys()
     inside: Array = np.ones(len(keys), np.bool_) if column.valid is None else column.valid
@@ -301,7 +312,7 @@ def _within(chunk: ChunkView, index: int, interval: Interval, offsets: Array) ->
 
 
 def _confirmed(chunk: Chunk, test: _Test, offsets: Array) -> Array:
-    """The offsets without rows that share a code with an end of the interval and lie outside."""
+    """The offsets without rows that share a code with an interval's end but lie outside."""
     codes = test.codes.codes[offsets]
     edge = np.flatnonzero((codes == test.span.first) | (codes == test.span.last))
     keys = chunk.take(test.index, offsets[edge]).order_keys()

@@ -1,15 +1,14 @@
-"""A shard: some consecutive tuples joined with all clauses of one index, set at a time.
+"""A shard: consecutive tuples joined with all clauses of one index, as sets.
 
     values --codes--> rows --reach--> cells --match lists, group--> pairs
                        |  `---> clauses of hot cells --.
                        `--count--> prefix counts --plan--> work --+--> order --> walk --> pairs
                                   clauses in no list --'          `--> bitmaps --> AND --> rows
 
-The steps are the methods `plan`, `match` and `match_rest` of `ShardJoin`, and those of `psoup.matching.emission`,
-each one call of a kernel over all tuples or all clauses; nothing here loops over either. Clauses that turn out to have
-many matches, and no row of bits yet, are left for `match_rest`, when they have one; this happens once for a
-clause and chunk. It knows no threads: joins of other tuples, and shares of the clauses of one join, may run at once, as
-they write other words and other scratch.
+The steps are the methods `plan`, `match` and `match_rest` of `ShardJoin`, and those of `psoup.matching.emission`. Each
+is one kernel call over all tuples or all clauses, without a Python loop over either. Clauses that turn out to have many
+matches, but no row of bits yet, wait for `match_rest`, when they have one. This happens once for a clause and chunk.
+Joins of different tuples, and shares of one join, may run in parallel: they write disjoint words and scratch.
 """
 
 from __future__ import annotations
@@ -33,16 +32,18 @@ from psoup.results.open import OpenResults
 from psoup.results.runs import ONE_BLOCK, Run, new_starts, scattered
 
 _NOTHING: Array = np.zeros(0, np.int32)
-_ORDERED_FROM, _NEAR_BYTES = 1_024, 1 << 20
-"""Cells from which on they are visited in the order of their lists, if the lists take more than so many bytes."""
+_ORDERED_FROM = 1_024
+"""Fewest cells that are visited in the order of their lists."""
+_NEAR_BYTES = 1 << 20
+"""Bytes of all lists above which cells are visited in the order of their lists."""
 
 
 @dataclass(slots=True)
 class ShardJoin:
     """`size` tuples from offset `start` of a chunk on, and one part of the index.
 
-    A caller that cuts it into shares plans it first. `scratches`: one for each share. `runs`: matches without a row,
-    after `match`.
+    A caller that cuts it into shares plans it first. `scratches`: one for each share. `runs`: after `match`, the
+    matches of clauses without a row.
     """
 
     part: Part
@@ -53,20 +54,20 @@ class ShardJoin:
     scratches: Sequence[Scratch]
     runs: list[Run] = field(default_factory=list)
     emission: Emission | None = None
-    """The clauses that are looked at one by one, after `plan`."""
+    """The clauses that are tested one by one, set by `plan`."""
     reached: _Reached | None = None
-    """The lists that `match` tests, after `plan`."""
+    """The lists that `match` tests, set by `plan`."""
     _codes: Array = field(default_factory=lambda: _NOTHING)
 
     @property
     def limit(self) -> int:
-        """Most tuples that are walked for a clause, and most pairs of a clause that is not."""
+        """The most tuples that are walked for a clause, and the most pairs of another clause."""
         return max(self.size // self.config.dense_share, min(self.size, self.config.sparse_floor))
 
     def encode(self) -> None:
-        """Find the codes of all values but texts, before `match`.
+        """Find the codes of all values except texts, before `match`.
 
-        It takes some microseconds an attribute: threads that did this at the same time would wait for the interpreter.
+        It takes some microseconds for an attribute: in parallel, threads would wait for the interpreter.
         """
         shape = len(self.part.index.bounds), self.size
         self._codes = self.scratches[0].get("codes", shape, np.int32)
@@ -86,8 +87,10 @@ class ShardJoin:
             self.emission = Emission(self.part, codes, candidates, *sizes, results, self.scratches)
 
     def match(self, results: OpenResults, share: int = 0) -> None:
-        """Find the matches of a share of the clauses, in the first also of all lists; those of slots that have a row go
-        there."""
+        """Find the matches of a share of the clauses; the first share also tests all lists.
+
+        Matches of slots that have a row are written there.
+        """
         if self.reached is None:
             self.plan(results)
         assert self.reached is not None
@@ -97,16 +100,17 @@ class ShardJoin:
             self._match_lists(self._codes, self.reached, results)
 
     def needs(self) -> Array:
-        """The slots that need a row before `match_rest` can be called, after `match`; it must be if there are any."""
+        """The slots that need a row before `match_rest`, after `match`. If there are any, `match_rest` must be
+        called."""
         return _NOTHING if self.emission is None else self.emission.needs()
 
     def match_rest(self, results: OpenResults, share: int = 0) -> None:
-        """Emit the matches that were left, into the rows that there are now."""
+        """Emit the matches that were left, into the rows that exist now."""
         if self.emission is not None:
             self.emission.emit_rest(results, share)
 
     def _match_lists(self, codes: Array, reached: _Reached, results: OpenResults) -> None:
-        """Test the lists, and group their matches, as much at a time as the second cache holds."""
+        """Test the lists and group their matches, in portions that fit into the second-level cache."""
         part, index, lists = self.part, self.part.index, self.part.index.lists
         bits = max(1, (self.size - 1).bit_length())
         wide = int(index.slots[-1]) + 1 << bits > 1 << 32
@@ -151,15 +155,15 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
     index, lists = part.index, part.index.lists
     if not len(lists):
         return _Reached(index.rest, _NOTHING, _NOTHING, 0)
-    most = len(lists.grid_attr) * codes.shape[1]
+    size_limit = len(lists.grid_attr) * codes.shape[1]
     seen, candidates = scratch.zeros("seen", len(lists.cell_ptr)), scratch.get("candidates", len(index), np.int32)
-    tuples, cells = scratch.get("tuples", most, np.int32), scratch.get("cells", most, np.int32)
+    tuples, cells = scratch.get("tuples", size_limit, np.int32), scratch.get("cells", size_limit, np.int32)
     size, reached, tests = reach(
         codes, index.base, lists.grid_attr, lists.grid_shift, lists.grid_first, lists.cell_ptr, lists.group_ptr,
         lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells,
     )  # fmt: skip
     looked_at, tuples, cells = index.rest, tuples[:reached], cells[:reached]
-    if size:  # in the order of the index: the candidates of a cell lie everywhere in it
+    if size:  # in the order of the index, as the candidates of a cell are scattered in it
         every = np.concatenate([index.rest, candidates[:size]])
         looked_at = every[_order_of(every, scratch)]
     if reached >= _ORDERED_FROM and lists.alone and lists.listed_bytes > _NEAR_BYTES:
@@ -169,7 +173,7 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
 
 
 def _order_of(keys: Array, scratch: Scratch) -> Array:
-    """The positions of int32 in ascending order, good until the next call."""
+    """The positions of int32 in ascending order, valid until the next call."""
     order = scratch.get("order_of", len(keys), np.int64)
     order_keys(keys, order, scratch.get("order_spare", len(keys), np.int64))
     return order

@@ -1,13 +1,13 @@
-"""Survivors: tuples that pass the other factors of a clause, for which its slow expressions are worth evaluating.
+"""Survivors: tuples that pass a clause's fast factors, and need its slow expressions.
 
     a = 5 AND n LIKE '%x%'      a = 5 ──> tuples 3 17 90 ─┐
     a = 8 AND n LIKE '%x%'      a = 8 ──> tuples 4 17 ────┴─> n LIKE '%x%' of the tuples 3 4 17 90; elsewhere unknown
 
-Where clauses let too many tuples through, or have no other factor, the expression is evaluated over the whole piece; it
-is not asked again for some pieces. If all clauses that read it read a lighter one that waits, it is: that one does not
-wait in the next pieces, and may leave few tuples for it. An unknown value lies in no interval, and decides nothing:
-another factor of each clause is false there. Where another has an error it is not false, and the value is asked for: it
-may decide whether that error counts (`psoup.results.failures`).
+If too many tuples survive, or a clause has no other factor, the expression is evaluated over the whole piece, and not
+delayed for some pieces. An exception is an expression whose clauses all read a lighter delayed one. Then only the
+lighter one is no longer delayed, and may leave few tuples for the other. An unknown value lies in no interval and
+decides nothing, as another factor of the clause is false for the tuple. If another factor has an error, the value is
+evaluated: it may decide whether the error counts (`psoup.results.failures`).
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from psoup.results.open import OpenResults
 from psoup.results.runs import Run
 
 _PAUSE = 16
-"""Pieces for which an attribute that most tuples needed is not asked again."""
-_MOST_PAIRS = 1 << 22
-"""Pairs for which there is room, about."""
+"""Pieces for which an attribute that most tuples needed is not delayed."""
+_MAX_PAIRS = 1 << 22
+"""Approximate number of pairs for which memory is allocated."""
 _SHARD = -1
-"""The scratch of these joins."""
+"""The scratch number of these joins."""
 
 
 def may_wait(side: Side, derived: Mapping[int, Expr], piece: Piece) -> set[int]:
-    """The attributes among those that are computed that may wait in this piece."""
+    """The derived attributes that may be delayed in this piece."""
     if len(piece) < waiting.LEAST_ROWS:
         return set()
     return {a for a, expr in derived.items() if waiting.may_wait(expr) and side.waits.due(a)}
 
 
 def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], needed: Array) -> dict[int, Array]:
-    """For each attribute that is worth waiting, the tuples that need it: int64, ascending.
+    """For each attribute worth delaying, the tuples that need it: int64, ascending.
 
-    values: of all attributes that do not wait. needed: uint8[waits, n], by ascending attribute ID, 1 for tuples that
-    need it in any case, changed. Others of `waits` are needed by many. O(tuples * attributes + pairs of a stripped
-    clause and a tuple that passes it).
+    values: of all attributes that are not delayed. needed: uint8[waits, n], by ascending attribute ID, 1 for tuples
+    that need it in any case; written to. Attributes missing in the result are needed by many tuples. O(tuples *
+    attributes + pairs of a stripped clause and a tuple that passes it).
     """
     order, rows = {attribute: place for place, attribute in enumerate(sorted(waits))}, needed.shape[1]
     for number, part in enumerate(part for part in side.parts if part.live):
@@ -72,12 +72,12 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
 
 
 def _lightest(side: Side, waits: Collection[int]) -> set[int]:
-    """The attributes among those that wait that are the lightest of a clause."""
+    """The delayed attributes that are the lightest one of a clause."""
     ids: Array = np.array(sorted(waits), np.int64)
     weights: Array = np.array([waiting.weight(side.attributes[attribute]) for attribute in ids.tolist()], np.int64)
     ranks = np.empty(len(ids), np.int64)
     ranks[np.lexsort((ids, weights))] = np.arange(len(ids))
-    found = {a for _, plan in side.searched for a in plan.stripped.part.index.attributes.tolist()}
+    lightest = {a for _, plan in side.searched for a in plan.stripped.part.index.attributes.tolist()}
     for part in side.parts:
         stripped = _stripped(side, part, waits) if part.live else None
         if stripped is None:
@@ -87,14 +87,16 @@ def _lightest(side: Side, waits: Collection[int]) -> set[int]:
             (stripped.bare_waits_ptr, stripped.bare_waits),
         ):
             if len(attributes):
-                least = np.minimum.reduceat(ranks[np.searchsorted(ids, attributes)], pointers[:-1])
-                found.update(ids[np.argsort(ranks)[distinct(least)]].tolist())
-    return found
+                ranks_of_clauses = np.minimum.reduceat(ranks[np.searchsorted(ids, attributes)], pointers[:-1])
+                lightest.update(ids[np.argsort(ranks)[distinct(ranks_of_clauses)]].tolist())
+    return lightest
 
 
 def _stripped(side: Side, part: Part, waits: Collection[int]) -> Stripped | None:
-    """The clauses of a part that read one of `waits`, without the factors that do, the others true where they have an
-    error; made once, if they stay the same."""
+    """The clauses of a part that read one of `waits`, without these factors; None if no clause does.
+
+    Their other factors are true for errors. Computed once while the attributes stay the same.
+    """
     flags: Array = np.isin(part.index.attributes, [*waits])
     if not flags.any():
         return None
@@ -136,16 +138,19 @@ def _mark(
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Pairs of a stripped clause and a tuple that passes it, as runs; `many`: int64, clauses that too many tuples pass,
-    of which there are no pairs."""
+    """Pairs of a stripped clause and a tuple that passes it, as runs.
+
+    `many`: int64, clauses with too many passing tuples, which have no pairs.
+    """
 
     runs: Sequence[Run]
     many: Array
 
 
 def candidates(side: Side, number: int, part: Part, values: Mapping[int, Values], rows: int) -> Candidates:
-    """Find which of `rows` tuples pass which clause of a part whose slots are its positions, unless too many do."""
-    share = max(waiting.WORTH, len(part.index) * rows // _MOST_PAIRS)
+    """Find the pairs of `rows` tuples and clauses that they pass; clauses with too many tuples are listed without
+    pairs."""
+    share = max(waiting.WORTH, len(part.index) * rows // _MAX_PAIRS)
     aside = OpenResults(side.config, len(part.index))
     join = ShardJoin(part, values, 0, rows, _config(side.config, share), [side.scratch.of(_SHARD, number)])
     join.encode()
