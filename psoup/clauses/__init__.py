@@ -1,4 +1,4 @@
-"""The Query SteM: the standing clauses of a stream as a predicate index, and which of them are one clause.
+"""The Query SteM: the standing clauses of a stream as a predicate index; equal clauses are stored once.
 
     clauses ──> table: one slot for equal clauses ──> query_stem ─┬─> index: large parts, merged
                                                                   └─> index: a small part for recent clauses
@@ -11,12 +11,12 @@ Files, in reading order:
     attributes                     columns and expressions by small numbers
     index                          the room of the predicate index
     factor_table, block, column_block    many clauses at once as one part of the index
-    text_search                    clauses that look for texts, found together
+    text_search                    clauses with text patterns, searched together
     cheap_clauses, error_clauses   clauses without slow factors; clauses with errors as true
-    quarantine                     clauses that are not in the index, and why
-    sides, scratch, costs          what a probe reads, its memory, its costs by clause
+    quarantine                     clauses that were taken out of the index, with the reasons
+    sides, scratch, costs          the input of a probe, its memory, its costs by clause
     describe                       a clause in words, all clauses as a table
 
-Never here: tuples that are kept, results, text of SQL.
-Not for: the meeting of tuples and clauses itself (`psoup.matching`).
+Never here: tuples that are kept, results, text of SQL. Not for: the evaluation of clauses over tuples
+(`psoup.matching`).
 """

@@ -1,8 +1,8 @@
-"""The attributes of a stream's clauses by small numbers: its columns, and the expressions computed of them.
+"""Small numbers (IDs) for the attributes of a stream's clauses: its columns, and expressions over them.
 
-    price            0                    id_of: the number of an expression, a new number if it has none
+    price            0                    id_of: the number of an expression; a new one at the first call
     length(name)     1    barred          derived: expressions to be computed for each piece
-    price * volume   2                    forget: drops numbers that no clause needs; no number is given twice
+    price * volume   2                    forget: drops numbers that no clause needs; no number is reused
 
 A barred attribute is not computed (`psoup.clauses.quarantine`); it keeps its number until it is unbarred.
 """
@@ -17,7 +17,7 @@ from psoup.invariants import ensure
 
 
 class Attributes(Mapping[int, Expr]):
-    """Expressions by their IDs. The methods that change it are the writer's."""
+    """Expressions by their IDs. Only the writer calls methods that change it."""
 
     def __init__(self) -> None:
         self._ids: dict[Expr, int] = {}
@@ -44,25 +44,25 @@ class Attributes(Mapping[int, Expr]):
         return number
 
     def share(self) -> Mapping[int, Expr]:
-        """The expressions for a reader: it may see more of them later, and none leaves that is there now."""
+        """The expressions for a reader. The writer may add some meanwhile, but removes none."""
         return self._exprs
 
     @property
     def known(self) -> Collection[Expr]:
-        """All expressions that have an ID."""
+        """All expressions with an ID."""
         return self._ids.keys()
 
     def unbar(self, attribute: int) -> None:
-        """Let an attribute that no clause reads any more be computed for the next clause that does."""
+        """Allow an attribute that no clause reads any more to be computed again for later clauses."""
         self.barred.discard(attribute)
 
     @property
     def derived(self) -> list[int]:
-        """The IDs of the expressions that are computed, ascending."""
+        """The IDs of computed expressions that are not barred, ascending."""
         return [a for a, expr in self._exprs.items() if not isinstance(expr, AttributeRef) and a not in self.barred]
 
     def forget(self, used: Collection[int]) -> None:
-        """Forget all attributes but those in `used` and those that are barred."""
+        """Remove all attributes except for barred ones and those in `used`."""
         needed = {a: expr for a, expr in self._exprs.items() if a in used or a in self.barred}
         self._exprs, self._ids = needed, {expr: a for a, expr in needed.items()}
 
@@ -76,7 +76,8 @@ class Attributes(Mapping[int, Expr]):
 
 @dataclass(slots=True)
 class Seen:
-    """Counts of an attribute: tuples that came, those it was evaluated for, and pieces until it may wait again."""
+    """Counts of an attribute: tuples that arrived, tuples it was evaluated for, and pieces until it may be delayed
+    again."""
 
     tuples: int = 0
     evaluated: int = 0
@@ -84,17 +85,16 @@ class Seen:
 
 
 class Waits:
-    """Computed values by attribute ID, and the tuples they are computed for: some wait for other factors
-    (`psoup.matching.survivors`).
+    """Statistics of delayed evaluation by attribute ID (`psoup.matching.survivors`).
 
-    Counts are of this life of the process, and the writer's.
+    Counts begin with the process. Only the writer changes them.
     """
 
     def __init__(self) -> None:
         self.seen: dict[int, Seen] = {}
 
     def due(self, attribute: int) -> bool:
-        """Whether it may wait in this piece: not for a while after most tuples needed it."""
+        """Whether the attribute may be delayed in this piece. After most tuples needed it, it may not for a while."""
         seen = self.seen.get(attribute)
         if seen is None or not seen.pause:
             return True
@@ -102,7 +102,7 @@ class Waits:
         return False
 
     def pause(self, attribute: int, pieces: int) -> None:
-        """Let the attribute not wait for some pieces, as most tuples needed it."""
+        """Do not delay the attribute for some pieces."""
         self.seen.setdefault(attribute, Seen()).pause = pieces
 
     def count(self, attribute: int, tuples: int, evaluated: int) -> None:
@@ -111,7 +111,7 @@ class Waits:
         seen.tuples += tuples
         seen.evaluated += evaluated
 
-    def forget(self, known: Collection[int]) -> None:
-        """Forget all attributes but those in `known`."""
-        for attribute in [a for a in self.seen if a not in known]:
+    def forget(self, used: Collection[int]) -> None:
+        """Remove all attributes except for those in `used`."""
+        for attribute in [a for a in self.seen if a not in used]:
             del self.seen[attribute]

@@ -1,12 +1,12 @@
-"""Clauses without the factors that are slow to evaluate: they tell the tuples for which these are worth evaluating.
+"""A cheaper copy of each clause, without its slow factors. Only tuples that match it need the slow ones.
 
     index        0: a = 5 AND n LIKE '%x%'       stripped     0: a = 5              waits: n LIKE '%x%'
                  1: a = 7                                     1: a = 8 AND b < 3    waits: n LIKE '%y%', length(n) > 9
-                 2: a = 8 AND b < 3 AND …        bare         clause 3: no factor of it is left
+                 2: a = 8 AND b < 3 AND …        bare         clause 3: no factor is left
                  3: n LIKE '%z%'
 
-The caller names the attributes that may wait. A stripped index is a small predicate index of its own whose slots are
-0, 1, 2 …; it is made once for each part of the Query SteM, and learns of removals when it is asked for.
+The caller names the attributes that may be delayed. A stripped index is a small predicate index with the slots 0, 1, 2
+… It is made once for each part of the Query SteM; `renew` applies removals.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from psoup.clauses.index.predicate_index import Part, PredicateIndex, bases
 from psoup.columns import Array
 
 _UNLISTED = 1_024
-"""Clauses up to which none is put into lists, as in `psoup.clauses.index.delta`."""
+"""The most clauses of an index without posting lists, as in `psoup.clauses.index.delta`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Stripped:
     bare_waits: Array
 
     def renew(self) -> None:
-        """Take out the clauses that have been removed since. O(R)."""
+        """Remove the clauses that were removed from `whole`. O(R)."""
         self.part.alive[:] = self.whole.alive[self.clauses]
         self.part.live = int(np.count_nonzero(self.part.alive))
 
@@ -60,14 +60,14 @@ class Stripped:
         return replace(self, whole=part, part=replace(self.part, alive=self.part.alive.copy()))
 
     def bare_attributes(self) -> Array:
-        """The attributes that live clauses without other factors wait for, int64, some of them several times."""
+        """The delayed attributes of live clauses without other factors, int64, with repetitions."""
         live = np.flatnonzero(self.whole.alive[self.bare])
         _, places = gather(self.bare_waits_ptr, live)
         attributes: Array = self.bare_waits[places]
         return attributes
 
     def attributes_of(self, clauses: Array) -> tuple[Array, Array]:
-        """The attributes that some stripped clauses (integers, [k]) wait for: for each a place in `clauses`, an ID."""
+        """The delayed attributes of some stripped clauses (integers, [k]): for each a place in `clauses`, and an ID."""
         pointers, places = gather(self.waits_ptr, clauses.astype(np.int64))
         return np.repeat(np.arange(len(clauses)), np.diff(pointers)), self.waits[places]
 
@@ -75,7 +75,7 @@ class Stripped:
 def strip(whole: Part, waiting: Array, among: Array | None = None) -> Stripped:
     """The clauses that read an attribute of `waiting` (bool[A], by its place in the index), without those factors.
 
-    `among`: bool[S], the clauses that are meant. O(intervals).
+    `among`: bool[S], the clauses to consider; the default is all. O(intervals).
     """
     index = whole.index
     dear = _any(waiting[index.iv_attr], index.factor_ptr)
@@ -95,7 +95,7 @@ def waits_of(index: PredicateIndex, waiting: Array) -> tuple[Array, Array]:
 
 
 def listed(clauses: int) -> Layout | None:
-    """The lists of an index of so many clauses, if it has any."""
+    """The posting lists of an index with so many clauses; None: it has no lists."""
     return STANDARD if clauses > _UNLISTED else None
 
 
@@ -107,7 +107,7 @@ def _any(flags: Array, pointers: Array) -> Array:
 
 
 def _without(index: PredicateIndex, dear: Array, clauses: Array) -> PredicateIndex:
-    """Some clauses, each with at least one factor that is not slow, and those factors only."""
+    """An index of clauses with only their factors that are not slow; each clause must have one."""
     pointers, factors = gather(index.clause_ptr, clauses)
     quick = ~dear[factors]
     counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(quick)])
@@ -131,7 +131,7 @@ def _without(index: PredicateIndex, dear: Array, clauses: Array) -> PredicateInd
 
 
 def _waits(index: PredicateIndex, dear: Array, waiting: Array, clauses: Array) -> tuple[Array, Array]:
-    """The waiting attributes of some clauses, as a list of lists: (pointers int32[k + 1], IDs)."""
+    """The delayed attributes of some clauses, as a list of lists: (pointers int32[k + 1], IDs)."""
     pointers, factors = gather(index.clause_ptr, clauses)
     owner = np.repeat(np.arange(len(clauses)), np.diff(pointers))
     mine = dear[factors]

@@ -1,11 +1,11 @@
-"""A block of clauses of one form as a part of the index, without a loop over them.
+"""Many clauses of one form made into a part of the index at once, without a loop over clauses.
 
     columns     low  10  20  10      each attribute: all ends ─ sort, unique ─> boundaries, and the rows of each end
                 top  19  34  50
     fixed       b NULL               its rows are the same for all clauses
     the part    | 1 3 b | 2 4 b | 1 5 b |
 
-`block` makes the same part of the same clauses as objects, except for the order of the factors of a clause.
+`block` makes the same part from clauses as objects; only the order of a clause's factors may differ.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from psoup.plan.factors import Key, Term
 from psoup.plan.standing import ClauseColumns, Edges, TermColumn
 
 _START = 0
-"""The code of below all values; the D boundaries are 1 to D, then come above all (= NULL), and past NULL."""
+"""The code below all values; then come D boundaries (1 to D), the code above all (= NULL), and the code past NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """An attribute. `low`, `high`: the codes of the column's ends, int64[n] or one for all; `code`: of fixed ends."""
+    """An attribute with its codes. `low`, `high`: codes of the columns' ends, int64[n] or one for all; `code`: of fixed
+    ends."""
 
     bounds: Bounds
     low: Array | int
@@ -59,7 +60,7 @@ class _Placed:
 def column_part(
     slots: Array, columns: ClauseColumns, attribute_id: Callable[[Expr], int], layout: Layout
 ) -> tuple[Part, tuple[int, ...]]:
-    """Make the part of clauses that some tuple can satisfy; also returns the attribute IDs that each uses, ascending.
+    """Make the part of clauses that can match some tuple; also returns the attribute IDs that each uses, ascending.
 
     slots: int64[n]. O(n log n).
     """
@@ -99,7 +100,7 @@ def column_part(
 
 
 def _place(column: TermColumn | None, fixed: list[Term]) -> _Placed:
-    """The boundaries of one attribute, and the places of its ends among them."""
+    """The boundaries of one attribute, and the codes of its ends."""
     low, high = (None, None) if column is None else (column.low, column.high)
     kind = fixed[0].attribute.type.kind if column is None else column.attribute.type.kind
     keys = [key for term in fixed for i in term.intervals for key in (i.low, i.high) if key is not None]
@@ -116,7 +117,7 @@ def _place_ints(low: Edges | None, high: Edges | None, fixed: list[int]) -> _Pla
     def codes(edges: Edges | None, otherwise: int) -> Array | int:
         if edges is None:
             return otherwise
-        closed = np.where(edges.open, 0, edges.keys) + int(edges.past)  # the greatest key has none past it
+        closed = np.where(edges.open, 0, edges.keys) + int(edges.past)  # the greatest key has no end past it
         return np.where(edges.open, otherwise, 1 + np.searchsorted(keys, closed))
 
     places = (1 + np.searchsorted(keys, np.array(fixed, np.int64))).tolist()
@@ -125,7 +126,7 @@ def _place_ints(low: Edges | None, high: Edges | None, fixed: list[int]) -> _Pla
 
 
 def _place_texts(low: Edges | None, high: Edges | None, fixed: list[bytes]) -> _Placed:
-    """The boundaries of a text attribute. An end (a text, or just past it) is one number: 2 * rank, or 2 * rank + 1."""
+    """The boundaries of a text attribute. An end is one number: 2 * rank at a text, 2 * rank + 1 just past it."""
     fixed_ends = [(key[:-1], 1) if key.endswith(b"\0") else (key, 0) for key in fixed]
     columns = {id(edges.keys): edges.keys for edges in (low, high) if edges is not None}
     parts = [*columns.values(), pa.array([text for text, _ in fixed_ends], pa.large_binary())]
@@ -149,5 +150,5 @@ def _place_texts(low: Edges | None, high: Edges | None, fixed: list[bytes]) -> _
 
 
 def _cuts(parts: list[pa.Array]) -> list[int]:
-    """The places where one part ends and the next begins."""
+    """The bounds between adjacent parts."""
     return np.cumsum([len(part) for part in parts])[:-1].tolist()

@@ -1,15 +1,14 @@
-"""Costs of joining new tuples, by clause, counted while they are joined.
+"""Costs of joining new tuples, by clause, counted during the join.
 
-    looked     tuples looked at one by one: they passed the clause's most selective factor
-    anded      tuples looked at as bits, 64 at a time
-    hits       of a cell of the index: how often its lists were tested; a clause is tested once for each of its cells
-    matched    in chunks that are gone; in the others the results themselves tell
-    joined     seconds of the writer's time in all joins, and computed: of that for each expression
+    looked     tuples tested one by one: they passed the clause's most selective factor
+    anded      tuples tested as bits, 64 at a time
+    hits       of a cell of the index: tests of its lists; a clause is tested once for each of its cells
+    matched    matches in dropped chunks; other chunks have them in their results
+    joined     seconds of the writer's time in all joins; computed: the part of it for each expression
 
-By slot, since the clause joined: a slot that is used again begins anew. Counting is O(1) for a clause that is looked
-at, and free for the others. Counts of a chunk or a part of the index that is gone wait, as they are, until
-maintenance has summed them up by slot. Readers read while the writer counts, and may see a piece half counted. Covering
-of old tuples is not counted.
+Counts are by slot and begin when the clause joins; a reused slot begins anew. Counting costs O(1) for a tested clause,
+and nothing for other clauses. Counts of a dropped chunk or part wait until maintenance adds them up by slot. Readers
+read while the writer counts, and may see a piece counted in part. Covering old tuples is not counted.
 """
 
 from __future__ import annotations
@@ -29,15 +28,22 @@ from psoup.kernels.tally import tally_cells, tally_work
 
 _FIRST_SLOTS = 16
 _MANY_GONE = 8
-"""Packs of gone results from which on they are counted by slot."""
-_TEST, _WALK, _AND = 1.0, 4.0, 1 / 16
-"""Cost of a tuple tested in a list, looked at by itself (for each factor), and as a bit (for each factor)."""
+"""Number of packs of dropped results from which they are added up by slot."""
+_TEST = 1.0
+"""Cost of a tuple tested in a list."""
+_WALK = 4.0
+"""Cost of a tuple tested by itself, for each factor."""
+_AND = 1 / 16
+"""Cost of a tuple tested as a bit, for each factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCosts:
-    """Costs by slot. `tuples`: int64, joined since the clause came. `candidates`: int64, tuples looked at for it.
-    `units`: float64, an estimate of the work in a unit of its own."""
+    """Costs by slot.
+
+    `tuples`: int64, tuples joined since the clause was added. `candidates`: int64, tuples tested for it. `units`:
+    float64, an estimate of the work, without a unit of time.
+    """
 
     tuples: Array
     candidates: Array
@@ -47,8 +53,11 @@ class SlotCosts:
 
 @dataclass(frozen=True, slots=True)
 class CostTally:
-    """Counts left behind, by slot. `tested`: (slots, counts, tuples joined when the part left) of each part;
-    `matched`: (SQC IDs, slots, counts)."""
+    """Counts of dropped chunks and parts, by slot.
+
+    `tested`: for each part (slots, counts, tuples joined when the part was dropped); `matched`: (SQC IDs, slots,
+    counts).
+    """
 
     parts: int
     gone: int
@@ -67,14 +76,16 @@ class ClauseCosts:
         self.joined = 0.0
         self.computed: dict[Expr, float] = {}
         self.noted: Mapping[int, float] = {}
-        """By query ID: the share of the writer's time that dear queries of this stream took at the last look, 0 to 1.
-        Of who looks (`psoup.answer.figures.arrival_shares`); a new mapping each time."""
+        """By query ID: the latest share, 0 to 1, of the writer's time that expensive queries of this stream took.
+
+        `psoup.answer.figures.arrival_shares` sets it, to a new mapping each time.
+        """
         self._by_slot: Array = np.zeros((4, _FIRST_SLOTS), np.int64)
-        """Rows: looked, anded, matched, and `tuples` when the clause came."""
+        """Rows: looked, anded, matched, and the value of `tuples` when the clause was added."""
         self._left: list[tuple[Part, int]] = []
-        """Parts that have been merged, and the value of `tuples` then."""
+        """Merged parts, each with the value of `tuples` at the merge."""
         self._gone: list[tuple[Array, Array]] = []
-        """SQC IDs, each once, and matches of results that have left."""
+        """SQC IDs, each once, and matches of dropped results."""
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +96,8 @@ class ClauseCosts:
         return self._by_slot.nbytes + hits + left + gone
 
     def check(self) -> None:
-        """Check that counts are not negative, no clause came after the last tuple, and cells of parts have counts."""
+        """Check that counts are not negative, no clause is newer than the last tuple, and parts have a count for each
+        cell."""
         ensure((self._by_slot >= 0).all(), self, "a count is negative", by_slot=self._by_slot.min(axis=1))
         born, left = self._by_slot[3].max(), max((upto for _, upto in self._left), default=0)
         ensure(max(born, left) <= self.tuples, self, "tuples are miscounted", born=born, left=left, tuples=self.tuples)
@@ -96,17 +108,17 @@ class ClauseCosts:
     # The writer ------------------------------------------------------------------------------------------
 
     def begin(self, slots: Array) -> None:
-        """Start counting for clauses that join in these slots, int64[k]. O(k), amortised."""
-        most = int(slots.max(initial=-1)) + 1
-        if most > self._by_slot.shape[1]:
-            grown: Array = np.zeros((4, max(most, 2 * self._by_slot.shape[1])), np.int64)
+        """Start counting for new clauses in these slots, int64[k]. O(k), amortised."""
+        slot_count = int(slots.max(initial=-1)) + 1
+        if slot_count > self._by_slot.shape[1]:
+            grown: Array = np.zeros((4, max(slot_count, 2 * self._by_slot.shape[1])), np.int64)
             grown[:, : self._by_slot.shape[1]] = self._by_slot
             self._by_slot = grown
         self._by_slot[:3, slots] = 0
         self._by_slot[3, slots] = self.tuples
 
     def timed(self, compute: Compute, timer: Callable[[], float]) -> Compute:
-        """The same computation, counted by expression. O(1) for each, beside what it computes."""
+        """The same computation with its time counted by expression. O(1) for each call."""
 
         def computed(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits) -> Column:
             if isinstance(expr, AttributeRef):
@@ -120,35 +132,35 @@ class ClauseCosts:
         return computed
 
     def spent(self, seconds: float) -> None:
-        """Count the writer's time of a join of new tuples. O(1)."""
+        """Count the writer's time for a join of new tuples. O(1)."""
         self.joined += seconds
 
-    def forget(self, known: Collection[Expr]) -> None:
-        """Forget all expressions but those in `known`."""
-        for expr in [expr for expr in self.computed if expr not in known]:
+    def forget(self, used: Collection[Expr]) -> None:
+        """Remove all expressions except for those in `used`."""
+        for expr in [expr for expr in self.computed if expr not in used]:
             del self.computed[expr]
 
     def planned(self, index: PredicateIndex, clauses: Array, walked: Array, room: Array, tuples: int) -> None:
-        """Count the work that a plan asks for. O(clauses in it)."""
+        """Count the work of a plan. O(its clauses)."""
         tally_work(clauses, walked, room, index.slots, tuples, self._by_slot[0], self._by_slot[1])
 
     def looked(self, slots: Array) -> None:
-        """Count a tuple looked at for each of these slots, as often as they are there. O(slots)."""
+        """Count one tested tuple for each occurrence of a slot. O(slots)."""
         counted = np.bincount(slots)
         self._by_slot[0, : len(counted)] += counted
 
     def reached(self, part: Part, cells: Array) -> None:
-        """Count the cells whose lists are tested. O(cells reached)."""
+        """Count the cells whose lists are tested. O(cells)."""
         if part.hits is None:
             part.hits = np.zeros(len(part.index.lists.cell_ptr), np.int64)
         tally_cells(cells, part.hits)
 
     def recent(self, part: Part | None) -> None:
-        """Note the part that the delta exposes now (or None); the hits of the last part are added to its slots."""
+        """Record the part of the delta, or None; the hits of the delta's previous part are added to its slots."""
         if part is not self._recent:
             last_part = self._recent
             if last_part is not None and not any(part is last_part for part in self._parts):
-                for slots, counts in [_through_lists(last_part)]:  # it is small
+                for slots, counts in [_through_lists(last_part)]:  # the part is small
                     self._by_slot[0, slots] += counts
                 last_part.hits = None
             self._recent = part
@@ -162,11 +174,11 @@ class ClauseCosts:
                 self._recent = None
 
     def gone(self, columns: Iterable[tuple[Array, Array]]) -> None:
-        """Keep results that leave with their chunk, or for room: clauses, each once, and their matches. O(packs)."""
+        """Keep the matches of dropped results: clauses, each once, and their matches. O(packs)."""
         self._gone.extend(columns)
 
     def due(self, everything: bool) -> bool:
-        """Whether the counts left behind should be summed up."""
+        """Whether the kept counts should be added up."""
         return bool(self._left) or len(self._gone) >= (1 if everything else _MANY_GONE)
 
     def install(self, tally: CostTally, sqc_of_slot: Array) -> None:
@@ -175,23 +187,23 @@ class ClauseCosts:
             same = self._by_slot[3, slots] < upto
             self._by_slot[0, slots[same]] += counts[same]
         for ids, slots, counts in tally.matched:
-            known = slots < len(sqc_of_slot)  # the table may have become smaller since
-            same = np.flatnonzero(known)[sqc_of_slot[slots[known]] == ids[known]]
+            in_table = slots < len(sqc_of_slot)  # the table may have shrunk since
+            same = np.flatnonzero(in_table)[sqc_of_slot[slots[in_table]] == ids[in_table]]
             self._by_slot[2, slots[same]] += counts[same]
         del self._left[: tally.parts], self._gone[: tally.gone]
 
     # Anyone ----------------------------------------------------------------------------------------------
 
     def tally(self, sqc_of_slot: Array) -> CostTally:
-        """Sum up the counts left behind; `sqc_of_slot`: int64, the clause in each slot. O(its size + slots)."""
+        """Add up the kept counts; `sqc_of_slot`: int64, the clause in each slot. O(its size + slots)."""
         left, gone = [*self._left], [*self._gone]
         tested = tuple((*_through_lists(part), upto) for part, upto in left)
         return CostTally(len(left), len(gone), tested, tuple(_by_owner(*pair, sqc_of_slot) for pair in gone))
 
     def read(self, sqc_of_slot: Array | None = None) -> SlotCosts:
-        """All counters now, `matched` only with the clauses of the slots. O(slots + entries of the index).
+        """All counters now; `matched` only if `sqc_of_slot` is given. O(slots + entries of the index).
 
-        The parts come first: clauses may join meanwhile, and each slot of a part must have its counters.
+        The parts are read first: clauses may be added meanwhile, and each slot of a part must have its counters.
         """
         parts = {id(part): part for part in (*self._parts, self._recent) if part is not None}
         rest = self.tally(np.zeros(0, np.int64) if sqc_of_slot is None else sqc_of_slot)
@@ -201,8 +213,8 @@ class ClauseCosts:
         for slots, counts, upto in rest.tested:
             tested[slots] += np.where(born[slots] < upto, counts, 0)
         for _, slots, counts in rest.matched:
-            known = slots < len(matched)  # a clause may have its slot before its counters
-            matched[slots[known]] += counts[known]
+            counted = slots < len(matched)  # a clause may have its slot before its counters exist
+            matched[slots[counted]] += counts[counted]
         for part in parts.values():
             alive = np.flatnonzero(part.alive)
             slots = part.index.slots[alive]
@@ -214,13 +226,13 @@ class ClauseCosts:
 
 
 def _by_owner(sqc_ids: Array, counts: Array, sqc_of_slot: Array) -> tuple[Array, Array, Array]:
-    """(SQC IDs, slots, counts) of those that have a slot."""
+    """(SQC IDs, slots, counts) of clauses that have a slot."""
     owners, slots, mine = np.intersect1d(sqc_of_slot, sqc_ids, return_indices=True)
     return owners, slots, counts[mine]
 
 
 def _through_lists(part: Part) -> tuple[Array, Array]:
-    """Slots of live clauses that were tested in lists, each once, and how often."""
+    """Slots of live clauses that were tested in lists, each once, and the number of tests."""
     hits = part.hits
     if hits is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -1,6 +1,6 @@
-"""The predicate index for people and other programs: a clause in words, all clauses as an Arrow table.
+"""Descriptions of the predicate index: a clause in words, all clauses as an Arrow table.
 
-Codes and rows never leave the index; order keys and the text of attributes do.
+Descriptions contain order keys and the text of attributes, never codes and rows of the index.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TermDescription:
 
 @dataclass(frozen=True, slots=True)
 class FactorDescription:
-    """A factor of a clause, and in which index it is: `main` or `delta`."""
+    """A factor of a clause, and the index that holds it: `main` or `delta`."""
 
     terms: tuple[TermDescription, ...]
     index: str
@@ -67,12 +67,8 @@ def describe_clause(
 
 
 def clauses_to_arrow(index: PredicateIndex, attributes: Mapping[int, Expr]) -> pa.Table:
-    """A row for each interval; a factor or a clause without any has one row of its own. O(size).
-
-    slot uint32, factor int32 (NULL: the clause has none and matches every tuple), attribute string (NULL: the factor
-    has no interval and is never true), low and high int64 or low_text and high_text binary (order keys, half-open,
-    NULL = unbounded), nulls bool: the interval is that of NULL alone or reaches up to it.
-    """
+    """The clauses as a table with one row for each interval; a factor or clause without an interval has one row.
+    O(size)."""
     spread = np.maximum(np.diff(index.clause_ptr), 1)
     factor_clause = np.repeat(np.arange(len(index)), np.diff(index.clause_ptr))
     bare = np.flatnonzero(np.diff(index.clause_ptr) == 0)
@@ -132,16 +128,16 @@ def _reaches_null(index: PredicateIndex) -> Array:
 def evaluations(
     attributes: Mapping[int, Expr], wanted: Iterable[int], waits: Waits, plans: Sequence[Searched]
 ) -> dict[Expr, tuple[int, int]]:
-    """Of what is computed for attributes: the new tuples since then, and those that it was evaluated for.
+    """For each computed attribute: the new tuples since its first evaluation, and the tuples it was evaluated for.
 
-    Of a pattern that is searched for: since its part of the Query SteM was made. Any thread may ask.
+    For a text pattern, counts begin when its part of the Query SteM was made. Any thread may call it.
     """
     counts = dict[Expr, tuple[int, int]]()
     for attribute in wanted:
         pairs = [plan.evaluations(attribute) for plan in plans]
         if (seen := waits.seen.get(attribute)) is not None:
             pairs.append((seen.tuples, seen.evaluated))
-        expr, tuples = attributes.get(attribute), max((own for own, _ in pairs), default=0)
+        expr, tuples = attributes.get(attribute), max((tuples_of_pair for tuples_of_pair, _ in pairs), default=0)
         if expr is not None and tuples:
             counts[expr] = tuples, min(tuples, sum(evaluated for _, evaluated in pairs))
     return counts

@@ -1,9 +1,10 @@
-"""Clauses for which an error counts as true: who matches then, and not otherwise, is kept from a match by errors alone.
+"""Clauses for which an error counts as true. Tuples that match only then are failures: an error alone prevented a
+match.
 
     index        a in [10, 20)    CAST(n) in [5, 6)
     hopeful      a in [10, 20)    CAST(n) in [5, 6) or an error      matches all that the index does, and failures
 
-Each factor that reads an expression has an interval more, which is the row of errors.
+Each factor that reads an expression gets one more interval, the row of errors.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from psoup.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Hopeful:
-    """The clauses of a part that are not lone and read an expression.
+    """The clauses of a part that read an expression and have more than one condition.
 
-    `clauses`: int64[R], their positions in the part. `plain`, `hopeful`: their index as it is, and if an error is true;
+    `clauses`: int64[R], their positions in the part. `plain`, `hopeful`: their index with errors as false and as true;
     the slots of both are 0, 1, 2 …
     """
 
@@ -32,7 +33,7 @@ class Hopeful:
     hopeful: PredicateIndex
 
     def parts(self, whole: Part) -> tuple[Part, Part]:
-        """Both, with the clauses that are alive in the part."""
+        """Both indexes as parts, with the clauses that are alive in `whole`."""
         alive = whole.alive[self.clauses]
         live = int(np.count_nonzero(alive))
         return replace(Part.of(self.plain), alive=alive, live=live), replace(
@@ -50,14 +51,15 @@ class Hopeful:
 
 
 def hopeful_of(index: PredicateIndex, computed: Array) -> Hopeful:
-    """The clauses with a factor that reads an attribute of `computed` (bool[A]), without lone ones. O(intervals)."""
+    """The clauses that read an attribute of `computed` (bool[A]) and have more than one condition. O(intervals)."""
     sizes = np.diff(index.clause_ptr)
     reads = np.zeros(len(index), np.bool_)
     owner = np.repeat(np.arange(len(index)), np.diff(index.factor_ptr[index.clause_ptr]))
     reads[owner[computed[index.iv_attr]]] = True
     first, last = index.factor_ptr[index.clause_ptr[:-1]], index.factor_ptr[index.clause_ptr[1:]]
     single = (sizes == 1) & (last > first)
-    single[single] = index.iv_attr[first[single]] == index.iv_attr[last[single] - 1]  # those of a factor are in order
+    # the intervals of a factor are in order
+    single[single] = index.iv_attr[first[single]] == index.iv_attr[last[single] - 1]
     clauses = np.flatnonzero(reads & ~single)
     plain = picked(index, clauses)
     return Hopeful(clauses, plain, with_errors(plain, computed[np.searchsorted(index.attributes, plain.attributes)]))
@@ -71,21 +73,21 @@ def picked(index: PredicateIndex, clauses: Array) -> PredicateIndex:
     bounds = tuple(index.bounds[local] for local in used.tolist())
     base = bases(bounds)
     moved = base[np.searchsorted(used, rows.attributes)] - index.base[rows.attributes]
-    own = replace(
+    moved_rows = replace(
         rows,
         slots=np.arange(len(clauses), dtype=np.uint32),
         attributes=index.attributes[rows.attributes],
         low=(rows.low + moved).astype(np.int32),
         high=(rows.high + moved).astype(np.int32),
     )
-    return assemble(own, index.attributes[used], bounds, base, None)
+    return assemble(moved_rows, index.attributes[used], bounds, base, None)
 
 
 def with_errors(index: PredicateIndex, computed: Array, layout: Layout | None = None) -> PredicateIndex:
-    """The index with the row of errors in each factor that reads one of `computed` (bool[A]). O(intervals)."""
+    """The index with the row of errors added to each factor that reads one of `computed` (bool[A]). O(intervals)."""
     owner = np.repeat(np.arange(len(index.factor_ptr) - 1), np.diff(index.factor_ptr))
-    own = np.flatnonzero(computed[index.iv_attr])
-    pairs = np.unique(owner[own] << 32 | index.iv_attr[own])
+    reading = np.flatnonzero(computed[index.iv_attr])
+    pairs = np.unique(owner[reading] << 32 | index.iv_attr[reading])
     factors, attr = pairs >> 32, pairs & 0xFFFF_FFFF
     errors = index.base[attr + 1] - 2
     every = np.concatenate([owner, factors])

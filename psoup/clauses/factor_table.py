@@ -1,11 +1,11 @@
-"""The factors of many clauses as rows, before they belong to a stream: the slow part of applying a block of texts.
+"""The factors of many clauses as rows, before they belong to a stream: the slow part of adding a block of statements.
 
-    binder's thread    query 0: f, g    query 1: f, h    ──>  0: f   1: g   2: h     each made into rows once
+    binder's thread    query 0: f, g    query 1: f, h    ──>  0: f   1: g   2: h     each converted to rows once
                                                               attributes and boundaries as they come, then in order
     writer             slots and attribute IDs are known ──>  the rows of 0 1 | 0 2, gathered (`psoup.clauses.block`)
 
-A factor is known by its identity: hashing factors is slow, and queries of one template share theirs. A table has
-no part of the stream, so any thread may make it; none changes a table that is `done`.
+Factors are told apart by object identity: hashing factors is slow, and queries of one template share theirs. A table
+refers to no stream, so any thread may make it. A table that is `done` never changes.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class FactorTable:
     def __init__(self) -> None:
         self.factors: list[Factor] = []
         self.used: list[tuple[int, ...]] = []
-        """The attributes of each factor, by their places in `exprs`."""
+        """The attributes of each factor, as places in `exprs`."""
         self.exprs: list[Expr] = []
         self.rows: ClauseRows | None = None
-        """Each factor as a clause of its own; the attributes are places in `exprs`."""
+        """Each factor as a clause; attributes are places in `exprs`."""
         self.bounds: tuple[Bounds, ...] = ()
         self._numbers: dict[int, int] = {}
         self._places: dict[Expr, int] = {}
         self._codes: list[dict[Edge, int]] = []
-        """By attribute: its boundaries, numbered as they came."""
+        """For each attribute, its boundaries with numbers in the order of adding."""
         self._spans: list[tuple[int, int, int]] = []
         self._ends = [0]
 
     @classmethod
     def of(cls, clauses: Iterable[Iterable[Factor]]) -> FactorTable:
-        """The table of some clauses. O(n log n), some microseconds a factor."""
+        """The table of some clauses. O(n log n), some microseconds for each factor."""
         table = cls()
         for factors in clauses:
             table.add(factors)
@@ -61,7 +61,7 @@ class FactorTable:
         return self._numbers[id(factor)]
 
     def add(self, factors: Iterable[Factor]) -> None:
-        """Add the factors that the table does not have yet."""
+        """Add the factors that the table lacks."""
         for factor in factors:
             if id(factor) in self._numbers:
                 continue
@@ -85,7 +85,7 @@ class FactorTable:
         return place
 
     def done(self) -> None:
-        """Put the boundaries of each attribute in order; nothing is added after that. O(n log n)."""
+        """Sort the boundaries of each attribute; the table is complete. O(n log n)."""
         ordered = [_in_order(expr, [*codes][len(_OPEN) :]) for expr, codes in zip(self.exprs, self._codes, strict=True)]
         self.bounds = tuple(bounds for bounds, _ in ordered)
         base = bases(self.bounds)
@@ -120,7 +120,7 @@ def _in_order(expr: Expr, keys: Sequence[Any]) -> tuple[Bounds, list[int]]:
 
 
 class Preparation:
-    """The making of `PreparedQueries`, query by query. Some 30 microseconds each."""
+    """The builder of `PreparedQueries`, query by query. About 30 microseconds for each query."""
 
     def __init__(self) -> None:
         self._namer = ClauseNames()
@@ -133,15 +133,15 @@ class Preparation:
         self._table.add(query.factors)
 
     def done(self, queries: Sequence[StandingQuery]) -> PreparedQueries:
-        """Finish; `queries`: those that were added, in that order."""
+        """Finish; `queries`: the added queries, in order."""
         self._table.done()
         return PreparedQueries(queries, np.concatenate(self._names), self._table)
 
 
 class PreparedQueries(Sequence[StandingQuery]):
-    """Queries of a block of texts, with the names of their clauses and the table of their factors.
+    """Queries of a block of statements, with the names of their clauses and the table of their factors.
 
-    `names`: uint64[n, 2], see `psoup.clauses.names`; valid in this process only. It compares equal to a list of them.
+    `names`: uint64[n, 2], see `psoup.clauses.names`; valid in this process only. Equal to a list of the same queries.
     """
 
     __slots__ = ("_queries", "names", "table")

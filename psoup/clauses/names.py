@@ -1,10 +1,10 @@
-"""Names of clauses: 128 bits each, equal for equal clauses, and a table from names to slots.
+"""Names of clauses, 128 bits each, equal for equal clauses; and a table from names to slots.
 
     price > 3 AND sym = 'a'      name of (price in [4, ..]) + name of (sym in 'a')      in any order
-    columns of many clauses      the same names, computed for all at once
+    columns of many clauses      the same names, computed for all clauses at once
 
-Equal clauses have equal names. Different ones have different names but for a chance of 1 in 2^128 for each pair: the
-names depend on a secret of the process (that of Python's own hashes), so no client can search for two that are equal.
+Equal clauses have equal names. Two different clauses have equal names with a probability of 1 in 2^128. The names
+depend on a secret of the process, Python's hash seed. So no client can search for a collision.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from psoup.plan.standing import ClauseColumns, TermColumn
 
 _FIRST = 64
 _ROOMY = 16
-"""A table of this many places for each clause is made smaller."""
+"""Places for each clause above which a table is made smaller."""
 
 _MASK = 2**64 - 1
-_LOW_OPEN, _LOW_PAST, _HIGH_OPEN, _HIGH_PAST = 1, 2, 4, 8
+_LOW_OPEN = 1
+_LOW_PAST = 2
+_HIGH_OPEN = 4
+_HIGH_PAST = 8
 
 
 class ClauseNames:
-    """The names of the clauses that stand. Every method is the writer's."""
+    """The names of the clauses that stand. Only the writer may call it."""
 
     def __init__(self) -> None:
         self._seeds: Array = np.array([hash(("psoup", lane)) & _MASK for lane in ("one", "two")], np.uint64)
@@ -55,7 +58,7 @@ class ClauseNames:
     # Names -----------------------------------------------------------------------------------------------
 
     def of_clause(self, factors: Iterable[Factor]) -> Array:
-        """The name of one clause, uint64[1, 2]. Some microseconds a factor."""
+        """The name of one clause, uint64[1, 2]. Some microseconds for each factor."""
         total: Array = np.zeros((1, 2), np.uint64)
         for factor in factors:
             self._add_factor(factor, total)
@@ -81,13 +84,13 @@ class ClauseNames:
         total += np.frombuffer(self._digest(factor_text(factor)), np.uint64)
 
     def _words_of(self, attribute: Expr, interval: Interval) -> list[int]:
-        """The words that `_words` has for one interval, beside its attribute."""
+        """The words that `_words` gives for one interval, without the words of its attribute."""
         low, high = interval.low, interval.high
         if attribute.type.kind is not Kind.TEXT:
             first, beyond = ends(attribute.type)
-            least, above = first if low is None else low, beyond if high is None else high
-            assert isinstance(least, int) and isinstance(above, int)
-            return [least & _MASK, (above - 1) & _MASK]
+            lowest, above = first if low is None else low, beyond if high is None else high
+            assert isinstance(lowest, int) and isinstance(above, int)
+            return [lowest & _MASK, (above - 1) & _MASK]
         words, flags = list[int](), 0
         for end, opened, past in ((low, _LOW_OPEN, _LOW_PAST), (high, _HIGH_OPEN, _HIGH_PAST)):
             if not isinstance(end, bytes):
@@ -111,7 +114,8 @@ class ClauseNames:
         return tag
 
     def _words(self, term: TermColumn, count: int) -> Array:
-        """The words mixed for a factor: its attribute, its ends, and which of these are open or past their key."""
+        """The words of a factor to be mixed: its attribute, its ends, and flags of ends that are open or past their
+        key."""
         text = term.attribute.type.kind is Kind.TEXT
         words: Array = np.zeros((count, 7 if text else 4), np.uint64)
         words[:, :2] = self._tag(term.attribute)
@@ -145,10 +149,10 @@ class ClauseNames:
     # The table -------------------------------------------------------------------------------------------
 
     def assign(self, names: Array, allocate: Callable[[int], Array]) -> tuple[Array, Array]:
-        """Return the slots of clauses by their names (uint64[n, 2]), and the first row of each that is new.
+        """Return the slots of clauses by their names (uint64[n, 2]), and the first row of each new name.
 
-        `allocate(m)` gives slots for the new ones, in the order of their rows; they are in the table then. int64[n],
-        int64[m]; O(n), and O(clauses) when the table grows.
+        `allocate(m)` gives slots for the new names, in the order of their rows; then they are in the table. Returns
+        int64[n], int64[m]. O(n), and O(clauses) when the table grows.
         """
         if 2 * (self._count + len(names)) > len(self._table):
             self._grow(self._count + len(names))
@@ -167,9 +171,9 @@ class ClauseNames:
         return slot_of_name, fresh
 
     def forget(self, slots: Array) -> None:
-        """Forget the clauses of some slots (int64[k], distinct), which must be there.
+        """Remove the clauses of some slots (int64[k], distinct), which must exist.
 
-        O(k) amortised: a table too large is made smaller.
+        O(k), amortised: a table that is too large is made smaller.
         """
         taken = kernels.take_out(slots, self._lanes, self._table)
         ensure(taken == len(slots), self, "a slot has no name", slots=slots)
@@ -192,7 +196,7 @@ class ClauseNames:
         kernels.fill_table(slots, self._lanes, self._table)
 
     def check(self, slots: Array) -> None:
-        """Check that the table has just these slots (int64[k])."""
+        """Check that the table holds exactly these slots (int64[k])."""
         in_table = np.sort(self._table[self._table >= 0])
         ensure(len(in_table) == self._count, self, "names are miscounted", counted=self._count, slots=in_table)
         ensure(

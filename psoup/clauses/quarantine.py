@@ -1,13 +1,14 @@
-"""The quarantine: clauses of one stream that are not in the index, and why; the others are evaluated as always.
+"""The quarantine: clauses of one stream that were taken out of the index, with the reasons.
 
     expression raises     once, twice    its clauses have not met these tuples; the next piece tries again
                           three times    all clauses that read it leave the index together, from that piece on
     a process that ended  at a start     the derived attributes of the stream leave (see `EvaluationPlace`)
-    by hand               at a start     those of a query; the clause alone if it has none
+    by hand               at a start     the expressions of a query; the clause alone if it has none
 
-Their pairs with chunks from then on are uncovered (`psoup.results.gaps`): readers evaluate them row by row. New
-clauses that read the expression join them. When the last such clause is gone the expression is forgotten, and may be
-tried again. Nothing here evaluates; the Query SteM knows which clause reads what.
+Their matches in later chunks are uncovered (`psoup.results.gaps`): readers evaluate them row by row. New clauses that
+read the expression join the quarantine. After the last such clause is dropped the expression is removed, and may be
+tried again. All other clauses are evaluated as before. Nothing here evaluates expressions; the Query SteM knows the
+readers of each.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from psoup.invariants import ensure
 from psoup.plan.canonical import expr_text
 
 MOST_RAISES = 3
-"""Exceptions of an expression after which its clauses leave the index: a machine may be short of memory once."""
+"""Exceptions of an expression after which its clauses leave the index; a machine may be short of memory once."""
 
 _SHOWN = 300
+"""The most characters of an expression in a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlace:
     """Tuples that are about to be evaluated: `rows` of a stream, the first with the ID `first_id`.
 
-    `what`: "arrival", "registration" (new clauses over the open chunk) or "cover" (over closed ones).
+    `what`: "arrival", "registration" (new clauses over the open chunk) or "cover" (over closed chunks).
     """
 
     stream_id: int
@@ -44,7 +46,7 @@ class EvaluationPlace:
     rows: int
 
     def meets(self, other: EvaluationPlace) -> bool:
-        """Whether the same tuples may have been evaluated, in the same way."""
+        """Whether both may have evaluated a common tuple, in the same way."""
         return (
             (self.stream_id, self.what) == (other.stream_id, other.what)
             and self.first_id < other.first_id + other.rows
@@ -53,15 +55,16 @@ class EvaluationPlace:
 
 
 Watch = Callable[[EvaluationPlace], bool]
-"""Called before an evaluation; False: it must not be done, as it has ended the process before."""
+"""Called before an evaluation; False forbids it, as it has ended the process before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precautions:
-    """Knowledge of a host before the first event. `watch`: told before anything is evaluated, until it is taken back.
+    """Knowledge of a host before the first event. `watch`: called before every evaluation, until it is replaced.
 
-    `compute`: how expressions are evaluated on arrival and when queries are registered; a watched one may take its
-    place. `held`: by stream ID, digests of expressions that are out when they come. `by_hand`: IDs of queries that are.
+    `compute`: evaluates expressions on arrival and at registration; a watched one may replace it. `held`: by stream ID,
+    the digests of expressions that start in quarantine. `by_hand`: IDs of queries that an operator has put into
+    quarantine.
     """
 
     watch: Watch | None = None
@@ -72,9 +75,9 @@ class Precautions:
 
 @dataclass(frozen=True, slots=True)
 class LeftIndex:
-    """News for the operator: `clauses` of a stream have left the index. `expression`: its shape, empty for none.
+    """A message for the operator: `clauses` of a stream have left the index. `expression`: its shape, empty for none.
 
-    `query_ids`: some of the queries. Without clauses: none reads the expression any more, so it may be tried again.
+    `query_ids`: some of the queries. No `clauses`: no clause reads the expression any more, so it may be tried again.
     """
 
     stream: str
@@ -86,9 +89,9 @@ class LeftIndex:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The reason why clauses are out. `text`: an expression in SQL without its constants, empty for a clause alone.
+    """The reason for a quarantine. `text`: an expression in SQL without its constants, empty for a single clause.
 
-    `digest` names an expression across processes. `kept`: it must be out at the next start as well.
+    `digest` identifies an expression across processes. `kept`: whether it must be in quarantine at the next start too.
     """
 
     text: str
@@ -102,9 +105,9 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The quarantine as readers see it: reasons by attribute ID, and, for clauses out by themselves, by SQC ID.
+    """The quarantine as readers see it: reasons by attribute ID, and by SQC ID for single clauses.
 
-    `ids`: int64[k], the SQC IDs of all clauses that are out, ascending.
+    `ids`: int64[k], the SQC IDs of all clauses in quarantine, ascending.
     """
 
     attributes: Mapping[int, Reason]
@@ -112,7 +115,7 @@ class Outside:
     ids: Array
 
     def reasons(self, sqc_id: int, attributes: Sequence[int]) -> list[Reason]:
-        """The reasons why a clause is not in the index; empty if it is."""
+        """The reasons why a clause is not in the index; empty if it is in the index."""
         reasons = [self.attributes[a] for a in attributes if a in self.attributes] if self.attributes else []
         return [*reasons, self.clauses[sqc_id]] if sqc_id in self.clauses else reasons
 
@@ -123,7 +126,7 @@ NONE_OUT = Outside({}, {}, np.zeros(0, np.int64))
 
 
 class Quarantine:
-    """The clauses that are out. All methods are the writer's, except `outside`, whose value never changes."""
+    """The clauses in quarantine. Only the writer may call it, except for `outside`, whose value never changes."""
 
     def __init__(self) -> None:
         self._raised: dict[int, int] = {}
@@ -131,28 +134,29 @@ class Quarantine:
         self._alone: dict[int, Reason] = {}
         self.ids: Array = np.zeros(0, np.int64)
         self.slots: Array = np.zeros(0, np.int64)
-        """The slots of the clauses that are out, by ascending SQC ID."""
+        """The slots of the clauses in quarantine, by ascending SQC ID."""
         self.outside = Outside({}, {}, self.ids)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def counts(self, attribute: int) -> bool:
-        """Count that an expression has raised; returns whether that was once too often."""
+        """Count an exception of an expression; returns whether the limit is reached."""
         self._raised[attribute] = self._raised.get(attribute, 0) + 1
         return self._raised[attribute] >= MOST_RAISES and attribute not in self._attributes
 
     def put_out(self, attribute: int, reason: Reason) -> None:
-        """Note that no clause that reads the attribute is in the index from now on."""
+        """Record that all clauses that read the attribute are out of the index from now on."""
         self._attributes[attribute] = reason
         self._show()
 
     def holds(self, attributes: Sequence[int]) -> bool:
-        """Whether one of the attributes is out."""
+        """Whether one of the attributes is in quarantine."""
         return bool(self._attributes) and any(a in self._attributes for a in attributes)
 
     def take(self, ids: Array, slots: Array, alone: Reason | None = None) -> None:
-        """Add clauses (int64[k], none of them here); `alone`: the reason if it is not an attribute. O(n + k)."""
+        """Add clauses (int64[k], not yet here); `alone`: the reason for these single clauses, if it is no attribute.
+        O(n + k)."""
         if not len(ids):
             return
         if alone is not None:
@@ -163,7 +167,7 @@ class Quarantine:
         self._show()
 
     def drop(self, sqc_ids: Array) -> Array:
-        """Remove those clauses of `sqc_ids` (int64[k]) that are here; returns the others' places in it. O(n + k)."""
+        """Remove those clauses of `sqc_ids` (int64[k]) that are here; returns the places of the other IDs. O(n + k)."""
         here = np.isin(sqc_ids, self.ids)
         if here.any():
             stay = ~np.isin(self.ids, sqc_ids)
@@ -175,7 +179,7 @@ class Quarantine:
         return np.flatnonzero(~here)
 
     def forget(self, attribute: int) -> Reason | None:
-        """Forget an attribute that no clause uses any more; returns why it was out, or None if it was not."""
+        """Remove an attribute that no clause uses any more; returns the reason of its quarantine, or None."""
         self._raised.pop(attribute, None)
         reason = self._attributes.pop(attribute, None)
         if reason is not None:
@@ -183,7 +187,7 @@ class Quarantine:
         return reason
 
     def among(self, first: int, before: int) -> Array:
-        """SQC IDs in [first, before) of clauses that are out, int64, ascending."""
+        """SQC IDs in [first, before) of clauses in quarantine, int64, ascending."""
         low, high = np.searchsorted(self.ids, (first, before))
         ids: Array = self.ids[low:high]
         return ids
@@ -192,7 +196,7 @@ class Quarantine:
         self.outside = Outside(dict(self._attributes), dict(self._alone), self.ids)
 
     def check(self) -> None:
-        """Check that clauses are named once, in order, and that those out alone are among them."""
+        """Check that clauses are listed once, in order, and that single clauses are listed too."""
         ids, slots = self.ids, self.slots
         named = (np.diff(ids) > 0).all() and len(ids) == len(slots)
         ensure(named, self, "clauses that are out are not named once, in order", ids=ids, slots=slots)
@@ -209,18 +213,18 @@ class Quarantine:
         ensure(shown and self.outside.ids is ids, self, "readers see something else", ids=ids, shown=self.outside.ids)
 
 
-def reason_for(expr: Expr, why: str, *, kept: bool = False) -> Reason:
-    """The reason why an expression is out."""
-    return Reason(shape_of(expr), why, digest_of(expr), kept)
+def reason_for(expr: Expr, why: str, *, persistent: bool = False) -> Reason:
+    """The reason for the quarantine of an expression."""
+    return Reason(shape_of(expr), why, digest_of(expr), persistent)
 
 
 def digest_of(expr: Expr) -> str:
-    """A name for an expression, the same in every process."""
+    """A hash of an expression, the same in every process."""
     return hashlib.blake2b(expr_text(expr).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def shape_of(expr: Expr) -> str:
-    """An expression for a log: functions and columns, `?` for its constants, which may be secret or long."""
+    """An expression for a log: functions and columns, `?` for constants, which may be secret or long."""
     text = _shape(expr)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 

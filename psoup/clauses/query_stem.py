@@ -1,13 +1,13 @@
 """The Query SteM: the standing query clauses of one stream, ready to be joined with new tuples.
 
     add ──> delta ──freeze──> part n ──merge──> part 0, the main index      (PSoup, section 3; CACQ's grouped filters)
-    remove ─> a flag where the clause is            probe: one pass over all parts
-    bar ────> an attribute is computed no more      clauses that read it go to the quarantine
+    remove ─> a flag in the clause's part            probe: one pass over all parts
+    bar ────> an attribute is no longer computed     clauses that read it go to the quarantine
 
-The delta is small, so clauses are in it at the cost of the change. When it is full, `merge_task` freezes it and
-merges frozen parts with those not much larger (so a clause is copied O(log n) times); any thread computes the task,
-the writer installs it. Removals in the meantime are found by comparing flags. A clause is named by its *slot*.
-It does not know queries, windows or old tuples.
+The delta is small, so that adding a clause costs its own size. When it is full, `merge_task` freezes it and merges
+frozen parts with parts that are not much larger, so that a clause is copied O(log n) times. Any thread computes the
+task, the writer installs it. Removals in the meantime are found by comparing flags. A clause is named by its *slot*.
+The Query SteM knows no queries, windows or old tuples.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from psoup.plan.standing import ClauseColumns
 
 
 class QuerySteM:
-    """The clauses of one stream. All methods are the writer's; `merge_task` and `subset` give values for any thread."""
+    """The clauses of one stream, for the writer. Any thread may use the results of `merge_task` and `subset`."""
 
     def __init__(
         self, schema: Schema, config: EngineConfig, layout: Layout = STANDARD, within: QuerySteM | None = None
@@ -59,7 +59,7 @@ class QuerySteM:
         self._part_views: tuple[PartView, ...] | None = None  # of all parts but the delta, which changes most often
         self._routes = Routes()
         self.texts = QuerySteM(schema, config, LAYOUT, self) if within is None else None
-        """The clauses that look for a text in a column."""
+        """The clauses that search for a text in a column."""
 
     def __len__(self) -> int:
         texts = 0 if self.texts is None else len(self.texts)
@@ -68,7 +68,7 @@ class QuerySteM:
     # Clauses ---------------------------------------------------------------------------------------------
 
     def add(self, slot: int, factors: tuple[Factor, ...]) -> tuple[int, ...]:
-        """Let the clause of `slot` take part in probes from now on; returns the IDs of its attributes, ascending.
+        """Let the clause of `slot` take part in later probes; returns the IDs of its attributes, ascending.
 
         O(its size * log), amortised over freezes.
         """
@@ -87,9 +87,9 @@ class QuerySteM:
     def add_many(
         self, clauses: Sequence[tuple[int, tuple[Factor, ...]]], table: FactorTable | None = None
     ) -> list[tuple[int, ...]]:
-        """`add` for some clauses (slot, factors) at once. O(n log n): many of them become a part of the index.
+        """`add` for several clauses (slot, factors). O(n log n): many clauses become a part of the index.
 
-        `table`: has their factors, if it was made before.
+        `table`: holds their factors, if it was made before.
         """
         if len(clauses) <= self._config.delta_queries // 8:
             return [self.add(slot, factors) for slot, factors in clauses]
@@ -110,7 +110,7 @@ class QuerySteM:
     def _routed(
         self, clauses: Sequence[tuple[int, tuple[Factor, ...]]], texts: QuerySteM
     ) -> list[tuple[int, ...]] | None:
-        """`add_many` if some of the clauses look for texts; else None."""
+        """`add_many` if some of the clauses search for texts; else None."""
         flags = [self._routes.takes(factors) for _, factors in clauses]
         if not any(flags):
             return None
@@ -124,9 +124,9 @@ class QuerySteM:
         return [next(given[flag]) for flag in flags]
 
     def add_columns(self, slots: Array, columns: ClauseColumns) -> tuple[int, ...]:
-        """`add` for clauses of one form that some tuple can satisfy: a part of the index, without a loop over them.
+        """`add` for clauses of one form that can match some tuple, without a loop over clauses.
 
-        slots: int64[n], those of the clauses. Returns the attribute IDs that each of them uses. O(n log n).
+        slots: int64[n], the clauses' slots. Returns the attribute IDs that each clause uses. O(n log n).
         """
         self._check_free(slots)
         self.costs.begin(slots)
@@ -146,7 +146,7 @@ class QuerySteM:
             self.install(task.compute())
 
     def remove(self, slots: Array) -> None:
-        """Let the clauses of some slots (int64[k], distinct) match nothing from now on; O(k log n), and their sizes."""
+        """Let the clauses of some slots (int64[k], distinct) match nothing from now on; O(k log n + their sizes)."""
         removed = self._remove_some(slots)
         if self.texts is not None and len(self.texts):
             self._routes.leave(self.texts._own_parts(), slots, self.attributes)
@@ -154,11 +154,11 @@ class QuerySteM:
         ensure(removed == len(slots), self, "a slot holds no clause that could be removed", slots=slots)
 
     def _remove_some(self, slots: Array) -> int:
-        """Remove those clauses that are here; returns how many."""
+        """Remove those clauses that are here; returns their number."""
         recent = [slot for slot in slots.tolist() if slot in self._delta] if len(self._delta) else []
         for slot in recent:
             self._delta.remove(slot)
-        if len(slots) == 1:  # as most are removed: a third of the time
+        if len(slots) == 1:  # the usual case: takes a third of the time
             killed = int(not recent and any(part.kill(int(slots[0])) for part in self._parts))
         else:
             killed = sum(part.kill_all(slots) for part in self._parts)
@@ -177,14 +177,14 @@ class QuerySteM:
         return factors_at(part.index, position, self.attributes)
 
     def plans(self) -> list[Searched]:
-        """The structures that find clauses by texts, as far as they are made. Any thread may ask."""
+        """The search structures for text patterns that were made so far. Any thread may call it."""
         parts = [] if self.texts is None else [*self.texts._parts, self.texts._delta.known()]
         return [plan for part in parts if part is not None and (plan := part.extra(Searched)) is not None]
 
     def describe(self, slot: int) -> list[FactorDescription]:
         """The factors of a clause as the index holds them. O(its size)."""
         part, position = self._find(slot)
-        where = "main" if any(own._parts[0] is part for own in (self, self.texts) if own and own._parts) else "delta"
+        where = "main" if any(q._parts[0] is part for q in (self, self.texts) if q and q._parts) else "delta"
         return describe_clause(part.index, position, where, self.attributes)
 
     def _find(self, slot: int) -> tuple[Part, int]:
@@ -207,7 +207,7 @@ class QuerySteM:
         return slots if self.texts is None else np.concatenate([slots, self.texts.bar(attribute)])
 
     def attributes_for(self, factors: Iterable[Factor]) -> list[int]:
-        """The IDs of the attributes that a clause of such factors reads, each once, ascending; new ones get an ID."""
+        """The IDs of the attributes of some factors, each once, ascending; new attributes get an ID."""
         return sorted({self.attributes.id_of(term.attribute) for factor in factors for term in factor.terms})
 
     def readers(self, attributes: Collection[int]) -> Array:
@@ -217,7 +217,7 @@ class QuerySteM:
     # The join --------------------------------------------------------------------------------------------
 
     def side(self, tuples: int) -> Side:
-        """The clauses as a side of the join with some new tuples, which are counted here (`psoup.matching`). O(1)."""
+        """The clauses as a side of the join with `tuples` new tuples, which are counted (`psoup.matching`). O(1)."""
         parts = self._own_parts()
         self.costs.recent(parts[-1] if len(self._delta) else None)
         self.costs.tuples += tuples
@@ -227,7 +227,7 @@ class QuerySteM:
         return Side(parts, exprs, self._scratch, self._config, self.costs, exprs.barred, self.waits, texts)
 
     def view(self) -> IndexView:
-        """All clauses for readers, as they are now; the same object while they are. O(parts)."""
+        """All clauses for readers, as they are now; the same object until a change. O(parts)."""
         if self._view is None:
             if self._part_views is None:
                 self._part_views = tuple(part.view() for part in self._parts)
@@ -237,13 +237,13 @@ class QuerySteM:
         return self._view
 
     def subset(self, slots: Array) -> Subset:
-        """The live clauses among `slots` (int64[k], any order) as an index of their own.
+        """The live clauses among `slots` (int64[k], any order) as a separate index.
 
         O(k log n), and constants of the parts that hold one of them.
         """
         part = self._picked(slots)
-        texts = [] if self.texts is None else [own for own in [self.texts._picked(slots)] if len(own.index)]
-        used = {a for own in (part, *texts) for a in own.index.attributes.tolist()}
+        texts = [] if self.texts is None else [source for source in [self.texts._picked(slots)] if len(source.index)]
+        used = {a for source in (part, *texts) for a in source.index.attributes.tolist()}
         attributes = {a: self.attributes[a] for a in sorted(used)}
         return Subset([part], attributes, self._config, searched=texts)
 
@@ -255,8 +255,8 @@ class QuerySteM:
             wanted[positions[positions >= 0]] = True
             if wanted.any():
                 sources.append((part.index, np.flatnonzero(wanted & (part.alive == 1))))
-        asked = set(slots.tolist()) if len(self._delta) else set()
-        recent = sorted(slot for slot in self._delta.slots() if slot in asked)
+        wanted_slots = set(slots.tolist()) if len(self._delta) else set()
+        recent = sorted(slot for slot in self._delta.slots() if slot in wanted_slots)
         if recent:
             sources.append((self._delta.pick(recent), np.arange(len(recent))))
         alone = recent and len(sources) == 1
@@ -271,9 +271,9 @@ class QuerySteM:
     # Maintenance -----------------------------------------------------------------------------------------
 
     def merge_due(self, everything: bool = False) -> bool:
-        """Whether a merge would help now; with `everything`, whether there is anything at all to merge.
+        """Whether a merge would help now; with `everything`, whether there is anything to merge.
 
-        The caller has one task under way at most.
+        The caller runs at most one task at a time.
         """
         if self.texts is not None and self.texts.merge_due(everything):
             return True
@@ -284,13 +284,13 @@ class QuerySteM:
         return self._first_to_merge() < len(self._parts) - 1 or self._mostly_dead()
 
     def merge_task(self, everything: bool = False) -> MergeTask:
-        """Freeze the delta, and choose what to merge; `everything` leaves one part without removed clauses.
+        """Freeze the delta, and choose the parts to merge; `everything` leaves one part without removed clauses.
 
-        O(delta), and a byte copied for each clause that is merged.
+        O(delta), and a byte copied for each merged clause.
         """
         if self.texts is not None and self.texts.merge_due(everything):
-            task, known = self.texts.merge_task(everything), self.attributes.share()
-            return replace(task, prepare=lambda part: with_plans([part], known, task.sources))
+            task, expressions = self.texts.merge_task(everything), self.attributes.share()
+            return replace(task, prepare=lambda part: with_plans([part], expressions, task.sources))
         if len(self._delta) and (len(self._parts) < self._config.shape.most_parts or everything):
             self._parts.append(self._delta.part())
             self._delta, self._part_views = Delta(self._layout), None
@@ -314,7 +314,7 @@ class QuerySteM:
         return sum(len(part.index) for part in self._parts) > 2 * live
 
     def install(self, result: MergeResult) -> bool:
-        """Put a merged part in the place of its sources; False (and no change) if they have changed since.
+        """Put a merged part in the place of its sources; False, without a change, if they have changed since.
 
         O(clauses of the sources) bytes compared.
         """
@@ -334,7 +334,7 @@ class QuerySteM:
         return self._within is not None or self._forget()
 
     def _forget(self) -> bool:
-        """Forget attributes that no clause reads; True."""
+        """Remove attributes that no clause reads; True."""
         self.attributes.forget(self._used() if self.texts is None else self._used() | self.texts._used())
         self.waits.forget(self.attributes)
         self.costs.forget(self.attributes.known)
@@ -361,17 +361,17 @@ class QuerySteM:
 
     @property
     def reclaimable(self) -> int:
-        """Bytes of clauses that are gone: their share of each part, until a merge leaves them out."""
+        """Bytes of removed clauses: their share of each part, until a merge drops them."""
         parts = [part for part in self._parts if len(part.index)]
         texts = 0 if self.texts is None else self.texts.reclaimable
         return texts + sum(part.index.nbytes * (len(part.index) - part.live) // len(part.index) for part in parts)
 
     def live_slots(self) -> Array:
         """The slots of the clauses that stand, int64, in no order. O(clauses)."""
-        found = [part.index.slots[part.alive == 1].astype(np.int64) for part in [*self._parts]]
+        slots = [part.index.slots[part.alive == 1].astype(np.int64) for part in [*self._parts]]
         if self.texts is not None:
-            found.append(self.texts.live_slots())
-        return np.concatenate([*found, np.array(self._delta.slots(), np.int64)])
+            slots.append(self.texts.live_slots())
+        return np.concatenate([*slots, np.array(self._delta.slots(), np.int64)])
 
     def to_arrow(self) -> pa.Table:
         """All live clauses as rows, sorted by slot; see `psoup.clauses.describe.clauses_to_arrow`."""
@@ -386,15 +386,15 @@ class QuerySteM:
             live = part.index.slots[np.flatnonzero(part.alive)].tolist()
             right = len(live) == part.live
             ensure(right, self, "the live clauses of a part are miscounted", counted=part.live, found=live)
-            twice = sorted(seen & set(live))  # would be emitted twice
+            twice = sorted(seen & set(live))  # it would match twice
             ensure(not twice, self, "slots are alive in two parts", slots=twice)
             seen |= set(live)
             unknown = set(part.index.attributes.tolist()) - set(self.attributes)
             ensure(not unknown, self, "a part uses an unknown attribute", attributes=unknown)
-        for own in (self,) if self.texts is None else (self, self.texts):
-            own._delta.check()
-            shown = [(id(view.seen), view.deaths) for view in own._part_views or ()]
-            current = own._part_views is None or shown == [(id(part), len(part.deaths)) for part in own._parts]
-            ensure(current, own, "readers see other parts than there are, or clauses that are gone", parts=own._parts)
+        for stem in (self,) if self.texts is None else (self, self.texts):
+            stem._delta.check()
+            shown = [(id(view.seen), view.deaths) for view in stem._part_views or ()]
+            current = stem._part_views is None or shown == [(id(part), len(part.deaths)) for part in stem._parts]
+            ensure(current, stem, "readers see other parts than there are, or clauses that are gone", parts=stem._parts)
         self.attributes.check()
         self.costs.check()

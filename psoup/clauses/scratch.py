@@ -1,4 +1,4 @@
-"""Memory that one probe after the other writes over: new pages cost more than what is written to them."""
+"""Scratch memory that all probes reuse: new pages cost more than writing to them."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from psoup.columns import Array, new_array
 
 _KEPT_BYTES = 1 << 26
-"""A scratch array larger than this (64 MiB) is given back after the probe instead of being kept for the next."""
+"""Bytes (64 MiB) above which a scratch array is freed after the probe."""
 
 
 class Scratch:
-    """Arrays that one probe after the other writes over. One user at a time."""
+    """Arrays that all probes reuse. One user at a time."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
         self._others: dict[tuple[int, int], Scratch] = {}
 
     def of(self, shard: int, part: int) -> Scratch:
-        """The arrays of one of several joins that run at the same time."""
+        """The scratch of one of several joins that run in parallel."""
         if shard == part == 0:
             return self
         return self._others.setdefault((shard, part), Scratch())
 
     def get(self, name: str, shape: int | tuple[int, ...], dtype: Any) -> Array:
-        """An array of that shape with arbitrary content, C-contiguous."""
+        """An array of this shape with arbitrary content, C-contiguous."""
         size = shape if isinstance(shape, int) else math.prod(shape)
         array = self._arrays.get(name)
         if array is None or len(array) < size:
@@ -37,7 +37,7 @@ class Scratch:
         return array[:size].reshape(shape)
 
     def zeros(self, name: str, size: int) -> Array:
-        """An int32 array of zeros, to be left as zeros."""
+        """An int32 array of zeros, which the caller must leave as zeros."""
         array = self._arrays.get(name)
         if array is None or len(array) < size:
             array = self._arrays[name] = np.zeros(size, np.int32)

@@ -1,8 +1,8 @@
-"""Clauses as a side of the join: the part of them that a probe reads.
+"""The clauses as a side of the join: the data that a probe reads.
 
     Query SteM ──side────> Side         the writer's, until the clauses change
                ──subset──> Subset       some clauses, to be joined with old tuples on any thread
-               ──view────> IndexView    all clauses as they are now, for readers: parts and how many have left each
+               ──view────> IndexView    all clauses as they are now, for readers: parts, with counts of removals
 
 Nothing here changes a clause.
 """
@@ -28,7 +28,7 @@ from psoup.plan.factors import Factor, Term
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Clauses as a side of the join: what a probe reads of them, until they change. One user at a time."""
+    """The clauses as a side of the join, valid until they change. One user at a time."""
 
     parts: Sequence[Part]
     attributes: Mapping[int, Expr]
@@ -36,21 +36,21 @@ class Side:
     scratch: Scratch
     config: EngineConfig
     costs: ClauseCosts | None = None
-    """The counters of the work, if it is counted."""
+    """Counters of the work; None: it is not counted."""
     barred: Collection[int] = ()
     """Attributes that must not be computed."""
     waits: Waits = field(default_factory=Waits)
-    """The attributes that were evaluated for few of the tuples."""
+    """Statistics of attributes whose evaluation is delayed."""
     searched: Sequence[tuple[Part, Searched]] = ()
-    """Parts with clauses that look for texts, and the structures that find these."""
+    """Parts of clauses that search for texts, with their search structures."""
 
     def computed(self, attributes: Array) -> Array:
-        """Which of some attributes (IDs) are expressions: bool[A]."""
+        """Flags of attributes (IDs) that are expressions: bool[A]."""
         return np.array([not isinstance(self.attributes[a], AttributeRef) for a in attributes.tolist()], np.bool_)
 
 
 class Subset:
-    """Some clauses as they were when it was made: the same join, for covering old chunks. One user at a time."""
+    """Some clauses at the time of its creation: the same join, for covering old chunks. One user at a time."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class Subset:
 
     @property
     def codes(self) -> int:
-        """The number of codes that the values of all attributes may have."""
+        """The number of different codes of all attributes."""
         return self._parts[0].index.rows
 
     def clauses(self) -> Iterator[tuple[int, tuple[Factor, ...]]]:
-        """(slot, factors) of each clause; the factors in the order of the index."""
+        """(slot, factors) of each clause; factors in the order of the index."""
         for part in (self._parts[0], *self._searched):
             for position, slot in enumerate(part.index.slots.tolist()):
                 yield slot, factors_at(part.index, position, self.attributes)
@@ -91,7 +91,7 @@ class Subset:
 
     @property
     def unlisted(self) -> int:
-        """The number of sides that every piece of tuples is looked up in."""
+        """The number of clauses that are in no posting list, and are tested for every piece."""
         return sum(len(part.index.rest) for part in self._parts)
 
     def twin(self) -> Subset:
@@ -105,7 +105,7 @@ class Subset:
 
 
 class IndexView:
-    """All clauses as they were when it was made, for readers: the same join, while the writer goes on."""
+    """All clauses at the time of its creation, for readers: the same join, while the writer goes on."""
 
     def __init__(
         self,
@@ -119,13 +119,13 @@ class IndexView:
         self._attributes, self._barred = attributes.share(), frozenset(attributes.barred)
 
     def subset(self, scratch: Scratch) -> Subset:
-        """The clauses for one user, which lends the scratch. A byte is copied for each."""
+        """The clauses for one user, with the user's scratch. Copies one byte for each clause."""
         searched = [] if self._texts is None else self._texts._parts()
         return Subset(self._parts(), self._attributes, self._config, scratch, self._barred, searched)
 
     def readers(self, expr: Expr) -> Array:
         """The slots of the clauses that read an expression, int64. O(intervals), and a byte copied for each clause."""
-        ids = [attribute for attribute, known in [*self._attributes.items()] if known == expr]
+        ids = [attribute for attribute, reader_expr in [*self._attributes.items()] if reader_expr == expr]
         parts = [*self._parts(), *([] if self._texts is None else self._texts._parts())]
         return np.concatenate([np.zeros(0, np.int64), *(part.readers(ids) for part in parts)])
 
@@ -137,9 +137,9 @@ class IndexView:
 def with_plans(
     parts: Sequence[Part], attributes: Mapping[int, Expr], merged: Sequence[Part] = ()
 ) -> list[tuple[Part, Searched]]:
-    """Parts of clauses that look for texts, each with the structure that finds them, which is made once.
+    """Parts of clauses that search for texts, each with its search structure, which is made once.
 
-    merged: the parts that they were merged of, whose counts go on.
+    merged: the parts from which they were merged; their counts go on.
     """
     pairs = []
     for part in parts:
@@ -152,7 +152,7 @@ def with_plans(
 
 
 def factors_at(index: PredicateIndex, position: int, attributes: Mapping[int, Expr]) -> tuple[Factor, ...]:
-    """The factors of a clause, made from the arrays of the index."""
+    """The factors of a clause, restored from the arrays of the index."""
     return tuple(
         Factor(tuple(Term(attributes[a], tuple(intervals), nulls) for a, (intervals, nulls) in terms.items()))
         for terms in index.factors(position)

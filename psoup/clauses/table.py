@@ -1,15 +1,15 @@
-"""The clauses of one stream in one table, which is asked by name, by slot and by SQC ID.
+"""The table of one stream's clauses, with look-ups by name, by slot and by SQC ID.
 
     name (128 bits) ─> slot      equal clauses are one: `psoup.clauses.names`
     slot ─> SQC ID               `SlotTable`: small numbers that the arrays of the stream use for its clauses
-    SQC ID ─> slot               `LiveClauses`: in the order in which they came
+    SQC ID ─> slot               `LiveClauses`: in the order of their registration
 
-A clause comes into all three at once and leaves them at once; nothing else changes one of them.
+A clause enters all three maps together and leaves them together; nothing else changes a map.
 
     allocate ─> live ─ release ─> dead ─ (open chunk closed or rebuilt) ─> free ─> allocate …
 
-A dead slot is not given out again while the open chunk's results may still name it. `sqc_of_slot` is shared with
-readers, so it is copied before an entry that they may have seen is written again.
+A dead slot is not reused while the open chunk's results may name it. `sqc_of_slot` is shared with readers, so it is
+copied before an entry that they may have seen is overwritten.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from psoup.plan.standing import ClauseColumns
 
 _FIRST = 16
 _ROOMY = 4
-"""A table of this many places for each slot is made smaller."""
+"""Places for each slot above which a table is made smaller."""
 
 
 class SlotTable:
-    """The owner of each slot. `sqc_of_slot`: int64, -1 where never used."""
+    """The owner of each slot. `sqc_of_slot`: int64, -1 for a slot that was never used."""
 
     def __init__(self) -> None:
         self.sqc_of_slot: Array = np.full(_FIRST, -1, np.int64)
@@ -40,7 +40,7 @@ class SlotTable:
         self._shared = False
 
     def allocate(self, sqc_ids: Array) -> Array:
-        """Slots for new clauses, int64[n]. Amortised O(n); O(slots) once between publications if any is used again."""
+        """Slots for new clauses, int64[n]. Amortised O(n); O(slots) once between publications if a slot is reused."""
         count = len(sqc_ids)
         again = self._free[max(len(self._free) - count, 0) :][::-1]
         del self._free[len(self._free) - len(again) :]
@@ -58,7 +58,7 @@ class SlotTable:
         return slots
 
     def release(self, slots: Array) -> None:
-        """Mark the slots (int64[k]) of clauses that are gone as dead."""
+        """Mark the slots (int64[k]) of removed clauses as dead."""
         self._dead += slots.tolist()
 
     def share(self) -> Array:
@@ -67,7 +67,7 @@ class SlotTable:
         return self.sqc_of_slot
 
     def free_dead(self) -> None:
-        """Make the dead slots free, the smallest first, once nothing names them any more. O(f log f)."""
+        """Make the dead slots free, after the last reference to them. Smaller slots are reused first. O(f log f)."""
         self._free = sorted(self._free + self._dead, reverse=True)
         self._dead.clear()
         last = 0
@@ -85,12 +85,12 @@ class SlotTable:
 
     @property
     def dead_count(self) -> int:
-        """The number of slots that are dead. O(1)."""
+        """The number of dead slots. O(1)."""
         return len(self._dead)
 
     @property
     def live_count(self) -> int:
-        """The number of slots that have a clause that stands. O(1)."""
+        """The number of slots with a live clause. O(1)."""
         return self.used - len(self._free) - len(self._dead)
 
     @property
@@ -99,7 +99,7 @@ class SlotTable:
         return self.sqc_of_slot.nbytes
 
     def live_mapping(self) -> Array:
-        """`sqc_of_slot` for a reader, with -1 for the dead. O(1) if there are none: a million slots are 8 MB."""
+        """`sqc_of_slot` for a reader, with -1 for dead slots. O(1) without dead slots: a million slots are 8 MB."""
         if not self._dead:
             return self.share()
         mapping = self.sqc_of_slot.copy()
@@ -107,12 +107,12 @@ class SlotTable:
         return mapping
 
     def check_live(self, slots: Array) -> None:
-        """Check that these slots (int64[k]) are in use and all others dead or free."""
+        """Check that exactly these slots (int64[k]) are in use, and all others are dead or free."""
         idle = {*self._free, *self._dead}
         both = sorted(idle.intersection(slots.tolist()))
         ensure(not both, self, "slots are in use, and dead or free", slots=both)
-        held = len(slots) + len(idle)
-        ensure(held == self.used, self, "slots are miscounted", used=self.used, live=len(slots), idle=len(idle))
+        accounted = len(slots) + len(idle)
+        ensure(accounted == self.used, self, "slots are miscounted", used=self.used, live=len(slots), idle=len(idle))
 
     def check(self) -> None:
         """Check that no slot is in two states."""
@@ -129,7 +129,7 @@ _FIRST = 16
 
 
 class LiveClauses:
-    """A map SQC ID -> slot, 12 bytes a clause. Every method is the writer's."""
+    """A map SQC ID -> slot, 12 bytes for each clause. Only the writer may call it."""
 
     def __init__(self) -> None:
         self._ids: Array = np.zeros(_FIRST, np.int64)
@@ -146,7 +146,7 @@ class LiveClauses:
         return self._ids.nbytes + self._slots.nbytes
 
     def add(self, ids: Array, slots: Array) -> None:
-        """Append clauses: int64[n], ascending and above all others. Amortised O(n)."""
+        """Append clauses: int64[n], ascending and above all earlier IDs. Amortised O(n)."""
         end = self._used + len(ids)
         if end > len(self._ids):
             room = end + end // 4
@@ -159,7 +159,7 @@ class LiveClauses:
         self._count += len(ids)
 
     def remove(self, sqc_ids: Array) -> Array:
-        """Take out clauses (int64[k], distinct), which must be there; returns their slots, int64[k].
+        """Remove clauses (int64[k], distinct), which must exist; returns their slots, int64[k].
 
         Amortised O(k log n).
         """
@@ -188,7 +188,7 @@ class LiveClauses:
         return np.concatenate(ids), np.concatenate(slots)
 
     def check(self) -> None:
-        """Check that IDs ascend, and that each live clause has a slot of its own. O(clauses)."""
+        """Check that IDs ascend, and that live clauses have different slots. O(clauses)."""
         ids, slots = self._ids[: self._used], self._slots[: self._used]
         ensure((np.diff(ids) > 0).all(), self, "SQC IDs do not ascend", ids=ids)
         live = slots[slots != _GONE]
@@ -198,7 +198,7 @@ class LiveClauses:
     def _find(self, sqc_ids: Array) -> Array:
         ids = self._ids[: self._used]
         places = np.searchsorted(ids, sqc_ids)
-        if len(places) == 1:  # as most are: a step of NumPy is a microsecond, whatever it does
+        if len(places) == 1:  # the usual case: each NumPy call costs a microsecond
             at = int(places[0])
             live = at < len(ids) and bool(ids[at] == sqc_ids[0]) and bool(self._slots[at] != _GONE)
         else:
@@ -209,14 +209,14 @@ class LiveClauses:
 
 
 class ClauseTable:
-    """All clauses of one stream; see the module. Every method is the writer's; 60 bytes a clause, about."""
+    """All clauses of one stream; see the module. Only the writer may call it. About 60 bytes for each clause."""
 
     def __init__(self, next_sqc: int) -> None:
         self._names = ClauseNames()
         self._slots = SlotTable()
         self._live = LiveClauses()
         self.next_sqc = next_sqc
-        """The SQC ID of the next new clause; all clauses have lesser ones."""
+        """The SQC ID of the next new clause; all clauses have smaller ones."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -239,7 +239,7 @@ class ClauseTable:
     def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
         """The slots of clauses by their names (int64[n]), and the rows of new ones (int64[m]).
 
-        The new ones have the SQC IDs from `first_sqc` on, in order; no clause may have one of these yet.
+        New clauses get the SQC IDs from `first_sqc` on, in order, which must be unused.
         """
         slots, fresh = self._names.assign(names, lambda count: self._slots.allocate(first_sqc + np.arange(count)))
         if len(fresh):
@@ -249,7 +249,7 @@ class ClauseTable:
         return slots, fresh
 
     def remove(self, sqc_ids: Array) -> None:
-        """Remove clauses (int64[k], distinct) that are gone; their slots are dead."""
+        """Remove clauses (int64[k], distinct); their slots become dead."""
         slots = self._live.remove(sqc_ids)
         self._names.forget(slots)
         self._slots.release(slots)
@@ -258,15 +258,15 @@ class ClauseTable:
 
     @property
     def sqc_of_slot(self) -> Array:
-        """The SQC ID of each slot, int64; -1 where none was. The writer's to read: readers get `share`."""
+        """The SQC ID of each slot, int64; -1 for a slot that was never used. For the writer; readers get `share`."""
         return self._slots.sqc_of_slot
 
     def share(self) -> Array:
-        """`sqc_of_slot` for a reader: entries that it sees do not change."""
+        """`sqc_of_slot` for a reader: the entries that it sees do not change."""
         return self._slots.share()
 
     def live_mapping(self) -> Array:
-        """`sqc_of_slot` for a reader, with -1 for the dead."""
+        """`sqc_of_slot` for a reader, with -1 for dead slots."""
         return self._slots.live_mapping()
 
     def since(self, start: int, count: int) -> tuple[Array, Array]:
@@ -275,16 +275,16 @@ class ClauseTable:
 
     @property
     def used(self) -> int:
-        """The number above all slots."""
+        """The number after the greatest slot."""
         return self._slots.used
 
     @property
     def dead_count(self) -> int:
-        """The number of slots that are dead. O(1)."""
+        """The number of dead slots. O(1)."""
         return self._slots.dead_count
 
     def free_dead(self) -> Array:
-        """Make the dead slots free, once nothing names them any more; returns them, int64."""
+        """Make the dead slots free, after the last reference to them; returns them, int64."""
         dead = self._slots.dead
         self._slots.free_dead()
         return dead
@@ -292,13 +292,13 @@ class ClauseTable:
     # Invariants ------------------------------------------------------------------------------------------
 
     def check_counts(self) -> None:
-        """Check that there are as many names, slots and IDs. O(1)."""
+        """Check that names, slots and IDs are equally many. O(1)."""
         counts = len(self._names), self._slots.live_count, len(self._live)
         if not counts[0] == counts[1] == counts[2]:
             raise corrupt(self, "names, slots and IDs are not of the same clauses", counts=counts)
 
     def check(self, clauses: Sequence[tuple[int, int]]) -> None:
-        """Check that it holds just these clauses (SQC ID, slot), each under one name, one slot and one ID."""
+        """Check that the table holds exactly these clauses (SQC ID, slot), each with one name, slot and ID."""
         for part in (self._slots, self._live):
             part.check()
         wanted = np.array(sorted(clauses), np.int64).reshape(-1, 2)

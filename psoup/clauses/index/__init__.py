@@ -1,17 +1,17 @@
-"""The predicate index: which clauses can a value satisfy, without a look at each clause.
+"""The predicate index: from a value to the clauses that it can satisfy, without testing each clause.
 
     clauses ──> clause_rows ──> bounds: sorted constants of each attribute
-                                  └──> posting_lists: cells between constants ──> the clauses that they reach
+                                  └──> posting_lists: cells between constants ──> clauses
 
 Files, in reading order:
 
     predicate_index    the factors of many clauses as arrays, and the parts of an index
     clause_rows        clauses as lists of lists, before they have bounds
     bounds             the sorted constants of one attribute, each once
-    posting_lists      the clauses that the data reaches, by cell
+    posting_lists      the clauses of each cell
     delta              the small index of recent clauses: a registration costs its own size
     combine            small indexes made into a large one, without a loop over clauses
 
-Never here: a tuple, a result, a change of a part that readers have.
-Not for: slots and names of clauses (`psoup.clauses`).
+Never here: a tuple, a result, a change of a part that readers have. Not for: slots and names of clauses
+(`psoup.clauses`).
 """

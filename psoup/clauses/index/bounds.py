@@ -3,7 +3,7 @@
     a >= 10, a < 20, a = 35          boundaries 10  20  35  36           (35 as an interval is [35, 36))
     name = 'ab'                      boundaries "ab"  "ab\\0"
 
-Boundaries are order keys: int64, or bytes for TEXT. They are immutable, and know how to turn columns into codes.
+Boundaries are order keys: int64, or bytes for TEXT. They are immutable, and convert columns to codes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from psoup.kernels import codes as kernels
 from psoup.plan.factors import Key
 
 _TABLE_BITS = (8, 20)
-"""Least and most bits of the number of buckets in which an integer boundary is looked up: 1 KiB to 4 MiB."""
+"""Fewest and most bits of the number of buckets of a lookup table for integers: 1 KiB to 4 MiB."""
 
 _NO_TABLE: Array = np.zeros(0, np.int32)
 _ONE_KEY: Array = np.array([0, 1], np.int32)
-"""The table of a single boundary, which most expressions have."""
+"""The lookup table of a single boundary, the usual case for expressions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ class Bounds:
         return _from_arrow(self._arrow().filter(pa.array(mask)))
 
     def positions(self, keys: Bounds) -> Array:
-        """For each of `keys`, how many of these boundaries are not above it: int32[len(keys)]. O(k log D)."""
+        """For each of `keys`, the number of these boundaries that are at most as great: int32[len(keys)]. O(k log
+        D)."""
         out = np.empty(len(keys), np.int32)
         self.encode(Values(keys.keys, keys.offsets, keys.data), 0, out)
         return out
@@ -91,7 +92,7 @@ class Bounds:
 
 
 def distinct(keys: Array) -> Array:
-    """Each value once, ascending. O(n log n); NumPy's `unique` hashes first, and takes longer."""
+    """Each value once, ascending. O(n log n); faster than NumPy's `unique`, which hashes first."""
     ordered = np.sort(keys)
     return ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0] if len(ordered) else ordered
 
@@ -129,7 +130,7 @@ def edge_bounds(texts: pa.LargeBinaryArray, past: Array) -> Bounds:
 
 
 def union(parts: Sequence[Bounds]) -> Bounds:
-    """All boundaries of some sets of the same attribute, each once; at least one set. O(n log n)."""
+    """All boundaries of several sets of one attribute, each once; at least one set. O(n log n)."""
     if not parts[0].text:
         return int_bounds(distinct(np.concatenate([part.keys for part in parts])))
     unique = pc.unique(pa.chunked_array([part._arrow() for part in parts]))
@@ -137,7 +138,7 @@ def union(parts: Sequence[Bounds]) -> Bounds:
 
 
 def _from_arrow(texts: pa.Array) -> Bounds:
-    """Copy boundaries into NumPy's memory, so that kernels see one kind of array."""
+    """Copy boundaries into NumPy's memory, so that kernels get one kind of array."""
     if len(texts) == 0:
         return Bounds(np.zeros(0, np.uint64), _NO_TABLE, 0, np.zeros(1, np.int64), np.zeros(0, np.uint8))
     source = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]

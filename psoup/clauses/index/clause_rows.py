@@ -1,10 +1,10 @@
-"""Clauses as lists of lists: the arrays of a predicate index before they have boundaries of their own.
+"""Clauses as lists of lists: the arrays of a predicate index before its boundaries are known.
 
     clause 0      factor 0      interval 0 1
                   factor 1      interval 2           clause_ptr 0 2 3     factor_ptr 0 2 3 4
     clause 1      factor 2      interval 3
 
-Taking, reordering and joining such lists is vectorised: nothing here loops over clauses.
+Taking, reordering and joining such lists is vectorised, without a loop over clauses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from psoup.columns import Array
 
 
 def gather(pointers: Array, keep: Array) -> tuple[Array, Array]:
-    """The lists `keep` (int64[k]) of a list of lists: (their new pointers int32[k + 1], positions of elements)."""
+    """The lists `keep` (int64[k]) of a list of lists: their new pointers int32[k + 1], and positions of elements."""
     starts = pointers[keep].astype(np.int64)
     sizes = pointers[keep + 1] - starts
     new = np.zeros(len(keep) + 1, np.int64)
@@ -28,7 +28,7 @@ def gather(pointers: Array, keep: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class ClauseRows:
-    """Clauses without boundaries: the arrays of an index, whose rows are still those of the index they come from."""
+    """Clauses without boundaries: the arrays of an index, with rows of the index from which they were taken."""
 
     slots: Array
     clause_ptr: Array
@@ -52,7 +52,7 @@ class ClauseRows:
 
 
 def concatenate(parts: Sequence[ClauseRows]) -> ClauseRows:
-    """The clauses of all parts, one after the other."""
+    """The clauses of all parts, concatenated."""
     empty = np.zeros(0, np.int32)
     return ClauseRows(
         np.concatenate([np.zeros(0, np.uint32), *(part.slots for part in parts)]),
@@ -65,7 +65,7 @@ def concatenate(parts: Sequence[ClauseRows]) -> ClauseRows:
 
 
 def _chain(pointers: Sequence[Array]) -> Array:
-    """Pointers of lists that are put one after the other."""
+    """Pointers of concatenated lists."""
     sizes = [np.diff(ends) for ends in pointers]
     chained = np.zeros(sum(len(part) for part in sizes) + 1, np.int32)
     np.cumsum(np.concatenate([np.zeros(0, np.int32), *sizes]), out=chained[1:])

@@ -1,4 +1,4 @@
-"""Combining predicate indexes into a large index without a loop over clauses.
+"""The merge of predicate indexes into a large one, without a loop over clauses.
 
     sources: (index, which of its clauses)  ──boundaries in use──> common boundaries ──new rows──> one index
                                                                       clauses with a rare value are listed by it
@@ -21,10 +21,10 @@ from psoup.columns import Array
 
 
 def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = STANDARD) -> PredicateIndex:
-    """A new index of some clauses (positions, int64[k]) of others; no slot may come twice. O(n log n).
+    """A new index of some clauses (positions, int64[k]) of other indexes; each slot must come once. O(n log n).
 
-    Boundaries that no clause uses any more are left out, and unchanged ones are shared. The attributes of a source
-    may come in any order. Pure: any thread may do it.
+    Boundaries that no clause uses any more are left out, and unchanged ones are shared. The attributes of a source may
+    come in any order. Pure: any thread may call it.
     """
     taken = []
     for index, keep in sources:
@@ -43,9 +43,9 @@ def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = ST
 def assemble(
     rows: ClauseRows, attributes: Array, bounds: tuple[Bounds, ...], base: Array, layout: Layout | None
 ) -> PredicateIndex:
-    """The index of clauses whose rows are those of `bounds` already; puts them in order. O(n log n).
+    """The index of clauses whose rows refer to `bounds` already; sorts them by slot. O(n log n).
 
-    Without a layout no clause is in a list: all are looked at for every piece.
+    Without a layout no clause is in a list: every clause is tested for every piece.
     """
     if (np.diff(rows.slots.astype(np.int64)) < 0).any():
         rows = rows.take(np.argsort(rows.slots))
@@ -68,14 +68,14 @@ def assemble(
 
 @dataclass(frozen=True, slots=True)
 class _TakenClauses:
-    """Clauses taken of a source. `used`: bool[rows], its boundaries that are in use; `rows`: with attribute IDs."""
+    """Clauses taken from a source. `used`: bool[rows], its boundaries in use; `rows`: with attribute IDs."""
 
     index: PredicateIndex
     used: Array
     rows: ClauseRows
 
     def places(self, attributes: Array) -> Array:
-        """The places of the source's attributes among `attributes` (int64[A], ascending), -1 if they are not there."""
+        """The places of the source's attributes among `attributes` (int64[A], ascending), or -1."""
         place = np.searchsorted(attributes, self.index.attributes)
         shared = np.append(attributes, -1)[place] == self.index.attributes
         return np.where(shared & (self.index.attributes >= 0), place, -1)
@@ -105,7 +105,7 @@ def _common_bounds(taken: Sequence[_TakenClauses], attributes: Array) -> tuple[B
 
 
 def _union(parts: Sequence[tuple[Bounds, Array | None]]) -> Bounds:
-    """The union of sets of boundaries, each restricted to those in use (None: all)."""
+    """The union of sets of boundaries, each restricted to the used ones (None: all)."""
     if len(parts) == 1 and parts[0][1] is None:
         return parts[0][0]
     return union([bounds if used is None else bounds.select(used) for bounds, used in parts])
@@ -130,7 +130,7 @@ def _translate(clauses: _TakenClauses, attributes: Array, bounds: Sequence[Bound
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """A part that can take the place of `sources`; `alive`: their flags when the merge began."""
+    """A part that can replace `sources`; `alive`: their flags when the merge began."""
 
     sources: tuple[Part, ...]
     alive: tuple[Array, ...]
@@ -139,17 +139,17 @@ class MergeResult:
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """A merge, to be computed from immutable arrays on any thread."""
+    """A merge that any thread can compute from immutable arrays."""
 
     sources: tuple[Part, ...]
     alive: tuple[Array, ...]
     layout: Layout
     prepare: Callable[[Part], object] = id
-    """Makes what the merged part needs besides."""
+    """Called with the merged part, to prepare its search structures."""
 
     def compute(self) -> MergeResult:
         """Merge the parts. O(clauses of the sources)."""
-        kept = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
-        merged = Part.of(combine(kept, self.layout))
+        live_sources = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
+        merged = Part.of(combine(live_sources, self.layout))
         self.prepare(merged)
         return MergeResult(self.sources, self.alive, merged)

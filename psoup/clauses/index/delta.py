@@ -1,9 +1,9 @@
 """The second predicate index, for recent clauses: registering a clause costs its own size.
 
     add -> SortedDict of boundaries per attribute, rows of (attribute, low, high)     --at the next probe--> arrays
-    remove -> a flag in the arrays that are ready, a gap in the rows
+    remove -> a flag in the arrays, if they are made, and a gap in the rows
 
-Its owner bounds its size, so turning it into arrays stays cheap; it then goes into the main index as a whole.
+Its owner bounds its size, so that making arrays of it stays cheap; then it joins the main index as a whole.
 """
 
 from __future__ import annotations
@@ -24,9 +24,15 @@ from psoup.invariants import ensure
 from psoup.model import Kind
 from psoup.plan.factors import Factor, Key, Term
 
-_CLAUSE_BYTES, _INTERVAL_BYTES, _BOUNDARY_BYTES = 160, 72, 120
+_CLAUSE_BYTES = 160
+"""Approximate bytes of a clause."""
+_INTERVAL_BYTES = 72
+"""Approximate bytes of an interval."""
+_BOUNDARY_BYTES = 120
+"""Approximate bytes of a boundary."""
 _UNLISTED = 1_024
-"""Clauses up to which none is put into lists: making lists takes longer than to look at all clauses for some pieces."""
+"""The most clauses of an index without posting lists. Making lists costs more than testing all clauses for some
+pieces."""
 START, END, PAST_NULL = object(), object(), object()
 Edge = Key | object
 """An end of an interval: a boundary, below all values, above all values (= NULL), or above NULL."""
@@ -49,7 +55,7 @@ Resolved = Sequence[tuple[Factor, Sequence[int]]]
 
 
 class Delta:
-    """Recent clauses, by slot; every method is the writer's."""
+    """Recent clauses, by slot. Only the writer may call it."""
 
     def __init__(self, layout: Layout = STANDARD) -> None:
         self._layout = layout
@@ -108,7 +114,7 @@ class Delta:
         self._part = None
 
     def remove(self, slot: int) -> None:
-        """Take a clause out; it must be there. O(intervals * log(boundaries)), amortised."""
+        """Remove a clause, which must exist. O(intervals * log(boundaries)), amortised."""
         position = self._where.pop(slot)
         self._gone.append(position)
         for i in range(*self._intervals(position)):
@@ -133,9 +139,9 @@ class Delta:
         return RecentView(self._twin, len(self._slots), len(self._gone))
 
     def _shared(self) -> Delta:
-        """The same rows, which are only ever appended to; without boundaries, and with no clause in its place.
+        """The same rows, which are only appended to; without boundaries and the map of slots.
 
-        The same object until the rows of removed clauses are dropped: readers get a view with each publication.
+        The same object until rows of removed clauses are dropped: readers get a view with each publication.
         """
         twin = Delta(self._layout)
         twin._text, twin._slots, twin._gone = self._text, self._slots, self._gone
@@ -144,7 +150,7 @@ class Delta:
         return twin
 
     def known(self) -> Part | None:
-        """The clauses as an index, if they have been made into one; any thread may ask."""
+        """The clauses as an index, if it has been made; any thread may call it."""
         return self._part
 
     def slots(self) -> list[int]:
@@ -152,12 +158,12 @@ class Delta:
         return list(self._where)
 
     def attributes(self) -> set[int]:
-        """The attributes that have an interval here. O(attributes)."""
+        """The attributes with an interval here. O(attributes)."""
         return set(self.bounds)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the clauses in it, about: Python objects are charged at their usual sizes."""
+        """Approximate bytes of the clauses; Python objects are counted at their usual sizes."""
         boundaries = sum(len(counter) for counter in self.bounds.values())
         intervals = sum(b - a for a, b in map(self._intervals, self._where.values()))
         return _CLAUSE_BYTES * len(self) + _INTERVAL_BYTES * intervals + _BOUNDARY_BYTES * boundaries
@@ -172,7 +178,7 @@ class Delta:
                     if isinstance(edge, int | bytes):
                         counter[edge] = counter.get(edge, 0) + 1
         in_bounds = {attribute: dict(counter) for attribute, counter in self.bounds.items()}
-        # a boundary counted wrongly would vanish while a clause still needs its code
+        # with a wrong count a boundary could vanish while a clause still needs its code
         wrong = [a for a in {*counted, *in_bounds} if counted.get(a, {}) != in_bounds.get(a, {})]
         ensure(not wrong, self, "boundaries are not those of the clauses", attributes=wrong)
         wrong = [slot for slot, position in self._where.items() if self._slots[position] != slot]
@@ -199,11 +205,11 @@ class Delta:
                     del boundaries[edge]
 
     def pick(self, slots: Iterable[int]) -> PredicateIndex:
-        """Some of the clauses as an index of their own. O(their intervals * log(boundaries))."""
+        """Some of the clauses as a separate index. O(their intervals * log(boundaries))."""
         return self.built(self._where[slot] for slot in slots)
 
     def built(self, positions: Iterable[int]) -> PredicateIndex:
-        """`pick`, of the clauses at some positions."""
+        """The clauses at some positions as a separate index."""
         picked = self._copied(positions)
         picked._count_all()
         return picked._build()
@@ -237,7 +243,7 @@ class Delta:
         return assemble(*self.rows(), self._layout if len(self) > _UNLISTED else None)
 
     def rows(self) -> tuple[ClauseRows, Array, tuple[Bounds, ...], Array]:
-        """The clauses in the order of their adding, as `assemble` takes them. O(size)."""
+        """The clauses in the order of their addition, in the form that `assemble` takes. O(size)."""
         if len(self._slots) != len(self._where):
             self._compact()
         attributes = sorted(set(self._attributes))
@@ -250,7 +256,7 @@ class Delta:
         base = bases(bounds)
         owner = np.array(self._attributes, np.int64)
         low, high = np.zeros(len(owner), np.int32), np.zeros(len(owner), np.int32)
-        order = np.argsort(owner, kind="stable")  # a pass over all rows for each attribute would be quadratic
+        order = np.argsort(owner, kind="stable")  # one pass over all rows for each attribute would be quadratic
         places = np.split(order, np.searchsorted(owner[order], attributes[1:]))
         for local, (attribute, interval_rows) in enumerate(zip(attributes, places, strict=False)):
             first, size = int(base[local]), len(bounds[local])
@@ -271,17 +277,17 @@ class Delta:
 
 
 class RecentView:
-    """The clauses of a delta as they were when it was made: of its rows and removals, so many. For readers."""
+    """The clauses of a delta at the time of its creation, given by counts of its rows and removals. For readers."""
 
-    __slots__ = "_count", "_known", "_removed", "_rows"
+    __slots__ = "_count", "_part", "_removed", "_rows"
 
     def __init__(self, rows: Delta, count: int, removed: int) -> None:
         self._rows, self._count, self._removed = rows, count, removed
-        self._known: Part | None = None
+        self._part: Part | None = None
 
     def part(self) -> Part:
         """The clauses as a part. O(size) the first time."""
-        if self._known is None:
+        if self._part is None:
             gone = set(self._rows._gone[: self._removed])
-            self._known = Part.of(self._rows.built(p for p in range(self._count) if p not in gone))
-        return self._known
+            self._part = Part.of(self._rows.built(p for p in range(self._count) if p not in gone))
+        return self._part

@@ -1,12 +1,12 @@
-"""Posting lists: which clauses the data reaches, and through which cells; `psoup.kernels.postings` reads them.
+"""Posting lists: the clauses of each cell of an attribute's values; `psoup.kernels.postings` reads them.
 
     a = 5 AND b < 9             one cell of a; tested on b                  anchor: a = 5
     a IN (5, 7) AND b < 9       two cells of a; tested on b
     c >= 100 AND c < 140        two or three cells of c, each about as wide as half the interval; tested on c
     d > 0                       none: too many tuples would reach it; it is in `rest`
 
-The *anchor* of a clause is the factor that is expected to let the fewest tuples through, if those are few: the
-share of its attribute's codes is the estimate. A clause may be listed several times, but a tuple reaches it once.
+The *anchor* of a clause is the factor that few tuples are expected to pass, fewer than any other factor. The estimate
+is the share of its attribute's codes. A clause may be listed several times, but a tuple reaches it once.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _WHOLE, _SOLE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Limits that make a factor an anchor."""
+    """Limits for the choice of anchors."""
 
     points_share: int = 8
-    """An IN list of at most 1 in this many codes can be an anchor; a single value always can."""
+    """An IN list with at most 1 in this many codes can be an anchor; a single value always can."""
 
     narrow_share: int = 64
-    """So can intervals over at most 1 in this many codes, …"""
+    """Intervals over at most 1 in this many codes can be an anchor too, …"""
 
     narrow_rows: int = 1_024
-    """… of an attribute with at least this many codes."""
+    """… if the attribute has at least this many codes."""
 
     least: int = 128
-    """In all cases at least so many intervals must be of about the same length: every length costs each tuple a
-    look-up, which does not pay for a few clauses that are looked at for every piece."""
+    """Fewest intervals of about the same length. Each length costs a look-up for every tuple, which does not pay for
+    few clauses."""
 
     intervals: int = 64
-    """Most intervals of an anchor; each is listed by itself."""
+    """The most intervals of an anchor; each has its entries."""
 
     tests: int = 4
-    """Most other factors that are tested in the list itself; the rest are tested where those hold."""
+    """The most other factors that are tested in the list; further ones are tested if these hold."""
 
 
 STANDARD = Layout()
@@ -54,10 +54,10 @@ STANDARD = Layout()
 class PostingLists:
     """Grids of cells, each with groups of entries of one kind; see `psoup.kernels.postings.reach` and `match_lists`.
 
-    `grid_attr`, `grid_shift`: int32[K]. `grid_first`: int64[K]. `cell_ptr`: int32[cells + 1]. `group_ptr`:
-    int32[G + 1]. `group_kind`: int32[G]. `group_test`: int64[G + 1]. `kind_ptr`: int32[X + 1]. `kind_attr`: int32[…].
-    `kind_flags`: uint8[X]. `entries`: int32[E], positions of clauses. `tests`: uint16 or int32[…], codes. Behind the
-    entries and behind the tests lie LANES more elements that mean nothing: kernels read so many at a time.
+    `grid_attr`, `grid_shift`: int32[K]. `grid_first`: int64[K]. `cell_ptr`: int32[cells + 1]. `group_ptr`: int32[G +
+    1]. `group_kind`: int32[G]. `group_test`: int64[G + 1]. `kind_ptr`: int32[X + 1]. `kind_attr`: int32[…].
+    `kind_flags`: uint8[X]. `entries`: int32[E], positions of clauses. `tests`: uint16 or int32[…], codes. LANES unused
+    elements follow the entries and the tests, as kernels read so many at a time.
     """
 
     grid_attr: Array
@@ -79,7 +79,7 @@ class PostingLists:
 
     @property
     def alone(self) -> bool:
-        """Whether no clause is in more than one cell: then its matches come in order, however the cells come."""
+        """Whether no clause is in more than one cell; then its matches come in order, for any order of cells."""
         return bool((self.kind_flags & _SOLE).all())
 
     @property
@@ -97,7 +97,7 @@ class PostingLists:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Entries, each for an (interval of an anchor, cell): `clause`, `interval`, `cell`, `exact` (one code wide)."""
+    """Entries for pairs of an anchor's interval and a cell: `clause`, `interval`, `cell`, `exact` (one code wide)."""
 
     clause: Array
     interval: Array
@@ -106,7 +106,7 @@ class _Listed:
 
 
 def list_clauses(rows: ClauseRows, attr: Array, base: Array, layout: Layout) -> tuple[PostingLists, Array]:
-    """Make the lists of some clauses; also returns the positions of those in no list (int32, ascending). O(n log n).
+    """Make the lists of some clauses; also returns the positions of clauses in no list (int32, ascending). O(n log n).
 
     rows: with rows of the index; attr: int32, the position of the attribute of each interval; base: int64[A + 1].
     """
@@ -126,7 +126,7 @@ def unlisted(clauses: int) -> tuple[PostingLists, Array]:
 
 
 def _anchors(rows: ClauseRows, attr: Array, sizes: Array, layout: Layout) -> Array:
-    """For each clause the factor that is its anchor, or -1: int64[S]. A factor that is never true is not an anchor."""
+    """The anchor of each clause, a factor or -1: int64[S]. A clause with a factor that is never true has none."""
     count = np.diff(rows.factor_ptr)
     clause = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     anchor = np.full(len(rows.slots), -1, np.int64)
@@ -156,12 +156,12 @@ def _intervals(rows: ClauseRows, anchor: Array) -> tuple[Array, Array]:
 
 
 def _shifts(rows: ClauseRows, intervals: Array) -> Array:
-    """log2 of the width of the cells of each interval: it covers two or three of them, or one or two exact ones."""
+    """log2 of the cell width of each interval, so that it covers two or three cells, or one or two exact ones."""
     return np.maximum(np.ceil(np.log2(rows.high[intervals] - rows.low[intervals])).astype(np.int64) - 1, 0)
 
 
 def _drop_rare_lengths(rows: ClauseRows, attr: Array, anchor: Array, layout: Layout) -> None:
-    """Remove anchors that would need a grid for few intervals; `anchor` is written."""
+    """Remove anchors that would need a grid for few intervals; writes to `anchor`."""
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
     _, grid, uses = np.unique(attr[intervals].astype(np.int64) << 6 | shift, return_inverse=True, return_counts=True)
@@ -171,7 +171,7 @@ def _drop_rare_lengths(rows: ClauseRows, attr: Array, anchor: Array, layout: Lay
 def _cells(
     rows: ClauseRows, attr: Array, base: Array, anchor: Array
 ) -> tuple[tuple[Array, Array, Array, int], _Listed]:
-    """The grids (attributes, shifts, first cells, cells in all), and which interval is listed in which cell."""
+    """The grids (attributes, shifts, first cells, number of all cells), and the pairs of intervals and cells."""
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
     names, grid = np.unique(attr[intervals].astype(np.int64) << 6 | shift, return_inverse=True)
@@ -188,16 +188,17 @@ def _cells(
     return (grid_attr.astype(np.int32), grid_shift.astype(np.int32), grid_first[:-1], int(grid_first[-1])), listed
 
 
-def _tested(rows: ClauseRows, anchor: Array, most: int) -> tuple[Array, Array]:
-    """The intervals that each clause is tested on in a list, int32[S, most], -1 = none; and whether those are all."""
+def _tested(rows: ClauseRows, anchor: Array, limit: int) -> tuple[Array, Array]:
+    """The intervals tested in a list, for each clause int32[S, limit], -1 = none; and flags of clauses with no
+    others."""
     owner = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     other = np.diff(rows.factor_ptr) == 1
     other[anchor[anchor >= 0]] = False
     factors = np.flatnonzero(other)
     clause = owner[factors]
     place = np.arange(len(factors)) - np.searchsorted(clause, clause)
-    fits = place < most
-    tested = np.full((len(rows.slots), most), -1, np.int32)
+    fits = place < limit
+    tested = np.full((len(rows.slots), limit), -1, np.int32)
     tested[clause[fits], place[fits]] = rows.factor_ptr[factors[fits]]
     return tested, (tested >= 0).sum(1) + 1 == np.diff(rows.clause_ptr)
 
@@ -206,14 +207,14 @@ def _lay_out(
     rows: ClauseRows, attr: Array, base: Array, anchor: Array, grids: tuple[Array, Array, Array, int], listed: _Listed,
     layout: Layout,
 ) -> PostingLists:  # fmt: skip
-    """Order the entries by cell and kind, and put their tests side by side."""
+    """Sort the entries by cell and kind, and store their tests in adjacent columns."""
     bits = len(base).bit_length()
-    most = max(0, min(layout.tests, 56 // bits - 1))
-    tested, whole = _tested(rows, anchor, most)
+    test_limit = max(0, min(layout.tests, 56 // bits - 1))
+    tested, whole = _tested(rows, anchor, test_limit)
     tests = np.concatenate([tested[listed.clause], np.where(listed.exact, -1, listed.interval)[:, None]], axis=1)
     sole = listed.exact & (np.bincount(listed.clause, minlength=len(rows.slots)) == 1)[listed.clause]
     name = whole[listed.clause] * _WHOLE + sole * np.int64(_SOLE)
-    for k in range(most + 1):
+    for k in range(test_limit + 1):
         name |= np.where(tests[:, k] >= 0, attr[tests[:, k]].astype(np.int64) + 1, 0) << (2 + bits * k)
     names, kind = np.unique(name, return_inverse=True)
     key = listed.cell * max(len(names), 1) + kind
@@ -221,7 +222,7 @@ def _lay_out(
     key, kind, tests = key[order], kind[order], tests[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))
     group_ptr = np.append(starts, len(key))
-    fields = (names[:, None] >> (2 + bits * np.arange(most + 1))) & ((1 << bits) - 1)
+    fields = (names[:, None] >> (2 + bits * np.arange(test_limit + 1))) & ((1 << bits) - 1)
     group_kind, sizes = kind[starts], np.diff(group_ptr)
     group_test = np.concatenate([np.zeros(1, np.int64), np.cumsum(2 * sizes * (fields > 0).sum(1)[group_kind])])
     grid_attr, grid_shift, grid_first, cells = grids
@@ -249,7 +250,7 @@ def _entries(clause: Array, order: Array) -> Array:
 
 
 def _tests(rows: ClauseRows, attr: Array, base: Array, tested: Array, group_ptr: Array, group_test: Array) -> Array:
-    """The bounds of the intervals `tested` (int[E, k], -1 = none), for each group attribute by attribute."""
+    """The bounds of the intervals `tested` (int[E, k], -1 = none), attribute by attribute for each group."""
     narrow = bool((np.diff(base) <= np.iinfo(np.uint16).max).all())
     tests = np.zeros(int(group_test[-1]) + LANES, np.uint16 if narrow else np.int32)
     sizes = np.diff(group_ptr)

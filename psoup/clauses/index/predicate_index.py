@@ -5,11 +5,11 @@
       1      9     a = 35, b NULL    1: 10 to 19   4: NULL            base[1] = 6 + ...
                                      2: 20 to 34   5: error  (6: end)
 
-An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a pair of rows. The arrays are the
-input of `psoup.kernels.arrive`. Clauses that few tuples can match are listed by the values that they require (see
-`psoup.clauses.index.posting_lists`); the others are the `rest`, looked at for every piece. An index is immutable; a
-`Part` adds flags of the clauses that are still alive. Small ones are made by `psoup.clauses.index.delta`, large ones by
-`psoup.clauses.index.combine`. Readers see a part as it was when it was published (`PartView`).
+An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a pair of rows. The arrays are the input
+of `psoup.kernels.arrive`. Clauses that few tuples can match are listed by the values that they require (see
+`psoup.clauses.index.posting_lists`). The other clauses are the `rest`, which is tested for every piece. An index is
+immutable; a `Part` adds flags of live clauses. `psoup.clauses.index.delta` makes small indexes,
+`psoup.clauses.index.combine` large ones. Readers see a part as it was at its publication (`PartView`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PredicateIndex:
 
     `attributes`: int64[A], IDs, ascending. `bounds`: A. `base`: int64[A + 1]. `slots`: uint32[S], ascending.
     `clause_ptr`: int32[S + 1]. `factor_ptr`: int32[F + 1]. `iv_attr` (position in `attributes`), `iv_lo`, `iv_hi`
-    (rows): int32[I]. `rest`: int32[r], the positions of the clauses that are in no list of `lists`, ascending.
+    (rows): int32[I]. `rest`: int32[r], the positions of clauses in no list of `lists`, ascending.
     """
 
     attributes: Array
@@ -73,7 +73,7 @@ class PredicateIndex:
         wanted = np.asarray(slots, np.int64)
         if not len(self.slots):
             return np.full(len(wanted), -1, np.int64)
-        alike = wanted.astype(self.slots.dtype)  # of another type, all of `slots` would be converted for one look
+        alike = wanted.astype(self.slots.dtype)  # with another type all of `slots` would be converted for one look-up
         position = np.minimum(np.searchsorted(self.slots, alike), len(self.slots) - 1)
         return np.where(self.slots[position] == wanted, position, -1)
 
@@ -101,8 +101,10 @@ class PredicateIndex:
             starts = np.repeat(ends[factors] - (np.cumsum(counts) - counts), counts)
             owners, factors = np.repeat(owners, counts), starts + np.arange(len(starts))
         pairs = np.unique(owners * len(self.attributes) + self.iv_attr[factors])
-        found = np.bincount(pairs % len(self.attributes), minlength=len(self.attributes))
-        return {int(self.attributes[place]): int(found[place]) for place in np.flatnonzero(found).tolist()}
+        clause_counts = np.bincount(pairs % len(self.attributes), minlength=len(self.attributes))
+        return {
+            int(self.attributes[place]): int(clause_counts[place]) for place in np.flatnonzero(clause_counts).tolist()
+        }
 
     def _key(self, attr: int, code: int) -> Key | None:
         bounds = self.bounds[attr]
@@ -139,13 +141,13 @@ class PredicateIndex:
             problems.append("a clause is both in a list and in `rest`, or in neither")
         for clause, cells in listed.items():
             factors = range(self.clause_ptr[clause], self.clause_ptr[clause + 1])
-            # tuples of other cells are never shown to the clause
+            # tuples of other cells would never meet the clause
             if not any(self._covered(factor, cells) for factor in factors):
                 problems.append(f"clause {clause} is in cells {cells}, which are not those of a factor")
         return problems
 
     def _covered(self, factor: int, cells: list[int]) -> bool:
-        """Whether the cells are on one attribute, and hold all values that pass the factor."""
+        """Whether the cells are on one attribute, and contain all values that pass the factor."""
         lists = self.lists
         grids = np.searchsorted(lists.grid_first, cells, "right") - 1
         spans = range(self.factor_ptr[factor], self.factor_ptr[factor + 1])
@@ -161,7 +163,7 @@ class PredicateIndex:
 
 
 class Read(NamedTuple):
-    """An attribute as an index reads it: its position there, its ID, its boundaries, and the first of its rows."""
+    """An attribute as an index reads it: its position there, its ID, its boundaries, and its first row."""
 
     local: int
     attribute: int
@@ -187,7 +189,7 @@ Extra = TypeVar("Extra", bound=PartExtra)
 
 @dataclass(slots=True)
 class Part:
-    """An index, and flags of its clauses that are alive: uint8[S], changed by the writer only."""
+    """An index, and flags of its live clauses: uint8[S], changed by the writer only."""
 
     index: PredicateIndex
     alive: Array
@@ -199,7 +201,7 @@ class Part:
     deaths: array[int] = field(default_factory=lambda: array("i"))
     """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
     _reads: tuple[list[Read], list[Read]] | None = None
-    """The list of `reads`, once it was asked for."""
+    """The result of `reads`, once computed."""
     _view: PartView | None = None
     """The last result of `view`."""
 
@@ -210,7 +212,7 @@ class Part:
         return self._view
 
     def reads(self, *, texts: bool) -> list[Read]:
-        """The attributes whose keys are texts, or the others, in the order of the index; listed once."""
+        """The attributes whose keys are texts, or the others, in the order of the index; computed once."""
         if self._reads is None:
             index = self.index
             rows = zip(index.attributes.tolist(), index.bounds, index.base.tolist()[:-1], strict=True)
@@ -244,12 +246,12 @@ class Part:
         return position if position >= 0 and self.alive[position] else -1
 
     def holds(self, slots: Array) -> bool:
-        """Whether a slot among `slots` (int64[k]) has a live clause here. O(k log S)."""
+        """Whether one of `slots` (int64[k]) has a live clause here. O(k log S)."""
         positions = self.index.find(slots)
         return bool(self.alive[positions[positions >= 0]].any())
 
     def kill(self, slot: int) -> bool:
-        """Take a clause out; returns whether it was alive. O(log S)."""
+        """Remove a clause; returns whether it was alive. O(log S)."""
         position = self.find(slot)
         if position < 0:
             return False
@@ -259,7 +261,8 @@ class Part:
         return True
 
     def kill_all(self, slots: Array) -> int:
-        """Take those clauses of `slots` (int64[k], distinct) out that are alive here; returns how many. O(k log S)."""
+        """Remove those clauses of `slots` (int64[k], distinct) that are alive here; returns their number. O(k log
+        S)."""
         positions = self.index.find(slots)
         killed = positions[positions >= 0]
         killed = killed[self.alive[killed] == 1]
@@ -281,20 +284,21 @@ class Part:
 
 
 class PartView:
-    """A part as it was when `deaths` of its clauses had been taken out. For readers, on any thread."""
+    """A part at the time when `deaths` of its clauses had been removed. For readers, on any thread."""
 
     def __init__(self, seen: Part) -> None:
         self.seen, self.deaths = seen, len(seen.deaths)
-        self._known: Part | None = None
+        self._part: Part | None = None
 
     def part(self) -> Part:
-        """The part as it was. O(clauses) bytes the first time."""
-        if self._known is None:
-            self._known = self._restored()
-        return self._known
+        """The part at that time. O(clauses) bytes the first time."""
+        if self._part is None:
+            self._part = self._restored()
+        return self._part
 
     def _restored(self) -> Part:
-        alive = self.seen.alive.copy()  # before the deaths are read: of what it lacks already, each is there
+        # copied before the deaths are read: each clause that it lacks is listed there already
+        alive = self.seen.alive.copy()
         later = self.seen.deaths[self.deaths :]
         alive[np.frombuffer(later, np.int32)] = 1
         part = Part(self.seen.index, alive, int(np.count_nonzero(alive)))

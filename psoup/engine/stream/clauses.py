@@ -182,7 +182,7 @@ class StreamClauses:
         if why:
             self._tell()
         for attribute, text in why.items():
-            reason = reason_for(self.index.attributes[attribute], text, kept=kept)
+            reason = reason_for(self.index.attributes[attribute], text, persistent=kept)
             self.kept.update([reason.digest] if kept else [])
             slots = self.index.bar(attribute)
             ids = self.table.sqc_of_slot[slots]
