@@ -1,10 +1,10 @@
-"""Archived chunks: tuples on disk, of which memory holds one small entry.
+"""Archived chunks: tuples on disk, with one small entry in memory.
 
-    ArchivedChunk  number, IDs, first and last time, zones       some hundred bytes, whatever the chunk holds
+    ArchivedChunk  number, IDs, first and last time, zones       some hundred bytes for any content
         └─ Source  columns, read when a reader asks for them     a port: the store reads, caches, and deletes
 
-Answers are made of `Chunk`s: archived ones, or those in memory (`psoup.data.chunk`). Both give the same
-columns. Nothing here does I/O; a thread that takes a column may wait for a disk: never the writer or the event loop.
+Answers read `Chunk`s, archived or in memory (`psoup.data.chunk`). Both give the same columns. Nothing here does I/O,
+but a thread that takes a column may wait for a disk. So the writer and the event loop never take one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
 
 TIME = Attribute(TIME_COLUMN, TIMESTAMP, nullable=False)
-"""The name by which a source knows the physical IDs of a stream in system time."""
+"""The attribute under which a source stores the physical IDs of a stream in system time."""
 
 
 ENTRY_BYTES = 2_000
-"""Bytes that an archived chunk takes in memory, about: its entry, with the zones of some attributes."""
+"""Approximate memory of an archived chunk: its entry, with the zones of some attributes."""
 
 
 class ChunkSource(ChunkFile, Protocol):
@@ -34,7 +34,7 @@ class ChunkSource(ChunkFile, Protocol):
 
     @property
     def sidecars(self) -> Sidecars | None:
-        """Sidecars of the chunks of the same store; None if it keeps nothing beside them."""
+        """Sidecars of the store's chunks; None if it has no sidecars."""
         ...
 
     def column(self, attribute: Attribute) -> Column:
@@ -42,15 +42,15 @@ class ChunkSource(ChunkFile, Protocol):
         ...
 
     def within(self, attribute: Attribute, low: int, last: int) -> Array | None:
-        """The rows (int64, ascending) whose order keys are in [low, last]; None: they are to be found by `column`."""
+        """The rows (int64, ascending) whose order keys are in [low, last]; None: the caller must use `column`."""
         ...
 
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
-        """The values at positions `rows` (int64[k], ascending): cheaper than the columns where they are few."""
+        """The values at positions `rows` (int64[k], ascending); cheaper than whole columns for few rows."""
         ...
 
     def evaluated(self) -> Array:
-        """The queries that the job which wrote the chunk evaluated over it: ranges of IDs, int64[r, 2]. May wait."""
+        """The queries that the writing job evaluated over the chunk: ranges of IDs, int64[r, 2]. May wait."""
         ...
 
     def matches(self, query_id: int) -> tuple[Array, int] | None:
@@ -58,7 +58,7 @@ class ChunkSource(ChunkFile, Protocol):
         ...
 
     def expect(self, columns: Sequence[tuple[Attribute, int]], rows: Array | None) -> None:
-        """Announce that columns, with their places in the file, are wanted soon: all rows, or `rows`. Does not wait."""
+        """Announce that columns, with their places in the file, are needed soon: all rows, or `rows`. Does not wait."""
         ...
 
 
@@ -67,7 +67,7 @@ class Chunk(Protocol):
 
     @property
     def number(self) -> int:
-        """The place of the chunk among those of its stream."""
+        """The place of the chunk among the stream's chunks."""
         ...
 
     @property
@@ -102,7 +102,7 @@ class Chunk(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the tuples are charged."""
+        """Bytes that the tuples are charged for."""
         ...
 
     @property
@@ -112,7 +112,7 @@ class Chunk(Protocol):
 
     @property
     def in_memory(self) -> bool:
-        """Whether columns are at hand without reading."""
+        """Whether columns are in memory."""
         ...
 
     def __len__(self) -> int: ...
@@ -128,7 +128,7 @@ class Chunk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedChunk:
-    """A chunk on disk. `zones`: by schema position; an attribute without a zone may hold anything."""
+    """A chunk on disk. `zones`: by schema position; an attribute without a zone may have any values."""
 
     spec: StreamSpec
     number: int
@@ -159,7 +159,7 @@ class ArchivedChunk:
 
     @property
     def columns(self) -> LazyColumns:
-        """The columns, each read when it is taken."""
+        """The columns, each read on access."""
         return LazyColumns(self, 0, self.rows)
 
     def ids_of(self, start: int, stop: int) -> Array:
@@ -167,7 +167,7 @@ class ArchivedChunk:
         return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
 
     def take(self, index: int, rows: Array) -> Column:
-        """A column at positions `rows`; reads as little as the file allows."""
+        """A column at positions `rows`; reads as little of the file as possible."""
         return self.source.take([self.attribute(index)], rows)[0]
 
     def take_all(self, indices: Iterable[int], rows: Array) -> dict[int, Column]:
@@ -176,14 +176,15 @@ class ArchivedChunk:
         return dict(zip(wanted, self.source.take([self.attribute(i) for i in wanted], rows), strict=True))
 
     def expect(self, indices: Iterable[int], rows: Array | None = None) -> None:
-        """Announce that columns, by their places in the schema or TIME_INDEX, are wanted soon. Does not wait."""
+        """Announce that columns, by their places in the schema or TIME_INDEX, are needed soon. Does not wait."""
         position = self.spec.time_attribute
         last = -1 if position is None else position
         wanted = [(self.attribute(i), last if i == TIME_INDEX else i) for i in indices if i != ID_INDEX]
         self.source.expect(wanted, rows)
 
     def attribute(self, index: int) -> Attribute:
-        """The attribute by which the source knows a column, given by its place in the schema or TIME_INDEX."""
+        """The attribute of a column, given by its place in the schema or TIME_INDEX, under which the source stores
+        it."""
         attributes = self.spec.schema.attributes
         if index != TIME_INDEX:
             return attributes[index]

@@ -1,13 +1,13 @@
-"""Which tuple IDs the rows of recent pushes have got: the order of arrival beside the order of the stream.
+"""The tuple IDs of the rows of recent pushes: the order of arrival beside the order of the stream.
 
     pushes     event 41: rows 0 1 2     event 43: rows 3 4 5       each accepted row has a number, in order of arrival
-    pages      tuple ID  0 1 2 3        the same order: a range, however long
-               number    0 2 3 1        another order: 8 bytes a tuple, of the newest million tuples
+    pages      tuple ID  0 1 2 3        the same order: a range, of any length
+               number    0 2 3 1        another order: 8 bytes a tuple, for the newest million tuples
     waiting    number    4 5            not released yet
 
-In system time, and where event times come in order, a page never ends. Pages go with their tuples. What is kept is not
-charged: half a megabyte for pushes, and a third of what these tuples take at least, 8 MiB at most. It is not on disk:
-after a start it begins with the events that the log has.
+In system time, and where event times come in order, a page never ends. Pages are dropped with their tuples. The memory
+is not charged: half a megabyte for pushes, and at most a third of the least size of these tuples, 8 MiB at most.
+Nothing is on disk: after a start the table begins with the events of the log.
 """
 
 from __future__ import annotations
@@ -24,24 +24,32 @@ from psoup.columns import Array
 from psoup.invariants import ensure
 
 KEPT_PUSHES = 16_384
-"""Pushes whose rows are known, the newest ones."""
+"""The newest pushes whose rows are known."""
 
 KEPT_PAGES = 16
 """Pages of 65,536 numbers that are kept, or as many numbers in more pages."""
 
-_PAGE, _FIRST, _LARGE, _MOST_PAGES = 65_536, 1_024, 16, 256
-"""Numbers of a page, and of a new one; which part of a page is a page of its own; how many pages there are."""
+_PAGE = 65_536
+"""Numbers of a page."""
+_FIRST = 1_024
+"""Numbers for which a new page has room."""
+_LARGE = 16
+"""Numbers of at least this part of a page become a page."""
+_MAX_PAGES = 256
+"""The most pages that are kept."""
 
-UNKNOWN, WAITS = -(2**63), -(2**63) + 1
-"""In the place of a tuple ID: it is not known any more; the row waits for the watermark."""
+UNKNOWN = -(2**63)
+"""In place of a tuple ID: it is no longer known."""
+WAITS = -(2**63) + 1
+"""In place of a tuple ID: the row waits for the watermark."""
 
 
 Numbers = Array | range
-"""Numbers of rows, int64; a range where each is one more than the one before."""
+"""Numbers of rows, int64; a range if they are consecutive."""
 
 
 def sorted_by(numbers: Numbers, order: Array) -> Numbers:
-    """The numbers at the places of `order`, int64[n]: a permutation, which may be written to."""
+    """The numbers at the places of `order`, int64[n], a permutation that may be overwritten."""
     if isinstance(numbers, range):
         order += numbers.start
         return order
@@ -49,7 +57,7 @@ def sorted_by(numbers: Numbers, order: Array) -> Numbers:
 
 
 def joined(parts: Sequence[Numbers]) -> Numbers:
-    """The numbers of all parts, one after the other; at least one part. O(n), O(parts) if they follow one another."""
+    """The numbers of all parts (at least one), concatenated. O(n); O(parts) if they are consecutive ranges."""
     first = parts[0]
     if isinstance(first, range):
         end = first.stop
@@ -70,11 +78,11 @@ class Page(NamedTuple):
 
 
 class ArrivalView(NamedTuple):
-    """As readers see it. `next_number`: that of the next row to come.
+    """The table as readers see it. `next_number`: the number of the next row to come.
 
-    `pushes`: the sequence of each push and the number of its first row, which is inverted (~) if not all of its rows
-    are known, one push after the other. The first `known` pushes belong to the view; the writer appends others, so no
-    reader may export the array's memory.
+    `pushes`: for each push its sequence and the number of its first row, which is inverted (~) if some of its rows are
+    unknown. The first `known` pushes belong to the view. The writer appends others, so no reader may export the array's
+    memory.
     """
 
     pushes: array[int]
@@ -85,14 +93,14 @@ class ArrivalView(NamedTuple):
 
     @property
     def ends(self) -> tuple[int, int, int]:
-        """The number of pushes that are known, the tuple ID after the last one released, and how many rows wait."""
+        """The number of known pushes, the tuple ID after the last released one, and the number of waiting rows."""
         last = self.pages[-1]
         return self.known, last.first_id + len(last.numbers), sum(map(len, self.waiting))
 
     def push(self, sequence: int) -> tuple[int, int] | None:
-        """The first number and the rows of the push of an event; None if it is not known. O(log k).
+        """The first number and the row count of the push of an event; None if the push is not known. O(log k).
 
-        The rows are -1 if some of them were stored before the start.
+        The count is -1 if some of the rows were stored before the start.
         """
         pushes = self.pushes
         place = bisect_left(range(self.known), sequence, key=lambda place: pushes[2 * place])
@@ -106,7 +114,7 @@ class ArrivalView(NamedTuple):
 
     @property
     def first_sequence(self) -> int | None:
-        """The event of the oldest push that is known; None if none is."""
+        """The event of the oldest known push, or None."""
         return self.pushes[0] if self.known else None
 
     def ids(self, first: int, count: int) -> Array:
@@ -120,7 +128,7 @@ class ArrivalView(NamedTuple):
 
 
 def _put(ids: Array, numbers: Numbers, first: int, first_id: int | None) -> None:
-    """Write the IDs of the rows among `numbers`, counted from `first_id`; None: these wait."""
+    """Write the IDs of the rows among `numbers`, counted from `first_id`; None: the rows wait."""
     if isinstance(numbers, range):
         low, high = max(first, numbers.start), min(first + len(ids), numbers.stop)
         if low < high:
@@ -132,7 +140,7 @@ def _put(ids: Array, numbers: Numbers, first: int, first_id: int | None) -> None
 
 
 class Arrivals:
-    """The writer's side: arrays that only grow until they are replaced, so that views stay as they are."""
+    """The writer's side: arrays that only grow until they are replaced, so that views never change."""
 
     def __init__(self, kept_pushes: int = KEPT_PUSHES, page: int = _PAGE) -> None:
         self._kept, self._page = kept_pushes, page
@@ -149,15 +157,15 @@ class Arrivals:
         self._buffer: Array = np.zeros(0, np.int64)
 
     def add(self, sequence: int, count: int, *, whole: bool = True) -> int:
-        """Number the rows of a push; returns the first number. Not `whole`: some of its rows are not among these."""
+        """Number the rows of a push; returns the first number. Not `whole`: the push had more rows than these."""
         first, self._next = self._next, self._next + count
         if len(self._pushes) >= 4 * self._kept:
-            self._pushes = self._pushes[-2 * self._kept :]  # views keep the one that they have
+            self._pushes = self._pushes[-2 * self._kept :]  # views keep the earlier array
         self._pushes.extend((sequence, first if whole else ~first))
         return first
 
     def release(self, first_id: int, numbers: Numbers) -> None:
-        """Note that the rows with these numbers have the tuple IDs from `first_id` on; O(n) if it is not a range."""
+        """Record that the rows with these numbers got the tuple IDs from `first_id` on; O(n) if it is not a range."""
         page, before = self._open, self._open.numbers
         if (
             type(numbers) is type(before) is range
@@ -181,16 +189,16 @@ class Arrivals:
             self._write(first_id, numbers)
 
     def forget_before(self, tuple_id: int) -> None:
-        """Forget the order of tuples with smaller IDs, page by page. O(pages that go)."""
+        """Drop pages of tuples with smaller IDs. O(pages dropped)."""
         while self._closed and self._closed[0].first_id + len(self._closed[0].numbers) <= tuple_id:
             self._drop_page()
 
     def view(self, waiting: tuple[Numbers, ...]) -> ArrivalView:
-        """The same as readers see it; later changes do not change the view. O(pages)."""
+        """The table for readers; later changes do not change the view. O(pages)."""
         return ArrivalView(self._pushes, len(self._pushes) // 2, self._next, (*self._closed, self._open), waiting)
 
     def check(self, waiting: Sequence[Numbers]) -> None:
-        """Check that each row is released or waits, and that pages follow one another."""
+        """Check that each row is released or waits, and that pages do not overlap."""
         waits = sum(map(len, waiting))
         ensure(self._released + waits == self._next, self, "rows are miscounted", waiting=waits, taken=self._next)
         pages = (*self._closed, self._open)
@@ -201,23 +209,23 @@ class Arrivals:
     def _write(self, first_id: int, numbers: Numbers) -> None:
         """Append few numbers to the newest page that is not a range."""
         page = self._open
-        held = len(page.numbers)
-        if held and (isinstance(page.numbers, range) or held + len(numbers) > self._page):
-            page, held = self._turn(first_id), 0
-        end = held + len(numbers)
-        if end > len(self._buffer) or not held:
+        length = len(page.numbers)
+        if length and (isinstance(page.numbers, range) or length + len(numbers) > self._page):
+            page, length = self._turn(first_id), 0
+        end = length + len(numbers)
+        if end > len(self._buffer) or not length:
             grown: Array = np.zeros(min(max(4 * end, _FIRST), self._page), np.int64)
-            grown[:held] = self._buffer[:held]
+            grown[:length] = self._buffer[:length]
             self._buffer = grown
-        self._buffer[held:end] = numbers
+        self._buffer[length:end] = numbers
         self._open = Page(page.first_id, self._buffer[:end])
 
     def _turn(self, first_id: int) -> Page:
-        """Begin a page; of those before it the newest stay, as many as hold KEPT_PAGES times a page."""
+        """Begin a page. Of earlier pages the newest stay, with numbers for KEPT_PAGES whole pages."""
         if len(self._open.numbers):
             self._closed = (*self._closed, self._open)
             self._held += _held(self._open)
-            while self._held > KEPT_PAGES * self._page or len(self._closed) > _MOST_PAGES:
+            while self._held > KEPT_PAGES * self._page or len(self._closed) > _MAX_PAGES:
                 self._drop_page()
         self._open = Page(first_id, range(0))
         return self._open
@@ -228,5 +236,5 @@ class Arrivals:
 
 
 def _held(page: Page) -> int:
-    """The numbers that a page holds in memory."""
+    """The numbers that a page stores in memory."""
     return 0 if isinstance(page.numbers, range) else len(page.numbers)

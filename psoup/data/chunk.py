@@ -1,10 +1,10 @@
 """A chunk: up to 65,536 consecutive tuples of one stream, column by column.
 
     OpenChunk      buffers that only grow; rows below the published length never change
-      └─ view() ─> ChunkView   immutable; what readers, results and storage hold
+      └─ view() ─> ChunkView   immutable; for readers, results and storage
 
-When a buffer must grow it is copied to a larger one; views made before keep the old buffer. A full chunk is *closed*:
-its last view, trimmed, is all that remains of it. Results live elsewhere (`psoup.results`).
+When a buffer must grow it is copied to a larger one; earlier views keep the old buffer. A full chunk is *closed*: only
+its last view remains, trimmed to its size. Results are in `psoup.results`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096
 _GROWTH = 8
-"""The growth of a full buffer, up to a chunk: with 2, copying took as long as taking the tuples."""
+"""Growth factor of a full buffer, up to a chunk: with 2, copying took as long as storing the tuples."""
 _UNLIMITED = 2**62
 DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
-"""Kinds whose order keys are the values that answers have."""
+"""Kinds whose order keys are the values in answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkView:
     """`n` tuples with IDs first_id to first_id + n - 1. `times`: int64[n], never decreasing.
 
-    `columns` follow the schema. `nbytes` is what the tuples are charged against the memory budget.
+    `columns` follow the schema. `nbytes`: the bytes that the tuples are charged in the memory budget.
     """
 
     number: int
@@ -75,8 +75,8 @@ class ChunkView:
         """The addresses of the arrays, for kernels, valid as long as the view lives: int64[3 * (columns + 2)].
 
         Three numbers (values, validity or 0, text or 0; see PARTS of `psoup.kernels.gather`) for each column, then for
-        `_time` and for `_id`, which instead of an address has the first ID: so the pseudo-columns -2 and -1 are where
-        they count from the end. O(columns) once, and again when more of the columns are there in few bits.
+        `_time` and for `_id`, which has its first ID in place of an address. So the pseudo-columns -2 and -1 are found
+        by counting from the end. Computed once in O(columns), and again when more columns have codes.
         """
         caches = self.caches
         coded, places = len(caches.narrow) + len(caches.short), caches.places
@@ -95,7 +95,7 @@ class ChunkView:
 
 def _places(chunk: ChunkView) -> Places:
     narrow_forms, short_forms = dict(chunk.caches.narrow), dict(chunk.caches.short)
-    addresses, arrays, told = list[int](), list[Array](), set[int]()
+    addresses, arrays, listed = list[int](), list[Array](), set[int]()
     for index, column in enumerate(chunk.columns):
         addresses += [address_of(column.values), 0 if column.valid is None else address_of(column.valid)]
         narrow, short = narrow_forms.get(index), short_forms.get(index)
@@ -105,21 +105,22 @@ def _places(chunk: ChunkView) -> Places:
         elif narrow is not None and narrow.shift == narrow.first == 0:
             third = np.array([address_of(narrow.codes), narrow.codes.itemsize, narrow.least], np.int64)
             arrays += [third, narrow.codes]
-            told.add(index)
+            listed.add(index)
         elif isinstance(short, Short):
             third = np.array([address_of(short.codes), short.codes.itemsize, short.least], np.int64)
             arrays += [third, short.codes]
-            told.add(index)
+            listed.add(index)
         addresses.append(0 if third is None else address_of(third))
     addresses += [address_of(chunk.times), 0, 0, chunk.first_id, 0, 0]
-    return Places(np.array(addresses, np.int64), len(narrow_forms) + len(short_forms), arrays, frozenset(told))
+    return Places(np.array(addresses, np.int64), len(narrow_forms) + len(short_forms), arrays, frozenset(listed))
 
 
 Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]
-"""A port: store a closed chunk of stream (ID, spec), durably when it returns; chunks with a number below the last
-argument are not needed any more. If the chunk itself is among them it is passed: its tuples need not be stored, and the
-log may forget them. Chunks of a stream come in their order. Called from any thread. Returns how the chunk can be read
-again; None if it need not leave the memory, or cannot."""
+"""A port: stores a closed chunk of stream (ID, spec), durably when it returns. Any thread; chunks come in order.
+
+Chunks with a number below the last argument are no longer needed. If the chunk itself is one of them, its tuples need
+not be stored, and the log may drop them. Returns the stored chunk; None if it must, or may, stay in memory.
+"""
 
 
 class OpenChunk:
@@ -137,7 +138,7 @@ class OpenChunk:
 
     @property
     def room(self) -> int:
-        """The number of tuples that still fit."""
+        """The number of tuples for which there is room."""
         return self._rows - self.length
 
     @property
@@ -164,7 +165,7 @@ class OpenChunk:
         return self._view
 
     def close(self) -> ChunkView:
-        """The last view, in memory of just its size."""
+        """The last view, in memory of exactly its size."""
         view = self.view()
         if 8 * self.length >= 7 * len(self._times.array):
             return view

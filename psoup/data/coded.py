@@ -1,9 +1,9 @@
-"""A column of a chunk as numbers of its different values, kept for those who group by it again.
+"""Coded columns: a chunk's column as codes of its different values, kept for later GROUP BY.
 
     sym   IBM SUN IBM IBM NULL          codes  0 1 0 0 2          values  IBM SUN NULL
 
-To tell texts apart costs ten times what it costs to count them. A column is numbered when it is asked for a second
-time, and only if its values repeat: four rows for each of them on average. Like narrow codes, it can be given up.
+Comparing texts costs ten times as much as counting codes. A column is coded at its second use, and only if its values
+repeat: four rows for each value on average. Like narrow codes, it may be dropped.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from psoup.columns import Array, Column
 
 _REPEATED = 4
+"""Least average number of rows for each value."""
 
-ASKED, USELESS = 0, -1
-"""In the place of a column's codes: it was asked for once; it has too many different values."""
+ASKED = 0
+"""In place of a column's codes: it was used once."""
+USELESS = -1
+"""In place of a column's codes: it has too many different values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coded:
     """`codes`: uint16[n], for each row a place in `values`, a column of different values, NULL among them.
 
-    `whole`: each of the values occurs.
+    `whole`: whether every value occurs.
     """
 
     codes: Array
@@ -30,7 +33,7 @@ class Coded:
     whole: bool = True
 
     error = None
-    """No value of a column is an error, as one of an expression may be."""
+    """A stored column has no errors, unlike the column of an expression."""
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -50,5 +53,5 @@ class Coded:
 
 
 def is_worth_keeping(values: int, rows: int) -> bool:
-    """Whether so many different values of so many rows are worth their codes."""
+    """Whether codes pay for a column with this many different values."""
     return 0 < _REPEATED * values <= rows

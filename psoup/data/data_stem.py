@@ -2,15 +2,15 @@
 
     push ──> ReorderBuffer: [run sorted by time] [run] [run]  ──release(watermark)──> tuples in stream order
     released ─> open chunk ─full─> close ─> closed chunk, which goes to the shelf (`psoup.engine.stream.shelf`)
-                   └─ pieces: what was just appended, at most `EngineConfig.piece_rows`, never across a chunk
+                   └─ pieces: the newest tuples, at most `EngineConfig.piece_rows`, never across a chunk
 
     chunk   |...........................................|
     pieces  |---------|-----|--                             start: where in the chunk the piece begins
 
-Each push is one run; a release takes the prefix of every run that is not above the watermark and sorts the prefixes
-together, equal times staying in the order they were sent. When runs become many, the latest are joined with those
-before that are not much larger: so each tuple is copied a few times, however many are waiting. The SteM gives tuple IDs
-and chunk numbers; it knows nothing of queries or results.
+Each push is one run. A release takes the prefix of every run that is not above the watermark, and sorts the prefixes
+together; equal times stay in the order of their arrival. If there are many runs, the latest are merged with earlier
+ones that are not much larger. So each tuple is copied only a few times, however many wait. The SteM assigns tuple IDs
+and chunk numbers, and knows no queries or results.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ReorderBuffer:
         return self._count
 
     def add(self, batch: Batch, first: int = 0) -> None:
-        """Take a batch, whose tuples are in the order they were sent; `first`: the number of the first of them."""
+        """Take a batch, whose tuples are in the order they were sent; `first`: the number of its first tuple."""
         if not len(batch):
             return
         self._count += len(batch)
@@ -83,7 +83,7 @@ class ReorderBuffer:
             self._join_latest()
 
     def release(self, watermark: int) -> Run | None:
-        """Take out all tuples with a time not above `watermark`, in stream order; None if there are none."""
+        """Take out all tuples with a time of at most `watermark`, in stream order; None if there are none."""
         ready, rest = [], []
         for run in self._runs:
             length = len(run.batch)
@@ -103,7 +103,7 @@ class ReorderBuffer:
         return released
 
     def widen(self, schema: Schema) -> None:
-        """Give the buffered tuples the columns that `schema` has more, with NULL in them."""
+        """Add the columns that `schema` has more to the buffered tuples, with NULL in them."""
         self._runs = [Run(widen_batch(run.batch, schema), run.numbers) for run in self._runs]
 
     def _join_latest(self) -> None:
@@ -121,11 +121,11 @@ class ReorderBuffer:
         return sum(run.batch.nbytes for run in self._runs)
 
     def times(self) -> tuple[Array, ...]:
-        """The times of each run, ascending; arrays that stay as they are."""
+        """The times of each run, ascending; the arrays never change."""
         return tuple(run.batch.times for run in self._runs)
 
     def numbers(self) -> tuple[Numbers, ...]:
-        """The numbers of each run, which stay as they are."""
+        """The numbers of each run, which never change."""
         return tuple(run.numbers for run in self._runs)
 
     @property
@@ -174,21 +174,21 @@ class DataSteM:
         self._config = config
         self.open = OpenChunk(spec.schema, 0, 0, config.chunk_rows)
         self.last_time: int | None = None
-        """The greatest physical ID released."""
+        """The greatest physical ID of a released tuple."""
         self.first_time: int | None = None
-        """The physical ID of the first tuple that was released."""
+        """The physical ID of the first released tuple."""
 
     @property
     def next_id(self) -> int:
-        """The tuple ID that the next released tuple gets."""
+        """The tuple ID of the next released tuple."""
         return self.open.first_id + self.open.length
 
     def append(self, batch: Batch) -> tuple[Piece, Batch | None]:
-        """Append as many tuples as the open chunk takes; returns them, and the rest of the batch, if any.
+        """Append as many tuples as the open chunk has room for; returns them, and the rest of the batch, if any.
 
-        The caller evaluates them, closes the chunk if it is `full`, and goes on with the rest. All are copied at once,
-        however they are cut to be evaluated: each copy of many values gives the interpreter up, and the thread then
-        waits for it again, behind whoever took it.
+        The caller evaluates them, closes the chunk if it is `full`, and continues with the rest. All are copied
+        together, even if they are evaluated in pieces: every long copy releases the interpreter lock, and the thread
+        then waits to get it back.
         """
         taken, start = self._room_for(batch), self.open.length
         part = batch.slice(0, taken)
@@ -202,16 +202,21 @@ class DataSteM:
         return piece, batch.slice(taken, len(batch)) if taken < len(batch) else None
 
     def _room_for(self, batch: Batch) -> int:
-        """The number of tuples that the open chunk takes: to the end of the piece that fills it with rows or texts."""
-        most, rows = min(self.open.room, len(batch)), self._config.piece_rows
-        ends = [column.values for column in batch.columns if column.type.kind is Kind.TEXT] if most > rows else []
+        """The number of tuples that fit into the open chunk: up to the end of the piece that fills it with rows or
+        texts."""
+        count, rows = min(self.open.room, len(batch)), self._config.piece_rows
+        ends = [column.values for column in batch.columns if column.type.kind is Kind.TEXT] if count > rows else []
         left = self._config.chunk_text_bytes - self.open.text_bytes if ends else 0
-        full = (end for end in range(rows, most, rows) if sum(int(of[end]) - int(of[0]) for of in ends) >= left)
-        return next(full, most) if ends else most
+        full = (
+            end
+            for end in range(rows, count, rows)
+            if sum(int(offsets[end]) - int(offsets[0]) for offsets in ends) >= left
+        )
+        return next(full, count) if ends else count
 
     @property
     def full(self) -> bool:
-        """Whether the open chunk must be closed before anything else is appended."""
+        """Whether the open chunk must be closed before the next tuple."""
         return self.open.room == 0 or self.open.text_bytes >= self._config.chunk_text_bytes
 
     def close(self) -> ChunkView:
@@ -221,7 +226,7 @@ class DataSteM:
         return view
 
     def alter(self, spec: StreamSpec) -> None:
-        """Take over `spec`. If it has more columns at the end, the open chunk must be empty: a chunk has one schema."""
+        """Apply `spec`. If it adds columns, the open chunk must be empty, as a chunk has one schema."""
         wider = spec.schema != self.spec.schema
         ensure(not (wider and self.open.length), self, "a chunk would have two schemas", length=self.open.length)
         self.spec = spec
@@ -229,14 +234,14 @@ class DataSteM:
             self._begin(self.open.number, self.open.first_id)
 
     def load(self, first_time: int | None, newest: Chunk | Passed | None) -> None:
-        """Take up a stream where a store left it: its first tuple was of `first_time`, its last chunk is `newest`."""
+        """Continue a stream from a store. `first_time`: of its first tuple; `newest`: its last chunk."""
         self.first_time = first_time
         if newest is not None:
             self.last_time = newest.last_time
             self._begin(newest.number + 1, newest.end_id)
 
     def follow(self, oldest: Chunk, newest: Chunk) -> None:
-        """Put the open chunk, still empty, behind the tuples of `oldest` to `newest`, which have joined the stream."""
+        """Move the open chunk, still empty, behind the tuples of `oldest` to `newest`, which have joined the stream."""
         ensure(not self.open.length, self, "tuples that have an ID would get another", length=self.open.length)
         self.last_time = newest.last_time
         if self.first_time is None:
@@ -244,7 +249,7 @@ class DataSteM:
         self._begin(newest.number + 1, newest.end_id)
 
     def precede(self, oldest: Chunk, newest: Chunk) -> None:
-        """Note that the tuples of `oldest` to `newest` have joined the stream, before all others."""
+        """Record that the tuples of `oldest` to `newest` have joined the stream, before all others."""
         self.first_time = oldest.first_time
         if self.last_time is None:
             self.last_time = newest.last_time
@@ -253,7 +258,7 @@ class DataSteM:
         self.open = OpenChunk(self.spec.schema, number, first_id, self._config.chunk_rows)
 
     def check(self) -> None:
-        """Check that the open chunk is in time order, up to the last tuple released."""
+        """Check that the open chunk is in time order, and ends with the last released tuple."""
         view = self.open.view()
         number, first, last = view.number, self.first_time, self.last_time
         ensure((view.times[:-1] <= view.times[1:]).all(), self, "the open chunk is out of time order", chunk=number)

@@ -1,15 +1,15 @@
-"""The room of all key indexes: who may make one of a column, and which one leaves for another.
+"""The pool of key indexes: the columns that get one, and the indexes that are dropped for another.
 
-    looked through   a: 1 2 … 8 times ──make──> there is room: it is the chunk's
-                                                there is none: the oldest that were not used leave, or it is not made
-    results need more memory ─────give_up─────> the oldest leave
-    folds of a tenant beyond its quota ───────> the oldest of this tenant leave
+    searches         a: 1 2 … 8 times ──make──> with room: the chunk gets the index
+                                                without: the oldest unused indexes are dropped, or it is not made
+    results need more memory ─────give_up─────> the oldest indexes are dropped
+    folds of a tenant beyond its quota ───────> the oldest indexes of this tenant are dropped
 
-    joined by      k: many rows ──shorten──> 32 bits a value beside it, if there is room; as long as the chunk
+    joins            k: many rows ──shorten──> 32 bits a value beside the column, if there is room; kept with the chunk
 
-Readers make indexes beside the writer, which sets the limit and takes them back: all are noted by references that do
-not keep them. One is dropped by taking it out of its chunk, and is gone when the last reader has left it. A stream has
-the room of its tenant (`KeyRoom.of`): an index must have room in its quota too, and takes that of no other's indexes.
+Readers make indexes beside the writer, which sets the limit and drops them. The pool has only weak references to them.
+Dropping an index removes it from its chunk; its memory is freed after the last reader. A stream uses the pool of its
+tenant (`KeyRoom.of`): an index must fit into the tenant's quota too, and displaces no index of another tenant for it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from psoup.data.zones import Zones
 from psoup.reading import NO_LIMIT
 
 _ASKED = 16
-"""Indexes that are asked at once whether they were used."""
+"""Indexes that are checked together for recent use."""
 
 
 class _Note(NamedTuple):
-    """An index: where it is, how large, and whose."""
+    """An index: its chunk and column, its size, and its tenant."""
 
     keyed: ref[Keyed]
     column: int
@@ -43,7 +43,7 @@ class _Note(NamedTuple):
 
 
 class _Held:
-    """Bytes held in a room, by all tenants. `of`: bytes by tenant, a little behind until they are counted anew."""
+    """Bytes in the pool, of all tenants. `of`: bytes by tenant; may lag until they are counted again."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -52,34 +52,34 @@ class _Held:
         self.of: dict[str, int] = {}
 
     def grow(self, tenant: str, size: int) -> None:
-        """Count bytes that came, or went. O(1)."""
+        """Count bytes that were added or freed. O(1)."""
         self.of[tenant] = self.of.get(tenant, 0) + size
 
     def count(self) -> None:
-        """Count the bytes anew: threads that count at once may have miscounted. O(indexes)."""
-        of = dict[str, int]()
+        """Count the bytes again, as concurrent changes may have miscounted them. O(indexes)."""
+        bytes_of = dict[str, int]()
         for note in list(self.made.values()):
-            of[note.tenant] = of.get(note.tenant, 0) + note.size
+            bytes_of[note.tenant] = bytes_of.get(note.tenant, 0) + note.size
         for size, tenant in list(self.short.values()):
-            of[tenant] = of.get(tenant, 0) + size
-        self.of = of
+            bytes_of[tenant] = bytes_of.get(tenant, 0) + size
+        self.of = bytes_of
 
     def lost(self, gone: ref[Short]) -> None:
-        """Note that a column in 32 bits is gone."""
+        """Record that a column in 32 bits was freed."""
         if (entry := self.short.pop(gone, None)) is not None:
             self.grow(entry[1], -entry[0])
 
     def gone(self, gone: ref[KeyIndex]) -> None:
-        """Note that an index is gone."""
+        """Record that an index was freed."""
         if (note := self.made.pop(gone, None)) is not None:
             self.grow(note.tenant, -note.size)
 
 
 class KeyRoom:
-    """Any thread: what is kept is changed in single steps, and counts may be a little behind. `limit`: bytes.
+    """The pool. Any thread: entries change in single steps, and counts may lag a little. `limit`: bytes.
 
-    `shape`: when a column has an index, how many indexes one read makes, and when rows are looked up; `free`: the bytes
-    that a tenant may still have of what is kept.
+    `shape`: when a column gets an index, how many one read makes, and when rows are looked up; `free`: the bytes that a
+    tenant may still use for caches.
     """
 
     def __init__(self, limit: int, shape: Shape = Shape(), free: Callable[[str], int] = lambda _: NO_LIMIT) -> None:
@@ -88,23 +88,23 @@ class KeyRoom:
         self._free, self._all = free, _Held(limit)
 
     def of(self, tenant: str) -> KeyRoom:
-        """The same room, for the streams of a tenant."""
-        own = copy(self)
-        own.tenant = tenant
-        return own
+        """The same pool, for the streams of a tenant."""
+        room = copy(self)
+        room.tenant = tenant
+        return room
 
     @property
     def limit(self) -> int:
-        """Bytes that all may have together."""
+        """The most bytes of all tenants together."""
         return self._all.limit
 
     def bound(self, limit: int) -> None:
-        """Set the limit; what is there already stays until room is wanted, or it is given up."""
+        """Set the limit. Entries above it stay until room is needed, or they are dropped."""
         self._all.limit = limit
 
     @property
     def held(self) -> int:
-        """Bytes of all indexes that are somewhere in use, and of columns in 32 bits. O(indexes)."""
+        """Bytes of all indexes in use, and of columns in 32 bits. O(indexes)."""
         made, short = list(self._all.made.values()), list(self._all.short.values())
         return sum([note.size for note in made]) + sum([size for size, _ in short])
 
@@ -113,7 +113,7 @@ class KeyRoom:
         return self._all.of.get(tenant, 0)
 
     def probed(self, chunk: Chunk, column: int, weight: int) -> bool:
-        """Note that a column of a closed chunk was looked through; whether it should have an index by now. O(1)."""
+        """Count a search of a closed chunk's column; returns whether it should have an index by now. O(1)."""
         times = chunk.caches.keyed.get(column, 0)
         if not isinstance(times, int) or times == USELESS:
             return False
@@ -131,18 +131,20 @@ class KeyRoom:
             self._all.grow(self.tenant, index.nbytes)
             chunk.caches.keyed[column] = index
         elif column in chunk.caches.keyed:
-            chunk.caches.keyed[column] = 0  # it is tried again after as many searches
+            chunk.caches.keyed[column] = 0  # tried again after as many searches
         return index is not None
 
     def shorten(self, chunk: ChunkView, column: int) -> bool:
-        """Note that many values of a column of a closed chunk were read; the second time it gets them in 32 bits, if
-        they fit and nothing needs to leave for them. Whether nothing more is to be done. O(rows): some 80 us.
+        """Count a read of many values of a closed chunk's column. The second read stores them in 32 bits.
+
+        They are stored if they fit and no other entry must be dropped. Returns whether the column needs no further
+        call. O(rows): some 80 us.
         """
-        known = chunk.caches.short.get(column)
-        if known is None:
+        form = chunk.caches.short.get(column)
+        if form is None:
             chunk.caches.short[column] = ASKED
-        if known != ASKED:
-            return known is not None
+        if form != ASKED:
+            return form is not None
         codes, size = None, 4 * len(chunk)
         if chunk.columns[column].type.kind in DECODED and size <= self._free(self.tenant):
             zone = Zones(chunk)[column]
@@ -155,7 +157,7 @@ class KeyRoom:
         return True
 
     def give_up(self, wanted: int, tenant: str | None = None) -> int:
-        """Drop the oldest indexes, of one tenant if it is given, until `wanted` bytes are free; returns those freed."""
+        """Drop the oldest indexes until `wanted` bytes are free; of one tenant if given. Returns the bytes freed."""
         freed = 0
         for note, entry in list(self._all.made.items()):
             if freed >= wanted:
@@ -165,8 +167,8 @@ class KeyRoom:
         return freed
 
     def _has_room(self, size: int) -> bool:
-        """Whether there is room, or is as soon as some are gone that were not used of late: of the tenant first, where
-        its quota is what lacks."""
+        """Whether there is room, if need be after dropping unused indexes: those of the tenant first if its quota is
+        reached."""
         self._all.count()
         lacking = size - self._free(self.tenant)
         over = self.held + size - self.limit
@@ -179,7 +181,7 @@ class KeyRoom:
         return over <= 0 and lacking <= 0
 
     def _drop_unused(self, wanted: int, tenant: str | None = None) -> int:
-        """Drop some that were not used of late, of one tenant if it is given; returns the bytes freed."""
+        """Drop some indexes that were not used lately, of one tenant if given; returns the bytes freed."""
         freed, made = 0, self._all.made
         some = (note for note, entry in made.copy().items() if tenant is None or entry.tenant == tenant)
         for note in list(islice(some, _ASKED)):
@@ -187,7 +189,7 @@ class KeyRoom:
             if index is not None and index.used:
                 index.used = False
                 if (entry := made.pop(note, None)) is not None:
-                    made[note] = entry  # asked again after all others
+                    made[note] = entry  # checked again after all others
             elif freed < wanted:
                 freed += self._drop(note)
         return freed

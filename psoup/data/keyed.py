@@ -1,11 +1,11 @@
-"""A column of a closed chunk as a key index: its rows in the order of their values, so that few are looked up.
+"""A key index: the rows of a closed chunk's column in the order of their values, for look-ups of few rows.
 
     row    0    1   2    3                  rows   1 3 0 2          a = 12: places 0 to 2, rows 1 and 3
     a      305  12  307  12                 tags   0 0 1 3          a in [306, 400): place 3, row 2
 
-The form is that of `psoup.kernels.keyed`: 4 to 6 bytes a tuple. A TEXT has a hash for a key, and so gives rows that may
-hold it. An index is never changed. It is made when a column was looked through some times (`psoup.data.key_room`), and
-any thread may drop it: whatever it says is in the chunk, too.
+The form is defined in `psoup.kernels.keyed`: 4 to 6 bytes a tuple. The key of a TEXT is a hash, so a look-up gives rows
+that may hold the text. An index never changes. It is made after some searches of the column (`psoup.data.key_room`).
+Any thread may drop it, as it can be made again from the chunk.
 """
 
 from __future__ import annotations
@@ -22,18 +22,17 @@ from psoup.model import Kind
 _TAG_BITS = 16
 _ALL_VALID: Array = np.zeros(0, np.uint8)
 _SAMPLE = 512
-"""Rows of a column of which it is counted how many values they have."""
+"""Sampled rows of a column for counting its different values."""
 _PLACES: Array = np.arange(_SAMPLE) * 2_654_435_761
-"""The places of sampled rows: in steps that no pattern of the values is likely to have."""
+"""The places of sampled rows, at steps that no pattern of the values is likely to have."""
 
 
 USELESS = -1
-"""In the place of an index: the column has too few different values for one."""
+"""In place of an index: the column has too few different values for one."""
 
 
 class Keyed(dict[int, "KeyIndex | int"]):
-    """The indexes of a chunk by column; in the place of one that is not made, how often the column was looked through,
-    or USELESS."""
+    """The indexes of a chunk by column; without an index, the count of the column's searches, or USELESS."""
 
     __slots__ = ("__weakref__",)
 
@@ -42,8 +41,8 @@ class Keyed(dict[int, "KeyIndex | int"]):
 class KeyIndex:
     """`words`: starts, rows, tags; `facts`: see `psoup.kernels.keyed`, with `place` for an address.
 
-    `exact`: whether a row that is found certainly has a key in the interval. `used`: whether it was looked at since
-    `psoup.data.key_room` asked last.
+    `exact`: whether a row in the result certainly has a key in the interval. `used`: whether it was used since the last
+    check of `psoup.data.key_room`.
     """
 
     words: Array
@@ -53,7 +52,7 @@ class KeyIndex:
     place: int = 0
 
     def __post_init__(self) -> None:
-        """Note where the facts lie."""
+        """Store the address of the facts."""
         self.place = int(self.facts.__array_interface__["data"][0])
 
     @property
@@ -70,13 +69,13 @@ class KeyIndex:
         """Check that each value of the column is in its place. O(n log n)."""
         keys = key_numbers(column)
         valid = np.arange(len(column)) if column.valid is None else np.flatnonzero(column.valid)
-        _, buckets, count, least, greatest, shift, low = self.facts.tolist()
+        _, buckets, count, lowest, greatest, shift, low = self.facts.tolist()
         rows = self.rows.astype(np.int64)
         ensure(np.array_equal(np.sort(rows), valid), self, "a key index has other rows", rows=count, valid=len(valid))
-        codes = (keys[rows].view(np.uint64) - np.uint64(least % 2**64)) >> np.uint64(shift)
+        codes = (keys[rows].view(np.uint64) - np.uint64(lowest % 2**64)) >> np.uint64(shift)
         order = np.lexsort((rows, codes))
         ensure((order == np.arange(count)).all(), self, "the rows of a key index are not in order")
-        ensure(int(keys[rows[0]]) >= least and int(keys[rows].max()) == greatest, self, "a key is beyond the ends")
+        ensure(int(keys[rows[0]]) >= lowest and int(keys[rows].max()) == greatest, self, "a key is beyond the ends")
         starts = np.searchsorted(codes >> np.uint64(low), np.arange(buckets, dtype=np.uint64))
         ensure(np.array_equal(starts, self.words[:buckets]), self, "a bucket begins elsewhere")
         tags = self.words[buckets + count :]
@@ -84,7 +83,7 @@ class KeyIndex:
 
 
 def key_numbers(column: Column) -> Array:
-    """The numbers by which an index orders values, int64[n]: order keys, or hashes of texts. O(values)."""
+    """The numbers by which an index sorts values, int64[n]: order keys, or hashes of texts. O(values)."""
     if column.type.kind is not Kind.TEXT:
         return plain(column.order_keys())
     assert column.data is not None
@@ -99,30 +98,27 @@ def text_numbers(offsets: Array, data: Array) -> Array:
 
 
 def key_index(column: Column, values: int = 32) -> KeyIndex | None:
-    """The index of a column of at most 65,536 rows; None if too few values differ for it to be of use. O(n).
-
-    `values`: see `psoup.config.Shape.key_values`.
-    """
+    """The index of a column with at most 65,536 rows; None if it has too few different values. O(n)."""
     keys = key_numbers(column)
     valid = _ALL_VALID if column.valid is None else plain(column.valid).view(np.uint8)
-    own = keys[valid.view(np.bool_)] if len(valid) else keys
-    if not len(own) or not _differ(own, values):
+    valid_keys = keys[valid.view(np.bool_)] if len(valid) else keys
+    if not len(valid_keys) or not _differ(valid_keys, values):
         return None
-    least, greatest = int(own.min()), int(own.max())
-    most = max(len(own).bit_length() - 1, 1)
-    bits = (greatest - least).bit_length()
-    coded = min(bits, most + _TAG_BITS)
-    low, shift = max(coded - most, 0), bits - coded
-    buckets, count = ((greatest - least) >> (shift + low)) + 1, len(own)
+    lowest, highest = int(valid_keys.min()), int(valid_keys.max())
+    bucket_bits = max(len(valid_keys).bit_length() - 1, 1)
+    bits = (highest - lowest).bit_length()
+    coded = min(bits, bucket_bits + _TAG_BITS)
+    low, shift = max(coded - bucket_bits, 0), bits - coded
+    buckets, count = ((highest - lowest) >> (shift + low)) + 1, len(valid_keys)
     words: Array = np.empty(buckets + (2 if low else 1) * count, np.uint16)
     starts, rows, tags = words[:buckets], words[buckets : buckets + count], words[buckets + count :]
-    order_rows(keys, valid, least, shift, low, starts, rows, tags)
+    order_rows(keys, valid, lowest, shift, low, starts, rows, tags)
     address = words.__array_interface__["data"][0]
-    facts: Array = np.array([address, buckets, count, least, greatest, shift, low], np.int64)
+    facts: Array = np.array([address, buckets, count, lowest, highest, shift, low], np.int64)
     return KeyIndex(words, facts, not shift and column.type.kind is not Kind.TEXT)
 
 
 def _differ(keys: Array, values: int) -> bool:
-    """Whether some rows of a column have so many different values, or one for each two rows."""
+    """Whether a sample of rows has at least `values` different values, or one for each two rows."""
     sample = keys if len(keys) <= _SAMPLE else keys[_PLACES % len(keys)]
     return len(np.unique(sample)) >= min(values, len(sample) // 2)

@@ -1,15 +1,15 @@
-"""A column of a closed chunk in 8 or 16 bits a value, which a search for a clause reads first.
+"""Narrow codes: a column of a closed chunk in 8 or 16 bits a value, which a search reads first.
 
     keys   1000  1007  NULL  1003          least 1000, shift 0     codes   1   8   0   4        in [1003, 1008): 4 .. 8
     keys   1000  1007  1255  1003          no NULL: from 0 on      codes   0   7 255   3        in [1003, 1008): 3 .. 7
-    keys   0.25  0.50  -7.5  0.75          wide: shift > 0         codes say where a value may lie; at the first and the
-                                                                   last code of an interval the value itself is asked
+    keys   0.25  0.50  -7.5  0.75          wide: shift > 0         a code stands for a range of values;
+                                                                   at the ends of an interval the value itself is read
 
-A code is (order key - least of the chunk) >> shift; one more, and 0 for NULL, in a column that has NULLs. Where the
-keys of a chunk are close together the shift is 0 and codes say all: answers are gathered from them too. TEXT has none.
-Codes are never stored nor sent.
+A code is (order key - least key of the chunk) >> shift. In a column with NULLs it is one more, and 0 stands for NULL.
+If the keys of a chunk are close together, the shift is 0 and codes are exact: answers are gathered from them too. TEXT
+has no codes. Codes are never stored or sent.
 
-Columns whose keys are further apart, up to 2**32, and of which joins read many, are there in 32 bits as well.
+Columns with keys further apart, up to 2**32, are stored in 32 bits too, if joins read many of their rows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from psoup.kernels.select import narrow_codes
 from psoup.plan.factors import Interval
 
 _MOST = 65_534
+"""The greatest code without NULLs."""
 _ALL_VALID: Array = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpan:
-    """Codes `first` to `last` may lie in an interval; none if last < first. `exact`: they do."""
+    """Codes `first` to `last` may be in an interval; none if last < first. `exact`: they certainly are."""
 
     first: int
     last: int
@@ -49,7 +50,7 @@ class Narrow:
     first: int
 
     def span(self, interval: Interval) -> KeySpan:
-        """The span of the keys of an interval among the codes. O(1)."""
+        """The codes of an interval's keys. O(1)."""
         low = self.least if interval.low is None else max(int(interval.low), self.least)
         high = self.greatest if interval.high is None else min(int(interval.high) - 1, self.greatest)
         if low > high:
@@ -60,33 +61,33 @@ class Narrow:
         return KeySpan(self.first + (below >> self.shift), self.first + (upto >> self.shift), exact)
 
     def share(self, span: KeySpan) -> float:
-        """The part of the rows that lies in a span, about, if values are spread evenly."""
+        """The approximate part of the rows in a span, assuming evenly spread values."""
         return (span.last - span.first + 1) / (2 + ((self.greatest - self.least) >> self.shift))
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Short:
-    """Values without NULL, less the `least` of them, as `codes`: uint32[n]."""
+    """Values without NULL, minus the least value, as `codes`: uint32[n]."""
 
     codes: Array
     least: int
 
 
-def short(column: Column, least: int, greatest: int) -> Short | None:
-    """A column of whole numbers in 32 bits; None if it has NULLs, or narrow codes say all, or if its keys are further
+def short(column: Column, lowest: int, highest: int) -> Short | None:
+    """A column of whole numbers in 32 bits; None if it has NULLs, if narrow codes are exact, or if keys are too far
     apart. O(n)."""
-    if column.valid is not None or not _MOST < greatest - least < 2**32:
+    if column.valid is not None or not _MOST < highest - lowest < 2**32:
         return None
-    return Short((column.values - least).astype(np.uint32), least)
+    return Short((column.values - lowest).astype(np.uint32), lowest)
 
 
-def narrow(column: Column, least: int, greatest: int) -> Narrow:
-    """The codes of a column with a value, of any type but TEXT. O(n)."""
-    span = greatest - least
+def narrow(column: Column, lowest: int, highest: int) -> Narrow:
+    """The codes of a column with at least one value, of any type but TEXT. O(n)."""
+    span = highest - lowest
     shift = max(span.bit_length() - 16, 0)
     shift += (span >> shift) > _MOST
     first = int(column.valid is not None)
     codes: Array = np.empty(len(column), np.uint8 if span + first <= 255 else np.uint16)
     valid = _ALL_VALID if column.valid is None else plain(column.valid).view(np.uint8)
-    narrow_codes(plain(column.order_keys()), valid, least, shift, codes)
-    return Narrow(codes, least, greatest, shift, first)
+    narrow_codes(plain(column.order_keys()), valid, lowest, shift, codes)
+    return Narrow(codes, lowest, highest, shift, first)

@@ -1,11 +1,11 @@
-"""The times of tuples that a stream refused, so that an answer says how many of them lie inside its window.
+"""The times of refused tuples, from which an answer counts those inside its window.
 
     refused so far    o o o o o o o o o o o o        counted, always
                       └ forgotten ┘ └ kept ─┘        by their times: the newest `KEPT` of each kind
-    window                  [         ]              reaches among the forgotten: unknown; else counted exactly
+    window                  [         ]              reaches forgotten times: unknown; otherwise counted exactly
 
-A log forgets events whose tuples are stored, and their refusals with them: after a restart those are forgotten too.
-Late ones are known to lie below a watermark, so windows behind it are known again.
+The log drops events whose tuples are stored, and their refusals too. So a restart forgets these. Late tuples lay below
+a watermark, so that windows after it are counted exactly again.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from psoup.columns import Array
 from psoup.invariants import ensure
 
 KEPT = 16_384
-"""Times that are kept of each kind: 128 KiB a stream at most."""
+"""Times that are kept of each kind: at most 128 KiB for a stream."""
 
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_LEAST = -(2**63)
+"""The least time."""
+_GREATEST = 2**63 - 1
+"""The greatest time."""
 _FIRST_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedTimes:
-    """The refusals of one kind, as far as known. `times`: int64[k]. `forgotten`: the others lie between these."""
+    """The refusals of one kind, as far as known. `times`: int64[k]. `forgotten`: the range of all other times."""
 
     count: int
     times: Array
     forgotten: tuple[int, int] | None
 
     def within(self, begin: int | None, end: int | None) -> int | None:
-        """The number of times in [begin, end] (None: unbounded, of `end`: no time yet); None: unknown. O(KEPT)."""
+        """The number of times in [begin, end]; None: unknown. `begin` None: unbounded; `end` None: no time yet.
+        O(KEPT)."""
         if not self.count:
             return 0
         if end is None:
@@ -45,19 +49,19 @@ class RefusedTimes:
 
 
 class Refusals:
-    """The writer's side: counts, and the newest times, in an array that only grows until it is replaced."""
+    """The writer's side: counts, and the newest times in an array that only grows until it is replaced."""
 
     def __init__(self, forgotten: int = 0, below: int | None = None) -> None:
-        """`forgotten` earlier ones are not known, except that they lie below `below`, if it is given."""
+        """`forgotten`: earlier refusals with unknown times, all below `below`, if it is given."""
         self._count = forgotten
-        self._forgotten = (_LEAST, _MOST if below is None else below) if forgotten else None
+        self._forgotten = (_LEAST, _GREATEST if below is None else below) if forgotten else None
         self._times = np.zeros(_FIRST_SIZE, np.int64)
         self._used = 0
         self._view: RefusedTimes | None = None
-        """As readers see them, until there are more."""
+        """The view for readers, until the next refusal."""
 
     def add(self, times: Array) -> None:
-        """Add refusals. O(times), and now and then O(KEPT)."""
+        """Add refusals. O(times), and occasionally O(KEPT)."""
         if not len(times):
             return
         self._view = None
@@ -75,13 +79,13 @@ class Refusals:
         self._used += len(times)
 
     def view(self) -> RefusedTimes:
-        """The refusals as readers see them; later ones do not change the view."""
+        """The refusals for readers; later ones do not change the view."""
         if self._view is None:
             self._view = RefusedTimes(self._count, self._times[: self._used], self._forgotten)
         return self._view
 
     def check(self) -> None:
-        """Check that as many times are kept as are counted, or that some are said to be forgotten."""
+        """Check that all counted times are kept, or that some are marked as forgotten."""
         ensure(
             0 <= self._used <= len(self._times), self, "times are miscounted", used=self._used, room=len(self._times)
         )
@@ -96,5 +100,5 @@ class Refusals:
 
     def _forget(self, times: Array) -> None:
         if len(times):
-            low, high = self._forgotten or (_MOST, _LEAST)
+            low, high = self._forgotten or (_GREATEST, _LEAST)
             self._forgotten = min(low, int(times.min())), max(high, int(times.max()))

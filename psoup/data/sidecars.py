@@ -1,11 +1,10 @@
-"""Sidecars: bytes that lie beside chunks on disk, by the span of chunks that they were computed from.
+"""Sidecars: bytes stored beside chunks on disk, keyed by the span of chunks from which they were computed.
 
     span     stream 3, chunks [16, 32), the checksum of these chunks' files      ─┐
-    name     128 bits: what was computed                                          ├─> bytes, or nothing
+    name     128 bits: the kind of result                                         ├─> bytes, or nothing
                                                                                   ┘
-A port: the store keeps them, and may lose them at any time; nothing but time depends on them. Bytes whose span has
-another checksum are those of other tuples, and are not found. What they mean is not known here
-(`psoup.aggregates.shelved`).
+A port: the store keeps them, and may lose them at any time at the cost of time only. Bytes whose span has another
+checksum belong to other tuples, and are not found. Their meaning is defined in `psoup.aggregates.shelved`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 Hold = Callable[[int], None]
-"""Charges bytes before they are made."""
+"""Charges bytes before they are allocated."""
 
 
 def not_held(size: int) -> None:
@@ -40,7 +39,7 @@ class ChunkFile(Protocol):
 
 
 class ChunkSpan(NamedTuple):
-    """The chunks with numbers [first, stop) of a stream: a checksum of their files, and how many bytes these have."""
+    """The chunks with numbers [first, stop) of a stream: the checksum of their files, and the bytes of these."""
 
     stream: int
     first: int
@@ -53,18 +52,18 @@ class Sidecars(Protocol):
     """Sidecars of all chunks on disk. Any thread; a disk that fails or is full raises nothing."""
 
     def has(self, stream: int, first: int, stop: int) -> bool:
-        """Whether there is something for the chunks [first, stop), as far as names tell. O(1), without the disk."""
+        """Whether there may be sidecars of the chunks [first, stop), judged by names. O(1), without the disk."""
         ...
 
     def find(self, span: ChunkSpan, name: bytes, hold: Hold = not_held) -> bytes | None:
-        """The bytes of that name, as they were put; None if they are missing, damaged, or of other chunks.
+        """The bytes stored under a name; None if they are missing, damaged, or of other chunks.
 
-        `hold` gets their number before they are read, and may raise.
+        `hold` is called with their number before they are read, and may raise.
         """
         ...
 
     def put(self, span: ChunkSpan, contents: Mapping[bytes, bytes]) -> None:
-        """Keep bytes by their names, beside those of other names, as far as a tenth of the chunks' bytes allows."""
+        """Store bytes by their names, beside earlier ones, up to a tenth of the chunks' bytes."""
         ...
 
 
@@ -75,7 +74,7 @@ def checksum_of(checksums: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """The chunks [first, stop) of a stream, all on disk, and what lies beside them.
+    """The chunks [first, stop) of a stream, all on disk, with their sidecars.
 
     `source_of`: the file of a chunk by its number.
     """
@@ -87,7 +86,7 @@ class OnDisk:
     source_of: Callable[[int], ChunkFile]
 
     def span(self, first: int, stop: int) -> ChunkSpan | None:
-        """The span of the chunks [first, stop); None if they are not all on disk. O(chunks of it)."""
+        """The span of the chunks [first, stop); None if some are not on disk. O(chunks of it)."""
         if first < self.first or stop > self.stop:
             return None
         sources = [self.source_of(number) for number in range(first, stop)]
@@ -95,7 +94,7 @@ class OnDisk:
         return ChunkSpan(self.stream, first, stop, checksum, sum(source.nbytes for source in sources))
 
     def find(self, first: int, stop: int, name: bytes, hold: Hold = not_held) -> bytes | None:
-        """The bytes of that name beside the chunks [first, stop); `hold` is told their number before."""
+        """The bytes of a name beside the chunks [first, stop); `hold` is called with their number before."""
         if not self.sidecars.has(self.stream, first, stop):
             return None
         span = self.span(first, stop)

@@ -1,4 +1,4 @@
-"""Tuples of a stream that a store gives back at a start: stored chunks, and figures of events the log has forgotten."""
+"""The stored part of a stream at a start: stored chunks, and figures of events that the log has dropped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psoup.data.archived import ArchivedChunk
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """Tuples in stream order whose events the log has forgotten; their IDs count up from `first_id`."""
+    """Tuples in stream order whose events the log has dropped; their IDs count up from `first_id`."""
 
     number: int
     first_id: int
@@ -19,7 +19,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The last of the chunks that retention passed before they were stored. `end_id`: one more than its last ID."""
+    """The newest chunk that left the retention before it was stored. `end_id`: the ID after its last tuple."""
 
     number: int
     end_id: int
@@ -28,13 +28,12 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The part of a stream that a store knows beyond the events it still has. Only a replay has it.
+    """The part of a stream that a store knows beyond the events in its log. Only a replay has it.
 
-    `chunks` are consecutive, the last stored chunk among them; there are none if that was `passed`. `first_time`: of
-    the first tuple released.
-    `dropped_time`: of the last tuple of the chunks before these. `late`, `ahead`: refused by forgotten events, before
-    the watermark was at `reached`.
-    `archive`: of a stream with an archive, how to read each of its stored chunks; those before `chunks` are not there.
+    `chunks`: consecutive, up to the last stored chunk; empty if that one was `passed`. `first_time`: of the first
+    released tuple. `dropped_time`: of the last tuple before `chunks`. `late`, `ahead`: refusals by dropped events,
+    before the watermark was at `reached`. `archive`: for a stream with an archive, its stored chunks; earlier ones than
+    `chunks` too.
     """
 
     chunks: tuple[StoredChunk, ...]
@@ -48,5 +47,5 @@ class Stored:
 
     @property
     def nbytes(self) -> int:
-        """Bytes charged for the tuples."""
+        """Bytes that the tuples are charged."""
         return sum(chunk.batch.nbytes for chunk in self.chunks)

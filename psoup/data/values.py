@@ -1,9 +1,9 @@
-"""Values of an attribute as the join needs them: order keys, and which rows have none.
+"""Values of an attribute in the form that the join needs: order keys, and flags of NULLs and errors.
 
-    column or expression --values--> keys, NULLs, errors --Bounds.encode--> codes, anew in every index
+    column or expression --values--> keys, NULLs, errors --Bounds.encode--> codes, different in every index
 
-An expression over the columns is computed here, once for all clauses that use it: a *derived attribute*. Texts of
-derived attributes may take more memory than the tuples that they come from; then fewer tuples are evaluated together.
+An expression over columns, a *derived attribute*, is computed here, once for all clauses that use it. Its texts may
+take more memory than the tuples; then fewer tuples are evaluated together.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ class Values:
 
     @property
     def errors(self) -> Array:
-        """The positions of the values that could not be computed: int64, ascending."""
+        """The positions of failed values: int64, ascending."""
         return _NONE if self.error is None else np.flatnonzero(self.error)
 
 
 class AllValues(Mapping[int, Values]):
     """The values of some attributes, by their IDs, for the same tuples.
 
-    Raises TooMuchText, when it is made, if the derived texts take more than `texts` allows together: then ask for fewer
-    tuples. Derived texts of a single tuple beyond that are computed each time they are asked for. Attributes that are
-    `barred` are not computed; `failed`: why others could not be. Neither kind has values. `errors`: for the others the
-    tuples without a value, int64, ascending; for those that waited, among the tuples that they were computed for.
+    The constructor raises TooMuchText if the derived texts exceed `texts.together`; the caller must then use fewer
+    tuples. For a single tuple, texts beyond the limit are computed again at each access. `barred` attributes are not
+    computed; `failed`: reasons for others that could not be; neither have values. `errors`: for each other attribute
+    the tuples without a value, int64, ascending; for a delayed one only among the tuples it was computed for.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class AllValues(Mapping[int, Values]):
         self._add(attributes)
 
     def wait(self, attributes: Mapping[int, Expr], needed: Mapping[int, Array]) -> None:
-        """Compute more attributes, those in `needed` only for its tuples (int64[k], ascending). Raises as when it is
-        made."""
+        """Compute further attributes; those in `needed` only for its tuples (int64[k], ascending). Raises
+        TooMuchText."""
         self._attributes, self._waited = {**self._attributes, **attributes}, needed
         self._add(attributes, needed)
 
@@ -123,7 +123,7 @@ class AllValues(Mapping[int, Values]):
             self.errors[attribute] = rows
 
     def _compute_some(self, attribute: int, rows: Array) -> Values:
-        """The values for some tuples; those of the others are unknown."""
+        """The values for some tuples; the values of other tuples are unknown."""
         expr, size = self._attributes[attribute], len(self._tuples[1])
         if not len(rows):
             return unknown(expr, size)
@@ -146,7 +146,7 @@ class AllValues(Mapping[int, Values]):
         return rows is None or len(rows) == len(self._tuples[1])
 
     def derived_bytes(self, attribute: int, values: Values) -> int:
-        """The bytes of texts that were made; texts of columns are in memory anyway."""
+        """The bytes of derived texts; texts of columns are in memory anyway."""
         derived = values.data is not None and not isinstance(self._attributes[attribute], AttributeRef)
         return len(values.data) if derived else 0  # type: ignore[arg-type]
 
@@ -162,7 +162,7 @@ class AllValues(Mapping[int, Values]):
 
 
 def values_of(column: Column) -> Values:
-    """The column in the form of the kernels; memory is shared where it has that form already. O(n)."""
+    """The column in the kernels' form; shares memory where possible. O(n)."""
     valid = None if column.valid is None else plain(column.valid).view(np.uint8)
     error = None if column.error is None else plain(column.error).view(np.uint8)
     if column.type.kind is not Kind.TEXT:
@@ -193,7 +193,7 @@ def taken(
 
 
 def spread(values: Values, rows: Array, size: int) -> Values:
-    """Values of the tuples `rows` (int64[k], ascending) as those of `size` tuples; the others are unknown."""
+    """Values of the tuples `rows` (int64[k], ascending) spread to `size` tuples; other tuples have unknown values."""
     mask: Array = np.zeros(size, np.uint8)
     mask[rows] = 1
     valid, error = mask.copy(), 1 - mask

@@ -1,9 +1,10 @@
-"""Widening: when a stream gets more columns, its old tuples have NULL in them.
+"""Widening: the old tuples of a stream get NULL in columns that are added.
 
-    batch, chunk in memory    columns ─> columns + NULLs, all chunks' NULLs in the same few pages of memory
-    chunk on disk             the schema alone: its source gives NULL for columns that the file does not have
+    batch, chunk in memory    columns ─> columns + NULLs, shared by all chunks
+    chunk on disk             only the schema changes: the source gives NULL for columns that the file lacks
 
-A chunk that is as wide as the schema already stays as it is: one stored after the change and read before it.
+A chunk that has all columns already is not changed. It was stored after the change, and is read before the change is
+applied.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ ChunkT = TypeVar("ChunkT", ChunkView, ArchivedChunk)
 
 
 def widen_batch(batch: Batch, schema: Schema) -> Batch:
-    """The batch with a column for each attribute of `schema`, which begins with those that it has."""
+    """The batch with a column for each attribute of `schema`, whose first attributes are the batch's."""
     return replace(batch, columns=_widened(batch.columns, len(batch), schema))
 
 
 def widen_chunk(chunk: ChunkT, spec: StreamSpec) -> ChunkT:
-    """The chunk with a column for each attribute of `spec`; what its tuples are charged stays. O(columns)."""
+    """The chunk with a column for each attribute of `spec`; the charge for its tuples stays. O(columns)."""
     if isinstance(chunk, ArchivedChunk):
         return replace(chunk, spec=spec)
     return replace(chunk, columns=_widened(chunk.columns, len(chunk), spec.schema), caches=chunk.caches.moved())
@@ -41,7 +42,7 @@ def _widened(columns: tuple[Column, ...], rows: int, schema: Schema) -> tuple[Co
 
 
 def absent_column(data_type: DataType, rows: int) -> Column:
-    """NULLs for a column that the stream got later, which share their memory with those of other chunks."""
+    """NULLs for an added column; all chunks share their memory."""
     values, valid, data = (_nulls if rows <= CHUNK_ROWS else _make_nulls)(data_type.kind, max(rows, CHUNK_ROWS))
     stop = rows + 1 if data_type.kind is Kind.TEXT else rows
     return Column(data_type, values[:stop], valid[:rows], data)

@@ -1,16 +1,16 @@
-"""The Windows Table: what BEGIN and END of a query mean at a given NOW, as a range of tuple IDs.
+"""The Windows Table: BEGIN and END of a query at a given NOW, as a range of tuple IDs.
 
     tuples       0 1 2 3 | 4 5 6 7 8 9        |: the retention edge
     times        1 2 2 3 | 5 5 6 8 8 9
     BEGIN (NOW - 3) END (NOW), NOW = 9   ->   [6, 9]   ->   IDs [6, 10)
     BEGIN 5 END 99, NOW = 7              ->   [5, 7]   ->   IDs [4, 7)
 
-No tuple later than NOW is in a window. NOW of one stream is never before its last tuple; NOW of a join is before the
-last tuples of the streams that are ahead.
+No tuple later than NOW is in a window. NOW of one stream is never before its last tuple. NOW of a join may be before
+the last tuples of some of its streams.
 
-Tuple IDs follow time, so a window is always one range of IDs, and everything behind it works on IDs only. Nothing is
-kept here: the window clause is part of the query's record. Whether a stream's retention is long enough for a window
-is judged once, when its statement is bound: rows are compared with rows, time with time.
+Tuple IDs follow time, so a window is always one range of IDs, and later steps use only IDs. This module has no state:
+the window clause is part of the query's record. A window is checked against the stream's retention once, when its
+statement is bound: rows against rows, time against time.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ Position = Callable[[int], int]
 
 
 class Timeline(NamedTuple):
-    """Places of times among the tuples of a stream. IDs run from `first_id` (oldest kept) to `next_id` (exclusive)."""
+    """The IDs of a stream's tuples by time. IDs run from `first_id` (oldest kept) to `next_id` (exclusive)."""
 
     first_id: int
     next_id: int
     dropped_time: int | None
-    """The greatest time among tuples that are gone, or None."""
+    """The greatest time of a dropped tuple, or None."""
     first_time: int | None
     """The time of the stream's very first tuple, or None."""
     before: Position
-    """The first ID whose time is not below the argument."""
+    """The first ID with a time of at least the argument."""
     through: Position
-    """The first ID whose time is above the argument."""
+    """The first ID with a time above the argument."""
     time_of: Callable[[int], int]
     """The time of a kept tuple ID."""
     after: Position
-    """An ID not below `before`; found without reading a chunk."""
+    """An ID of at least `before`, found without reading a chunk."""
 
 
 class WindowRange(NamedTuple):
-    """A window applied: IDs [low, high), the closed time interval behind them, and whether older tuples are missing."""
+    """A window at a NOW: IDs [low, high), their closed time interval, and whether older tuples are missing."""
 
     low: int
     high: int
     begin: int | None
     end: int | None
-    """The end as it is written: the IDs end at NOW, if that is earlier."""
+    """The end as written in the statement; the IDs end at NOW if that is earlier."""
     truncated: bool
 
 
 def apply_window(
     window: WindowClause, timeline: Timeline, retention: Retention, current: int | None, now: int | None
 ) -> WindowRange:
-    """The tuple IDs of `window` with NOW := `now`, after which no tuple is in it. O(log n).
+    """The tuple IDs of `window` with NOW := `now`; later tuples are not in it. O(log n).
 
-    Retention counts from `current`. `now` is None while a stream has no time yet: then nothing is in the window. Chunks
-    are read (see `psoup.data.archived`) only if the window reaches into the archive.
+    Retention counts from `current`. `now` is None while a stream has no time yet; then the window is empty. Chunks are
+    read (see `psoup.data.archived`) only if the window reaches into the archive.
     """
     if now is None:
         edge = retention_edge(timeline, retention, current)
@@ -72,7 +72,7 @@ def apply_window(
         low, high, lost = _rows(window, timeline, retention, current, now)
         return WindowRange(low, max(low, high), None, now, lost)
     begin, end = _time(window.begin, now), _time(window.end, now)
-    if end is None:  # up to START, where nothing is
+    if end is None:  # END is START: the window is empty
         edge = retention_edge(timeline, retention, current)
         return WindowRange(edge, edge, None, None, False)
     if begin is None:
@@ -88,9 +88,10 @@ def apply_window(
 def last_rows(
     window: WindowClause, ids: tuple[int, int], last_time: int | None, retention: Retention, now: int | None
 ) -> WindowRange | None:
-    """As `apply_window` for the last rows of a stream, if all of them are certainly kept, as they nearly always are.
+    """The result of `apply_window` for the last rows of a stream, if they are all certainly kept, as is usual.
 
-    `ids`: the oldest tuple ID kept, and one more than the newest, whose time is `last_time`. None: ask the other. O(1).
+    `ids`: the oldest kept tuple ID, and the ID after the newest, whose time is `last_time`. None: use `apply_window`.
+    O(1).
     """
     rows = window.begin.rows
     if rows is None or last_time is None or now is None or now < last_time or retention.duration is not None:
@@ -103,17 +104,17 @@ def last_rows(
 
 
 def as_of_window(window: WindowClause, time: int) -> WindowClause:
-    """The window for an answer as of `time`: an end that is later becomes that time.
+    """The window for an answer as of `time`: a later end becomes that time.
 
-    So the answer can be final: nothing that comes later changes it. Without an `as_of` a window keeps its end, and more
-    tuples get into it as NOW goes on. `apply_window` leaves out tuples later than NOW in both cases.
+    So the answer is final: later tuples do not change it. Without an `as_of` a window keeps its end, and gets more
+    tuples as NOW goes on. `apply_window` leaves out tuples later than NOW in both cases.
     """
     later = window.end.anchor is Anchor.ABSOLUTE and window.end.at > time
     return replace(window, end=NOW) if later else window
 
 
 def retention_edge(timeline: Timeline, retention: Retention, current: int | None) -> int:
-    """The oldest tuple ID that answers may contain. Exact, whatever chunks are still there."""
+    """The oldest tuple ID that answers may contain. Exact, even if older chunks still exist."""
     return _edge(timeline, retention, current, timeline.before)
 
 
@@ -127,12 +128,12 @@ def _edge(timeline: Timeline, retention: Retention, current: int | None, before:
 
 
 def _clear(low: int, timeline: Timeline, retention: Retention, current: int | None) -> bool:
-    """True if `low` is known to be newer than the retention edge: nothing is lost. May be False all the same."""
+    """Whether `low` is certainly newer than the retention edge, so that nothing is lost. May be False all the same."""
     return low > timeline.first_id and low >= _edge(timeline, retention, current, timeline.after)
 
 
 def refuse_truncation(stream: str, window: WindowRange) -> None:
-    """Raise OutOfRange if the window reaches past what is kept."""
+    """Raise OutOfRange if the window begins before the oldest kept tuple."""
     if window.truncated:
         raise OutOfRange(
             f"the window begins before the oldest tuple kept in stream {stream!r}; begin later, use BEGIN (START), "
@@ -151,8 +152,8 @@ def _time(bound: Bound, now: int) -> int | None:
 def _rows(
     window: WindowClause, timeline: Timeline, retention: Retention, current: int | None, now: int
 ) -> tuple[int, int, bool]:
-    """[low, high) and whether tuples are missing: the last n tuples up to `now` without the last m."""
-    if timeline.first_time is None or now < timeline.first_time:  # dropped tuples are not among those up to `now`
+    """[low, high), and whether tuples are missing: the last n tuples up to `now` without the last m."""
+    if timeline.first_time is None or now < timeline.first_time:  # dropped tuples are not among the tuples up to `now`
         edge = retention_edge(timeline, retention, current)
         return edge, edge, False
     last = timeline.through(now)
@@ -168,7 +169,7 @@ def _rows(
 
 
 def _lost_after(timeline: Timeline, edge: int, begin: int) -> bool:
-    """Whether a tuple before the edge has a time at or after `begin`."""
+    """Whether a tuple before the edge has a time of at least `begin`."""
     newest = timeline.time_of(edge - 1) if edge > timeline.first_id else timeline.dropped_time
     return newest is not None and newest >= begin
 

@@ -1,10 +1,9 @@
-"""The zone map of a closed chunk: between which order keys the values of an attribute lie, found when first asked.
+"""The zone map of a closed chunk: the range of each attribute's order keys, computed on first use.
 
     chunk  a: 17 9 NULL 12      zones[0] = Zone(9, 17, has_null=True)      a > 20: no need to look at the rows
 
-Zones stay with the chunk, and so do the values in few bits (`psoup.data.narrow`), which are made when the
-column is first looked through. An archived chunk has all zones it will ever have, and is not read for more. TEXT has no
-zones, nor have expressions.
+Zones stay with the chunk, and so do narrow codes (`psoup.data.narrow`), which the first search of a column makes. An
+archived chunk is not read to compute further zones. TEXT and expressions have no zones.
 """
 
 from __future__ import annotations
@@ -20,14 +19,15 @@ from psoup.model import Kind
 
 
 class Zones(Mapping[int, Zone]):
-    """Zones by schema position, -1 for `_id`, -2 for `_time`; KeyError where there is none. O(rows) once for each."""
+    """Zones by schema position, -1 for `_id`, -2 for `_time`; KeyError without a zone. Each computed once in
+    O(rows)."""
 
     def __init__(self, chunk: ChunkView) -> None:
         self._chunk = chunk
 
     def __getitem__(self, index: int) -> Zone:
         zone = self._chunk.caches.zones.get(index)
-        if zone is None:  # two readers may both find it: it is the same
+        if zone is None:  # two readers may both compute it, with the same result
             zone = self._chunk.caches.zones[index] = self._find(index)
         return zone
 
@@ -58,7 +58,7 @@ class Zones(Mapping[int, Zone]):
 
 
 def narrowed(chunk: ChunkView, index: int) -> Narrow:
-    """The narrow codes of a column of a closed chunk that has a value and no text. O(rows) once for each."""
+    """The narrow codes of a column of a closed chunk, which has a value and is not TEXT. Computed once in O(rows)."""
     codes = chunk.caches.narrow.get(index)
     if codes is None:
         zone = Zones(chunk)[index]
@@ -68,9 +68,9 @@ def narrowed(chunk: ChunkView, index: int) -> Narrow:
 
 
 def narrow_all(chunk: Chunk) -> None:
-    """Find the zones and the codes of all columns of a closed chunk in memory, so that no query waits for it.
+    """Compute the zones and codes of all columns of a closed chunk in memory, so that no query waits for them.
 
-    O(values): 80 us a column.
+    O(values): 80 us for each column.
     """
     if not isinstance(chunk, ChunkView):
         return
