@@ -1,1 +1,1 @@
-"""The writer: events in, effects and a snapshot out. Readers and admission never import it."""
+"""The writer: turns events into effects and a snapshot. Readers and admission never import it."""

@@ -1,10 +1,10 @@
-"""ALTER STREAM inside the engine: a stream gets columns, with NULL in its old tuples, or another AHEAD.
+"""ALTER STREAM inside the engine: a stream gets new columns, with NULL in its old tuples, or another AHEAD.
 
     open chunk     closed early: a chunk has one schema
     closed chunks  wider views of the same tuples (`psoup.data.widening`)
-    buffered       wider batches, which the memory budget is charged for
+    buffered       wider batches, which are charged in the memory budget
 
-Clauses and results stay as they are: queries registered before do not know the new columns, `SELECT *` among them.
+Clauses and results do not change: earlier queries do not know the new columns, not even `SELECT *`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psoup.runner import Runner
 
 
 def alter(state: StreamState, event: StreamAltered, run: Runner) -> int:
-    """Apply `event`, once all tuples that came before it are released; returns the bytes of tuples charged in addition.
+    """Apply `event` after all earlier tuples are released; returns the additional bytes charged for tuples.
 
     O(chunks + buffered tuples).
     """

@@ -1,9 +1,9 @@
-"""Attaching inside the engine: chunks on disk are put before all others, or after them, and nothing else moves.
+"""Attaching inside the engine: chunks on disk are put before all other chunks, or after them.
 
-    history    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; readers evaluate when they ask
+    history    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; readers evaluate on demand
     a batch    archived   [0 1 2] + [3 4], open                   nothing was pushed, so nothing is in memory
 
-Results of attached chunks are kept nowhere in memory, so queries cost nothing when history is attached.
+Results of attached chunks are not kept in memory, so attaching history adds no cost to queries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from psoup.events.events import Attached
 def attach(state: StreamState, event: Attached) -> None:
     """Apply `event`; O(chunks of the archive).
 
-    If live tuples have expired since admission decided, all of the history has expired: then only the watermark moves.
+    If live tuples have expired since admission checked the event, all of the history has expired too. Then only the
+    watermark moves.
     """
     state.take(event)
     chunks = [widen_chunk(chunk, state.data.spec) for chunk in event.chunks]

@@ -4,11 +4,10 @@
                          ├─ register ─> Query SteM ─> cover the open chunk (sealed ones in the background)
                          └─ publish ──> Snapshot, one swap of the root
 
-`apply` cannot fail and is the only mutator beside `install`, which takes in the results of maintenance; both belong to
-one writer. Clauses whose evaluation raises leave the index, and `news` tells of them; `precautions` are what a host
-knows from earlier starts. Any thread may take `snapshot()` at any time. No I/O, no clock, no
-threads: `run` is the port through which a host lends its pool, `keep` the one through which closed chunks are stored.
-(PSoup sections 3.2 and 4.)
+`apply` cannot fail. It is the only mutator beside `install`, which applies results of maintenance; one writer calls
+both. Clauses whose evaluation raises leave the index, and `news` reports them. `precautions` are a host's knowledge
+from earlier starts. Any thread may call `snapshot()` at any time. No I/O, no clock, no threads: through the port `run`
+a host lends its thread pool, and the port `keep` stores closed chunks. (PSoup sections 3.2 and 4.)
 """
 
 from __future__ import annotations
@@ -65,16 +64,16 @@ from psoup.runner import Runner, serial
 
 BY_HAND = "taken out by the operator"
 _NAMED = 8
-"""The number of query IDs that a piece of news names."""
+"""The most query IDs in a message for the operator."""
 RELIEF_SHARE = 4
-"""A quarter of the memory is kept free of tuples and queries, as long as there is something to archive."""
+"""A quarter of the memory is kept free of tuples and queries while there are tuples to archive."""
 
 
 class Engine:
     """All streams and queries of one service.
 
-    Rely on: an event's effects become visible as a whole, in sequence order; a snapshot never changes.
-    Given up: effects of a run of events become visible together, at its end.
+    Guaranteed: an event's effects become visible together, in sequence order; a snapshot never changes. Not guaranteed:
+    effects of each event of a run become visible at once; they do so at the end of the run.
     """
 
     def __init__(
@@ -87,10 +86,11 @@ class Engine:
         timer: Callable[[], float] = float,
         edge: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`others`: bytes of the memory budget charged for other things than tuples, asked on the writer's thread.
-        `timer`: the thread's time in seconds, by which the work of a run is told by tenant (`Effects.spent`).
-        `verify`: how much the engine checks by itself (`psoup.engine.verification`).
-        `edge`: the latest time at which tuples of streams in system time may expire now, None for any; as `others`.
+        """`others`: bytes of the memory budget that are charged for anything but tuples; called on the writer's thread.
+
+        `timer`: the thread's time in seconds, which measures the work of a run by tenant (`Effects.spent`). `verify`:
+        how much the engine checks its structures (`psoup.engine.verification`). `edge`: the latest time at which tuples
+        of streams in system time may expire now, None for any; called like `others`.
         """
         self.config = config
         self._run = run
@@ -99,7 +99,7 @@ class Engine:
         self._sequence = 0
         self._streams: dict[int, StreamState] = {}
         self._archiving: dict[int, StreamState] = {}
-        """Streams that have an archive."""
+        """The streams that have an archive."""
         self._registry = Registry(config.shape)
         self._verification = Verification(verify, self._registry)
         self._precautions = Precautions()
@@ -110,32 +110,32 @@ class Engine:
         self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._tenants, name), others)
         self._agenda, self.offers = Agenda(self._board, self._rooms.kept), self._rooms.offers
         self._tokens: dict[str, AccessToken] = {}
-        """The access tokens that stand; a new dictionary after each change, as snapshots have the old one."""
+        """The valid access tokens; a new dictionary after each change, as snapshots share the old one."""
         self._tenants: dict[str, Tenant] = {FIRST_TENANT.name: FIRST_TENANT}
-        """The tenants, as the tokens."""
+        """The tenants; a new dictionary after each change."""
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
-        """Take what the host knows of clauses that must not be evaluated: before the first event, or to end a watch."""
+        """Apply a host's list of clauses that must not be evaluated: before the first event, or to end a watch."""
         self._precautions = precautions
 
     def news(self) -> list[LeftIndex]:
-        """Return what has left the index since the last call, and why. The writer's."""
+        """Return the clauses that left the index since the last call, with reasons. For the writer."""
         news, self._news = self._news, []
         return news
 
     def kept_out(self) -> dict[int, list[str]]:
-        """Digests, by stream ID, of what must be out of the index at the next start as well. The writer's."""
+        """Digests, by stream ID, of expressions that must be in quarantine at the next start too. For the writer."""
         return {i: sorted(state.clauses.kept) for i, state in self._streams.items() if state.clauses.kept}
 
     def snapshot(self) -> Snapshot:
-        """The published root. O(1), from any thread."""
+        """The published snapshot. O(1), from any thread."""
         return self._snapshot
 
     def apply(self, events: Sequence[Event]) -> Effects:
-        """Apply consecutive events and publish. Pushes between two changes of the queries are evaluated together.
+        """Apply consecutive events and publish. Pushes between two changes of queries are evaluated together.
 
-        Raises Corrupt, publishes nothing and must not be called again if a check fails: a structure is broken then.
+        Raises Corrupt if a check finds a broken structure. Then nothing is published, and it must not be called again.
         """
         try:
             return self._apply(events) if self._verification.level != "all" else self._one_by_one(events)
@@ -143,7 +143,7 @@ class Engine:
             raise problem.after(self._verification.story) from problem
 
     def _one_by_one(self, events: Sequence[Event]) -> Effects:
-        """Apply each event as a run of its own, as all is checked after each."""
+        """Apply each event as a separate run, as everything is checked after each."""
         freed = 0
         released: dict[int, int] = {}
         spent = Spent(self._spent.now)
@@ -159,7 +159,7 @@ class Engine:
         freed = 0
         released: dict[int, int] = {}
         fed: dict[int, StreamState] = {}
-        asked: dict[int, StreamState] = {}
+        changed_streams: dict[int, StreamState] = {}
         for event in events:
             ensure(event.sequence > self._sequence, self, "events go back", event=event.sequence, after=self._sequence)
             self._sequence = event.sequence
@@ -178,12 +178,12 @@ class Engine:
                     freed -= alter(self._streams[event.stream_id], event, self._run)
                 case StreamDropped():
                     fed.pop(event.stream_id, None)
-                    asked.pop(event.stream_id, None)
+                    changed_streams.pop(event.stream_id, None)
                     freed += self._drop(event, fed, released)
                 case Registered() | RegisteredMany() | Replaced() | Unregistered() | UnregisteredMany():
                     freed += self._advance(fed, released)
                     for state in self._change_queries(event):
-                        asked[state.stream_id] = state
+                        changed_streams[state.stream_id] = state
                 case TokenIssued() | TokenRevoked():
                     self._tokens = tokens_after(self._tokens, event)
                 case TenantCreated() | TenantAltered() | TenantDropped():
@@ -192,15 +192,15 @@ class Engine:
                     assert_never(event)
         freed += self._advance(fed, released)
         freed += self._relieve(self.config.memory_bytes - self.config.memory_bytes // RELIEF_SHARE)
-        self._spent.cover_new(asked.values(), self._run, self._precautions)
+        self._spent.cover_new(changed_streams.values(), self._run, self._precautions)
         self._snapshot = self._publish()
         return self._spent.taken(Effects(self._sequence, freed, released))
 
     def maintenance(self, choose: Choose = longest_ago, *, everything: bool = False) -> Task | None:
-        """Return the next piece of work that is due, or None. Called by the writer; any thread may call its `compute`.
+        """Return the next task that is due, or None. The writer calls it; any thread may call the task's `compute`.
 
-        With `everything`, also work that is not yet worth its cost: tests and idle hours drain to the last byte.
-        `choose`: the turns of tenants that evaluations wait for.
+        With `everything`, also tasks that are not worth their cost yet: tests and idle times use it. `choose`: chooses
+        among tenants whose evaluations wait.
         """
         if everything:
             for every in self._streams:
@@ -210,15 +210,16 @@ class Engine:
         return self._agenda.next(self._streams, everything, choose)
 
     def behind(self) -> float:
-        """Chunks that wait to be sealed or stored, as a part of the limit; above 1 tuples should wait. O(streams)."""
+        """Bytes of chunks that wait to be sealed or stored, as a part of the limit; above 1, pushes should wait.
+        O(streams)."""
         waiting = sum(state.shelf.waiting_bytes for state in self._streams.values())
         return waiting / max(self.config.memory_bytes // BEHIND_SHARE, 1)
 
     def install(self, result: Installable) -> int:
-        """Take in what a task computed, unless its stream has moved on since; publishes.
+        """Apply the result of a task, unless its stream has changed since; publishes.
 
-        Returns the bytes of tuples that left the memory: chunks that are stored now need not stay there. Raises Corrupt
-        as `apply` does.
+        Returns the bytes of tuples that left the memory: stored chunks need not stay there. Raises Corrupt as `apply`
+        does.
         """
         try:
             return self._install(result)
@@ -241,11 +242,11 @@ class Engine:
         return freed
 
     def expire(self, clock: int) -> int:
-        """Drop chunks that lie before their stream's retention edge at `clock`; returns the bytes given back.
+        """Drop chunks before their stream's retention edge at `clock`; returns the bytes freed.
 
-        `apply` does so as the time of a stream goes on. This is for a full memory: pushes are refused then, and a
-        stream in system time would never see that its tuples are old. Stored chunks of streams with an archive leave
-        the memory too. No answer changes. O(streams).
+        `apply` does so as the time of a stream goes on. This method is for a full memory: pushes are refused then, and
+        the time of a stream in system time would not go on. Stored chunks of streams with an archive leave the memory
+        too. No answer changes. O(streams).
         """
         edge = self._edge()
         freed = sum(state.expire(clock, edge) for state in self._streams.values())
@@ -255,7 +256,7 @@ class Engine:
         return freed
 
     def check(self) -> None:
-        """Check every invariant of every structure, and find changes that a stream has not told of."""
+        """Check every invariant of every structure, and find unpublished changes."""
         self._registry.check(self._streams)
         self._rooms.kept.check()
         ensure(not self._board.changed, self, "something is not published")
@@ -290,7 +291,7 @@ class Engine:
         return freed
 
     def _relieve(self, allowed: int) -> int:
-        """Make stored chunks of archived streams leave the memory while it holds more than `allowed` bytes."""
+        """Drop stored chunks of archived streams from memory while it has more than `allowed` bytes."""
         ready = [state for state in self._archiving.values() if state.shelf.can_leave]
         over, freed = self._rooms.taken(self._streams.values()) - allowed if ready else 0, 0
         for state in ready:
@@ -298,9 +299,9 @@ class Engine:
         return freed
 
     def _create(self, event: StreamCreated) -> None:
-        held = self._precautions.held.get(event.stream_id, frozenset())
+        digests = self._precautions.held.get(event.stream_id, frozenset())
         attention, rooms = Attention(event.stream_id, self._board), self._rooms.shared
-        state = StreamState(event, self.config, attention, self._registry.next_sqc, rooms, self._keep, held)
+        state = StreamState(event, self.config, attention, self._registry.next_sqc, rooms, self._keep, digests)
         self._streams[event.stream_id] = state
         if event.spec.retention.archive:
             self._archiving[event.stream_id] = state
@@ -309,7 +310,7 @@ class Engine:
         freed = self._forget(event.stream_id)
         self._rooms.look(self._streams.values())
         if len(event.query_ids):
-            freed += self._advance(fed, released)  # joins leave other streams, too
+            freed += self._advance(fed, released)  # joins leave other streams too
             self._rooms.kept.forget(event.query_ids)
             self._registry.unregister_many(event.query_ids, self._streams)
         return freed
@@ -355,7 +356,7 @@ class Engine:
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
     def _put_out_by_hand(self, query_ids: range) -> None:
-        """Take queries that the operator named out of the index as they come."""
+        """Take the operator's list of queries out of the index as they are registered."""
         for query_id in self._precautions.by_hand:
             for clause in self._registry.clauses_of_query(query_id) if query_id in query_ids else ():
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)
@@ -392,5 +393,5 @@ class Engine:
 
 
 def _name(view: StreamView) -> tuple[str, str]:
-    """The key by which readers find a stream."""
+    """The key under which readers find a stream."""
     return view.tenant, view.spec.name.lower()

@@ -1,9 +1,9 @@
-"""Queries as the registry adds them, put in order: by their clauses, and sides of joins by their streams.
+"""New queries sorted for the registry: by their clauses, and sides of joins by their streams.
 
     query 12   trades t, quotes q, trades u      trades    side 0 of 12    side 0 of 13    side 2 of 12
     query 13   trades t, quotes q                quotes    side 1 of 12    side 1 of 13
 
-Those of one stream come in the order of their IDs. Nothing here changes the registry.
+Sides of one stream come in the order of their IDs. Nothing here changes the registry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Sides(NamedTuple):
 
     @property
     def joins(self) -> int:
-        """The number of joins that have them: each counts once on the stream."""
+        """The number of joins with these sides; each counts once on the stream."""
         return len({query_of(side) for side in self.ids})
 
 
@@ -34,14 +34,14 @@ def sides_by_stream(
     query_ids: Sequence[int], queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int, ...]]
 ) -> dict[int, Sides]:
     """The sides of joins (ascending) by their streams."""
-    found: dict[int, tuple[list[int], list[StandingQuery]]] = {}
-    for place in range(max(map(len, side_streams))):  # place after place: so their IDs ascend
+    by_stream: dict[int, tuple[list[int], list[StandingQuery]]] = {}
+    for place in range(max(map(len, side_streams))):  # place by place, so that their IDs ascend
         for query_id, query, streams in zip(query_ids, queries, side_streams, strict=True):
             if place < len(streams):
-                ids, sides = found.setdefault(streams[place], ([], []))
+                ids, sides = by_stream.setdefault(streams[place], ([], []))
                 ids.append(side_id(query_id, place))
                 sides.append(query.sides[place])
-    return {stream_id: Sides(*parts) for stream_id, parts in found.items()}
+    return {stream_id: Sides(*parts) for stream_id, parts in by_stream.items()}
 
 
 def tags_of(event: RegisteredMany, rows: Sequence[int]) -> list[Tag]:

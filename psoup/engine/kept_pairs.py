@@ -1,13 +1,13 @@
-"""Joins whose pairs are kept, as some of their queries asked at registration, and the pairs themselves.
+"""Kept pairs of joins, for queries that asked for them at registration.
 
-    register, keep pairs ──> the join of the query's streams and factors, made once, with the queries that want it
-    a chunk closes ────────> its left stream needs attention ──> blocks that are missing: a task of maintenance
-    a chunk leaves ────────> its blocks are hidden at once; those of a chunk on the right are cut away by a task
-    no room ───────────────> pairs go, and none are made until a chunk comes or leaves
-    a task has no budget ──> none are made until then either, and EXPLAIN says why
+    register, keep pairs ──> the join of the query's streams and factors, made once, with the queries that use it
+    a chunk closes ────────> its left stream needs attention ──> missing blocks: a task of maintenance
+    a chunk leaves ────────> its blocks are hidden at once; a task removes blocks of a right chunk
+    no room ───────────────> pairs are dropped, and no new ones are made until a chunk comes or leaves
+    a task has no budget ──> no new ones are made until then either, and EXPLAIN gives the reason
 
-Chunks on both sides are those that are closed and in memory. No answer depends on what is here. Owned by the engine's
-writer; readers get tables that do not change.
+Chunks on both sides are closed and in memory. No answer depends on kept pairs. For the engine's writer; readers get
+tables that do not change.
 """
 
 from __future__ import annotations
@@ -38,37 +38,39 @@ _AT_ONCE = 32
 
 
 _Asked = tuple[Join, int, int, Array]
-"""A join, its streams on the left and on the right, and queries of it."""
+"""A join, its left and right stream, and queries of it."""
 
 
 Span = tuple[int, int]
-"""The number of the first chunk, and one more than that of the last."""
+"""The number of the first chunk, and the number after the last."""
 
 
 class PairRoom:
-    """The bytes that all pairs may take together, and do."""
+    """The limit and the current bytes of all pairs together."""
 
-    def __init__(self, limit: int, kept: KeptBytes | None = None) -> None:
-        """`kept`: of each tenant, with what else is kept for it."""
+    def __init__(self, limit: int, tenant_bytes: KeptBytes | None = None) -> None:
+        """`tenant_bytes`: bytes of each tenant's caches."""
         self.limit, self.held = limit, 0
-        self._kept = kept or KeptBytes()
+        self._kept = tenant_bytes or KeptBytes()
 
     def allows(self, tenant: str, size: int) -> bool:
-        """Whether there is room for so many bytes more, and the tenant may have them."""
+        """Whether `size` more bytes fit, and the tenant may use them."""
         return self.held + size <= self.limit and not self._kept.over(tenant, size)
 
     def bound(self, limit: int) -> None:
-        """Take no more than so many bytes from now on."""
+        """Set the limit for later pairs."""
         self.limit = limit
 
     def take(self, size: int) -> None:
-        """Count bytes that are taken, or given back (below 0)."""
+        """Count bytes that are taken, or freed (negative)."""
         self.held += size
 
 
 class Missing(NamedTuple):
-    """Rows to be made or cut: of chunks on the left from number `first` on, with the chunks on the right that follow
-    those they have; those below `least` are cut away."""
+    """Rows to be made or cut, of left chunks from number `first` on.
+
+    They continue with `rights`, the right chunks that follow; blocks of right chunks below `least` are cut off.
+    """
 
     first: int
     lefts: Sequence[ChunkView]
@@ -78,7 +80,7 @@ class Missing(NamedTuple):
 
 
 class KeptJoin:
-    """A join whose pairs are kept; `queries`: those that want it, int64, ascending."""
+    """A join whose pairs are kept. `queries`: the queries that use them, int64, ascending."""
 
     def __init__(self, node: Join, left: StreamState, right: StreamState, room: PairRoom) -> None:
         self.node, self.queries = node, np.zeros(0, np.int64)
@@ -89,45 +91,51 @@ class KeptJoin:
         self._full = False
 
     def want(self, query_ids: Array) -> None:
-        """Keep the pairs for some queries more."""
+        """Keep the pairs for further queries."""
         self.queries = np.union1d(self.queries, query_ids)
 
     def want_no_more(self, query_ids: Array | list[int]) -> bool:
-        """Forget queries that are gone; returns whether others are left."""
+        """Remove dropped queries; returns whether others are left."""
         self.queries = np.setdiff1d(self.queries, query_ids)
         return bool(len(self.queries))
 
     def follow(self) -> bool:
-        """Forget what chunks that have left the memory had; whether some have come or gone. O(1) if not."""
+        """Drop the pairs of chunks that left the memory; returns whether chunks came or left. O(1) if not."""
         here = _numbers(self._shelves[0]), _numbers(self._shelves[1])
         if here == self._seen:
             return False
         self._seen, self._full = here, False
-        (first, stop), (least, last) = here
-        skip = max(first - self.table.first, 0) if first < stop and least < last else len(self.table.rows)
+        (first_left, stop_left), (first_right, stop_right) = here
+        skip = (
+            max(first_left - self.table.first, 0)
+            if first_left < stop_left and first_right < stop_right
+            else len(self.table.rows)
+        )
         gone, rows = self.table.rows[:skip], self.table.rows[skip:]
         self._room.take(-_bytes(gone))
-        self.table = PairTable(max(first, self.table.first) if rows else first, rows, least)
+        self.table = PairTable(max(first_left, self.table.first) if rows else first_left, rows, first_right)
         return True
 
     def missing(self) -> Missing | None:
-        """Rows that lack a block or have one too many, the newest first, some that are alike. O(chunks on the left)."""
-        (first, stop), (least, last) = self._seen
+        """Adjacent rows with the same missing or surplus blocks, the newest first. O(chunks on the left)."""
+        (first, stop), (first_right, last) = self._seen
         numbers = range(stop - 1, first - 1, -1)
         waiting = (n for n in numbers if self._lacks(n))
         newest = next(waiting, None)
         if newest is None:
             return None
-        at, most = self._next(newest), newest - _AT_ONCE
-        alike = takewhile(lambda n: n > most and self._lacks(n) and self._next(n) == at, range(newest, first - 1, -1))
+        at, before_oldest = self._next(newest), newest - _AT_ONCE
+        alike = takewhile(
+            lambda n: n > before_oldest and self._lacks(n) and self._next(n) == at, range(newest, first - 1, -1)
+        )
         lowest = min(alike)
         columns = 0 if self._full else min(last - at, max(_AT_ONCE // (newest - lowest + 1), 1))
         lefts = _chunks(self._shelves[0], range(lowest, newest + 1))
         rows = [self.table.row(number) for number in range(lowest, newest + 1)]
-        return Missing(lowest, lefts, rows, _chunks(self._shelves[1], range(at, at + columns)), least)
+        return Missing(lowest, lefts, rows, _chunks(self._shelves[1], range(at, at + columns)), first_right)
 
     def install(self, first: int, seen: Sequence[PairRow | None], rows: Sequence[PairRow | None]) -> bool:
-        """Put rows in the place of those that were seen, as far as these are still there and there is room."""
+        """Replace the rows that were `seen`, if they have not changed and there is room."""
         stop = self._seen[0][1]
         changed = [*self.table.rows, *[None] * (stop - self.table.first - len(self.table.rows))]
         more = 0
@@ -145,48 +153,48 @@ class KeptJoin:
         return True
 
     def refuse(self, why: str) -> None:
-        """Make no pairs until a chunk has come or left: a task had no room, or no time, for two chunks."""
+        """Make no pairs until a chunk comes or leaves: a task had too little memory or time for two chunks."""
         self.table, self._full = replace(self.table, refused=why), True
 
     def give_up(self) -> int:
-        """Drop all pairs, and make none until a chunk has left; returns the bytes freed."""
+        """Drop all pairs, and make none until a chunk leaves; returns the bytes freed."""
         freed = self.table.nbytes
         self._room.take(-freed)
         self.table, self._full = PairTable(self._seen[0][0], (), self.table.least), True
         return freed
 
     def check(self) -> None:
-        """Check that rows are sound, and are of chunks that are there."""
-        (first, stop), (least, last) = self._seen
+        """Check that rows are sound, and belong to existing chunks."""
+        (first, stop), (first_right, last) = self._seen
         ensure(self._seen == tuple(map(_numbers, self._shelves)), self, "chunks have come or gone", seen=self._seen)
         table = self.table
         inside = not table.rows or first <= table.first <= table.first + len(table.rows) <= stop
-        ensure(inside and table.least == least, self, "pairs outlive a chunk", first=table.first, here=self._seen)
+        ensure(inside and table.least == first_right, self, "pairs outlive a chunk", first=table.first, here=self._seen)
         for row in table.rows:
             if row is not None:
                 row.check()
                 ensure(row.stop <= max(last, row.first), self, "a row has chunks to come", stop=row.stop, last=last)
 
     def _lacks(self, number: int) -> bool:
-        least, last = self._seen[1]
+        first_right, last = self._seen[1]
         row = self.table.row(number)
         if row is None:
-            return not self._full and least < last
-        return (row.stop < last and not self._full) or (row.first < least and len(row.kept) > 0)
+            return not self._full and first_right < last
+        return (row.stop < last and not self._full) or (row.first < first_right and len(row.kept) > 0)
 
     def _next(self, number: int) -> int:
-        """The first chunk on the right that the row of a chunk lacks."""
-        row, least = self.table.row(number), self._seen[1][0]
-        return least if row is None else max(row.stop, least)
+        """The first right chunk that the row of a left chunk lacks."""
+        row, first_right = self.table.row(number), self._seen[1][0]
+        return first_right if row is None else max(row.stop, first_right)
 
 
 class KeptJoins:
     """All joins whose pairs are kept."""
 
-    def __init__(self, board: Board, limit: int, kept: KeptBytes) -> None:
-        """`limit`: bytes of all pairs; `kept`: of each tenant, with others."""
-        self.room = PairRoom(limit, kept)
-        kept.add(self.held_by)
+    def __init__(self, board: Board, limit: int, tenant_bytes: KeptBytes) -> None:
+        """`limit`: bytes of all pairs; `tenant_bytes`: bytes of each tenant's caches."""
+        self.room = PairRoom(limit, tenant_bytes)
+        tenant_bytes.add(self.held_by)
         self._board = board
         self._joins: dict[PairKey, KeptJoin] = {}
         self._published = KeptPairs()
@@ -197,55 +205,55 @@ class KeptJoins:
 
     def held_by(self, tenant: str) -> int:
         """Bytes of the pairs of one tenant. O(joins). From any thread."""
-        return sum(kept.table.nbytes for kept in list(self._joins.values()) if kept.tenant == tenant)
+        return sum(kept_join.table.nbytes for kept_join in list(self._joins.values()) if kept_join.tenant == tenant)
 
     def ask(self, event: Registered | RegisteredMany, streams: Mapping[int, StreamState]) -> None:
-        """Keep the pairs of the queries of an event, which asked for that."""
+        """Keep the pairs for the queries of an event that asks for them."""
         for node, left, right, ids in _asked(event):
             text = pair_text(node)
             assert text is not None
             key = left, right, text
             if key not in self._joins:
                 self._joins[key] = KeptJoin(node, streams[left], streams[right], self.room)
-            kept = self._joins[key]
-            kept.want(ids)
+            kept_join = self._joins[key]
+            kept_join.want(ids)
         self._changed = True
 
     def forget(self, query_ids: Array | list[int]) -> None:
-        """Forget queries that are gone; the pairs go with the last that wanted them."""
-        for key, kept in list(self._joins.items()) if len(query_ids) else ():
-            if not kept.want_no_more(query_ids):
-                kept.give_up()
+        """Remove dropped queries; pairs are dropped with the last query that uses them."""
+        for key, kept_join in list(self._joins.items()) if len(query_ids) else ():
+            if not kept_join.want_no_more(query_ids):
+                kept_join.give_up()
                 del self._joins[key]
             self._changed = True
 
     def missing(self, stream_id: int) -> tuple[KeptJoin, Missing] | None:
-        """The rows to be made of a join whose left stream is this one."""
-        for (left, _, _), kept in self._joins.items():
-            if left == stream_id and (work := kept.missing()) is not None:
-                return kept, work
+        """The rows to be made for a join whose left stream this is, or None."""
+        for (left, _, _), kept_join in self._joins.items():
+            if left == stream_id and (work := kept_join.missing()) is not None:
+                return kept_join, work
         return None
 
-    def stands(self, kept: KeptJoin) -> bool:
-        """Whether a join is still among these."""
-        return any(other is kept for other in self._joins.values())
+    def stands(self, kept_join: KeptJoin) -> bool:
+        """Whether a join still exists."""
+        return any(other is kept_join for other in self._joins.values())
 
     def follow(self) -> None:
-        """Look which chunks have come and gone, before anything is published. O(joins)."""
-        for (left, _, _), kept in self._joins.items():
-            if kept.follow():
+        """Find chunks that came or left, before each publication. O(joins)."""
+        for (left, _, _), kept_join in self._joins.items():
+            if kept_join.follow():
                 self._board.look_after(left)
                 self._changed = True
 
     def installed(self) -> None:
-        """Note that rows have changed."""
+        """Record that rows have changed."""
         self._changed = True
 
     def freeze(self) -> KeptPairs:
-        """All pairs for a reader."""
+        """All pairs, for a reader."""
         if self._changed:
-            tables = {key: kept.table for key, kept in self._joins.items()}
-            queries = {key: kept.queries for key, kept in self._joins.items()}
+            tables = {key: kept_join.table for key, kept_join in self._joins.items()}
+            queries = {key: kept_join.queries for key, kept_join in self._joins.items()}
             self._published = KeptPairs(MappingProxyType(tables), MappingProxyType(queries))
             self._changed = False
         return self._published
@@ -253,19 +261,19 @@ class KeptJoins:
     def give_up(self, wanted: int) -> int:
         """Drop pairs, join by join, until `wanted` bytes are free; returns the bytes freed."""
         freed = 0
-        for kept in self._joins.values():
+        for kept_join in self._joins.values():
             if freed >= wanted:
                 break
-            freed += kept.give_up()
+            freed += kept_join.give_up()
             self._changed = True
         return freed
 
     def check(self) -> None:
         """Check all pairs, and that their bytes add up."""
-        for kept in self._joins.values():
-            kept.check()
-        held = sum(kept.table.nbytes for kept in self._joins.values())
-        ensure(self.room.held == held, self, "the bytes of pairs are miscounted", counted=self.room.held, held=held)
+        for kept_join in self._joins.values():
+            kept_join.check()
+        total = sum(kept_join.table.nbytes for kept_join in self._joins.values())
+        ensure(self.room.held == total, self, "the bytes of pairs are miscounted", counted=self.room.held, held=total)
 
 
 def _asked(event: Registered | RegisteredMany) -> list[_Asked]:
@@ -281,7 +289,7 @@ def _asked(event: Registered | RegisteredMany) -> list[_Asked]:
 
 
 def _by_join(queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int, ...]], ids: Array) -> list[_Asked]:
-    """As `_asked`, of some queries; one query stands for all if there is only one."""
+    """The joins of some queries, as `_asked` gives them; a single query stands for all `ids`."""
     parts: dict[tuple[int, tuple[int, ...]], tuple[Join, list[int]]] = {}
     for row, (query, streams) in enumerate(zip(queries, side_streams, strict=True)):
         node = join_with_pairs(query.plan)
@@ -294,7 +302,7 @@ def _by_join(queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int,
 
 
 def _numbers(shelf: Shelf) -> tuple[int, int]:
-    """The number of the first closed chunk in memory, and one more than that of the last."""
+    """The number of the first closed chunk in memory, and the number after the last."""
     if shelf.archived == len(shelf.entries):
         return (shelf.entries[-1].data.number + 1,) * 2 if shelf.entries else (0, 0)
     return shelf.entries[shelf.archived].data.number, shelf.entries[-1].data.number + 1

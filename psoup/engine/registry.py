@@ -2,9 +2,9 @@
 
     register       name of its FROM-WHERE ─ known ──> one more member of that clause
                                           └ new ────> SQC ID, slot: it joins the Query SteM
-    a block        the same for all of its queries at once; what stays are columns (see `psoup.published.records`)
+    a block        the same for all of its queries together; they stay columns (see `psoup.published.records`)
     a join         a record without a clause, and its sides (`psoup.plan.sides`): each a query of its own stream
-    unregister     the clause goes with its last member; many at once by columns (`psoup.engine.leaving`)
+    unregister     the clause is removed with its last member; many together by columns (`psoup.engine.leaving`)
 
 Owned by the engine's writer; readers get frozen maps.
 """
@@ -54,23 +54,23 @@ class Registry:
         self._clauses: Editor[ClauseRecord] = PagedMap[ClauseRecord](page=shape.page).edit()
         self._tags = Tags()
         self._sides = 0
-        """The number of sides that stand."""
+        """The number of registered sides."""
         self._uncounted = 0
         """The number of records that count on no stream: joins, and further sides of a join on the same stream."""
         self._departed: dict[str, Departed] = {}
-        """The latest of each tenant that were replaced, or have expired."""
+        """The latest queries of each tenant that were replaced or have expired."""
         self._why_gone: dict[str, WhyGone] = {}
         self.lifetimes = Lifetimes()
 
     def freeze(
         self, sequence: int
     ) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord], PublishedTags, Mapping[str, WhyGone]]:
-        """Queries, clauses, keys and labels, and why queries are gone for a reader, as of the event `sequence`."""
+        """The maps for a reader after the event `sequence`: queries, clauses, keys and labels, reasons of removals."""
         return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence), self._why_gone
 
     @property
     def sides(self) -> int:
-        """The number of sides that stand."""
+        """The number of registered sides."""
         return self._sides
 
     def bill(self) -> dict[str, int]:
@@ -97,7 +97,7 @@ class Registry:
         return [state]
 
     def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
-        """Add a block of queries, new clauses of a stream joining its Query SteM together; returns their streams."""
+        """Add a block of queries; new clauses of a stream join its Query SteM together. Returns their streams."""
         count, queries = len(event.queries), event.queries
         if event.tags is not None:
             self._tags.add(event)
@@ -148,12 +148,12 @@ class Registry:
             self._clauses.set(record.sqc_id, replace(clause, members=members))
             return [state]
         self._clauses.remove(record.sqc_id)
-        one = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
-        state.remove_clauses(GoneClauses(*one, dict.fromkeys(clause.attributes, 1)))
+        columns = np.array([clause.sqc_id], np.int64), np.array([clause.slot], np.int64)
+        state.remove_clauses(GoneClauses(*columns, dict.fromkeys(clause.attributes, 1)))
         return [state]
 
     def replace(self, tenant: str, pairs: Replacements, streams: Streams) -> list[StreamState]:
-        """Remove the queries that others replace, unless a replay knows no more of them; returns their streams."""
+        """Remove replaced queries, except those that a replay no longer knows; returns their streams."""
         earlier = np.sort(pairs.earlier)
         missing = self._queries.find(earlier).missing
         departed = self._departed.setdefault(tenant, Departed())
@@ -164,23 +164,23 @@ class Registry:
     def unregister_many(self, query_ids: Array, streams: Streams) -> list[StreamState]:
         """Remove some queries (int64[k], ascending) with their sides; returns their streams.
 
-        A stream that is not among `streams` is gone, and its parts with it. O(k log n), by columns where the queries
-        came in a block of a template, and a step for each other query and each shared clause.
+        A stream missing in `streams` was dropped together with its parts. O(k log n), by columns for queries of a block
+        of a template, and a step for each other query and each shared clause.
         """
         try:
-            found = self._queries.remove_all(query_ids)
-            sides = self._queries.remove_all(sides_in(found) if self._sides else np.zeros(0, np.int64))
+            queries_found = self._queries.remove_all(query_ids)
+            sides = self._queries.remove_all(sides_in(queries_found) if self._sides else np.zeros(0, np.int64))
         except KeyError as problem:
             raise corrupt(self, "a query is unregistered that is not there", query=problem.args[0]) from problem
-        leaving = LeavingQueries(found, sides)
+        leaving = LeavingQueries(queries_found, sides)
         self._sides -= leaving.sides
         self._uncounted -= len(query_ids) + leaving.sides - sum(leaving.streams.values())
         self._tags.remove(leaving.tagged)
         self.lifetimes.remove(query_ids)
-        found = self._clauses.find(leaving.sqc_ids)
-        ensure(not len(found.missing), self, "queries have no clause", clauses=found.missing)
+        queries_found = self._clauses.find(leaving.sqc_ids)
+        ensure(not len(queries_found.missing), self, "queries have no clause", clauses=queries_found.missing)
         stay = []
-        for sqc_id, clause in found.records.items():
+        for sqc_id, clause in queries_found.records.items():
             members = remove_all(clause.members, leaving.of(sqc_id))
             if len(members):
                 self._clauses.set(sqc_id, replace(clause, members=members))
@@ -195,26 +195,26 @@ class Registry:
         return states
 
     def note_expired(self, tenant: str, query_ids: Array) -> None:
-        """Remember that queries (int64[k]) have expired."""
+        """Record that queries (int64[k]) have expired."""
         departed = self._departed.setdefault(tenant, Departed())
         departed.note_expired(query_ids)
         self._why_gone = {**self._why_gone, tenant: departed.freeze()}
 
     def clauses_of_query(self, query_id: int) -> list[ClauseRecord]:
-        """The clause of a query, those of a join's sides; none if the query does not stand."""
+        """The clause of a query, or the clauses of a join's sides; empty if the query is not registered."""
         record = self._queries.get(query_id)
         records = [] if record is None else [record, *map(self._queries.get, record.side_ids)]
         clauses = [self._clauses.get(record.sqc_id) for record in records if record is not None]
         return [clause for clause in clauses if clause is not None]
 
     def queries_of(self, sqc_ids: Sequence[int]) -> tuple[int, ...]:
-        """The first query of each of these clauses, left out if the clause does not stand; of a side its join."""
+        """The first query of each clause that still exists; for a side its join."""
         clauses = [self._clauses.get(sqc_id) for sqc_id in sqc_ids]
         return tuple(query_of(next(with_sides(clause.members, 0))) for clause in clauses if clause is not None)
 
     @property
     def counts(self) -> tuple[int, int]:
-        """The number of queries and clauses of the streams; a join counts on each of its streams. O(blocks)."""
+        """The number of queries and clauses on all streams; a join counts on each of its streams. O(blocks)."""
         return len(self._queries) - self._uncounted, len(self._clauses)
 
     def clauses_of(self, stream_id: int) -> list[ClauseRecord]:
@@ -222,7 +222,7 @@ class Registry:
         return [clause for _, clause in self._clauses.freeze().items() if clause.stream_id == stream_id]
 
     def check(self, streams: Streams) -> None:
-        """Check that queries and clauses name each other, and that the streams know the clauses."""
+        """Check that queries and clauses refer to each other, and that the streams have the clauses."""
         for records in (self._queries, self._clauses):
             records.check()
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
@@ -254,7 +254,7 @@ class Registry:
         side_streams: Sequence[tuple[int, ...]],
         tags: Sequence[Tag],
     ) -> list[StreamState]:
-        """Add joins as a record each, and their sides, those of a stream together; returns the streams."""
+        """Add joins as one record each, and their sides, stream by stream; returns the streams."""
         common = event.time, event.sequence
         for query_id, query, of_sides, tag in zip(ids, queries, side_streams, tags, strict=True):
             first, expires = of_sides[0], event.expires
@@ -280,7 +280,8 @@ class Registry:
         expires: int,
         made: tuple[Array, FactorTable] | None = None,
     ) -> None:
-        """Add queries or sides of one stream as a record each. `made`: names of their clauses, and their factors."""
+        """Add queries or sides of one stream as one record each. `made`: the names of their clauses, and their
+        factors."""
         if made is None:
             names, table = np.concatenate([state.clauses.table.name_of(query.factors) for query in queries]), None
         else:
@@ -334,7 +335,7 @@ class Registry:
         return [*changed.values()]
 
     def _add_columns(self, state: StreamState, ids: Array, queries: ManyQueries) -> Array:
-        """Add the clauses of a block: those that only one query has stay in columns; returns the SQC IDs (int64[n])."""
+        """Add the clauses of a block; clauses of a single query stay in columns. Returns the SQC IDs (int64[n])."""
         columns = queries.clauses()
         slots, fresh = state.clauses.place(state.clauses.table.names_of(columns), self.next_sqc)
         attributes = state.admit_columns(
@@ -345,7 +346,7 @@ class Registry:
         uses = np.bincount(new[new >= 0], minlength=len(fresh))
         alone = uses == 1
         if columns.never is not None:
-            alone &= ~columns.never[fresh]  # a clause that no tuple can satisfy has other attributes: none
+            alone &= ~columns.never[fresh]  # a clause that can match no tuple has no attributes
         unshared = fresh[alone]
         if len(unshared):
             places = sqc_ids[unshared], slots[unshared].astype(np.uint32), unshared.astype(np.int32)
@@ -362,7 +363,7 @@ class Registry:
         return sqc_ids
 
     def _add_members(self, members: Mapping[int, Sequence[int]]) -> None:
-        """Make queries (ascending) members of clauses that stand."""
+        """Add queries (ascending) as members of existing clauses."""
         for sqc_id, query_ids in members.items():
             clause = self._clauses.get(sqc_id)
             if clause is None:

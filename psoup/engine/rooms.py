@@ -1,9 +1,9 @@
-"""The rooms of what can be made again: key indexes, folds, packs of folds, kept pairs; the budget of all that is kept.
+"""Memory limits of the caches: key indexes, folds, packs of folds, kept pairs.
 
     memory   ├── tuples, queries, others ──┼── folds, packs ──┼── results ──┼── keys, pairs ──┼ an eighth, free ┤
-    too full                                                      4th             2nd, 3rd: give up the oldest
+    too full                                                      4th             2nd, 3rd: drop the oldest
 
-Search codes go first. Nothing that is given up changes an answer. Beside them is what else the streams share: the
+Search codes are dropped first. Dropping an entry never changes an answer. The module also has the streams' common
 allowance of time for new clauses.
 """
 
@@ -24,46 +24,49 @@ from psoup.engine.stream.state import StreamState
 from psoup.results.offers import OfferBox
 
 _FOLDS_SHARE = 32
-"""The share of the memory that folds may take: a 32nd. What they save is worth more than results of its size. Those of
-100,000 groups in 2^24 tuples take 70 MB."""
+"""The share of memory for folds: a 32nd. Folds save more than results of the same size.
+
+Folds of 100,000 groups in 2^24 tuples take 70 MB.
+"""
 
 _PACKS_SHARE = 16
-"""The share of the memory that folds of many clauses at once may take; they leave it before results do."""
+"""The share of memory for folds of many clauses together; they are dropped before results."""
 
 RESULTS_SHARE = 8
-"""An eighth of the memory is left to results, whatever tuples and queries take."""
+"""An eighth of the memory is left for results, whatever tuples and queries take."""
 
 BEHIND_SHARE = 16
-"""The share of the memory that may wait for maintenance before the writer waits for it."""
+"""The share of memory that may wait for maintenance before the writer waits for it."""
 
 
 class Rooms:
-    """The rooms of one engine. Owned by its writer; readers fill those of keys, folds and packs."""
+    """The caches of one engine. For its writer; readers fill those of keys, folds and packs."""
 
     def __init__(self, config: EngineConfig, board: Board, limit: Bytes, others: Callable[[], int]) -> None:
-        """`limit`: the most that may be kept for a tenant. `others`: bytes that are charged for other things."""
+        """`limit`: the most bytes of caches for a tenant. `others`: bytes charged for anything else."""
         self._config, self._others = config, others
-        kept = KeptBytes(limit)
+        tenant_bytes = KeptBytes(limit)
         room = max(min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE, 0)
-        self.keys = KeyRoom(room, config.shape, kept.free)
-        kept.add(self.keys.held_by, self.keys.give_up)
-        self.folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan, kept)
-        self.packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan, kept)
-        self.kept = KeptJoins(board, room, kept)
+        self.keys = KeyRoom(room, config.shape, tenant_bytes.free)
+        tenant_bytes.add(self.keys.held_by, self.keys.give_up)
+        self.folds = FoldRoom(config.memory_bytes // _FOLDS_SHARE, config.shape.fold_fan, tenant_bytes)
+        self.packs = PackRoom(config.memory_bytes // _PACKS_SHARE, config.shape.fold_fan, tenant_bytes)
+        self.kept = KeptJoins(board, room, tenant_bytes)
         self.allowance = Allowance(config.shape.open_work)
         self.offers = OfferBox(config.list_limit, config.chunk_rows // 64)
-        """Results that readers offer for chunks whose own were given up."""
+        """Results that readers offer for evicted chunks."""
         self.shared = SharedRooms(self.keys, self.folds, self.packs, self.allowance, self.offers)
+        """The parts that every stream gets."""
 
     def taken(self, states: Iterable[StreamState]) -> int:
-        """Bytes of the budget that are taken by tuples, queries and others, so that results cannot have them."""
+        """Bytes of the budget that tuples, queries and others take, and results cannot use."""
         return self._others() + sum(state.tuple_bytes + state.clauses.index.nbytes for state in states)
 
     def look(self, states: Collection[StreamState]) -> int:
-        """Look how much room there is: returns the bytes by which results, indexes and pairs are over it.
+        """Measure the free memory; returns the bytes by which results, indexes and pairs exceed it.
 
-        Indexes and pairs may take what results do not, and never the last eighth; folds have a share of their own, and
-        those of many clauses leave it for results.
+        Indexes and pairs may use the memory that results do not, except for the last eighth. Folds have their share;
+        folds of many clauses together leave it to results.
         """
         budget, pairs = self._config.memory_bytes, self.kept.room
         left = budget - self.taken(states) - self.folds.held - self.packs.held
@@ -76,7 +79,7 @@ class Rooms:
         return over
 
     def keep(self, states: Collection[StreamState]) -> None:
-        """Give up search codes, then key indexes, kept pairs and the oldest sealed results, while over what is left."""
+        """Drop search codes, then key indexes, kept pairs and the oldest sealed results, until the memory suffices."""
         over = self.look(states)
         if over > -self._config.memory_bytes // RESULTS_SHARE:
             for state in states:

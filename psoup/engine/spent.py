@@ -1,4 +1,4 @@
-"""Processor time of a run, by the tenants of its streams, until it is taken."""
+"""Processor time of a run by tenant, added up until it is taken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from psoup.runner import Runner
 
 
 class Spent:
-    """Seconds by a timer, and matches of new tuples: these only of tenants that have a quota of them."""
+    """Seconds by a timer, and matches of new tuples for tenants with a quota of matches."""
 
     def __init__(self, timer: Callable[[], float]) -> None:
         self.now = timer
@@ -22,12 +22,12 @@ class Spent:
         self._matches = defaultdict[str, int](int)
 
     def begin(self, state: StreamState, tenants: Mapping[str, Tenant]) -> None:
-        """Let the matches of a stream be counted, or not."""
+        """Start or stop counting the matches of a stream."""
         tenant = tenants.get(state.tenant)
         state.count_matches(wanted=tenant is not None and bool(tenant.quotas.matches_per_second))
 
     def end(self, state: StreamState, began: float) -> float:
-        """Note the work for a stream since `began`; returns the time now."""
+        """Add the work for a stream since `began`; returns the time now."""
         ended = self.now()
         self._seconds[state.tenant] += ended - began
         if state.matches:
@@ -35,22 +35,22 @@ class Spent:
         return ended
 
     def cover_new(self, states: Iterable[StreamState], run: Runner, precautions: Precautions) -> None:
-        """Evaluate new clauses over the open chunks of their streams, and note what that takes."""
+        """Evaluate new clauses over the open chunks of their streams, and add the time."""
         for state in states:
             began = self.now()
             state.cover_new(run, precautions)
             self._seconds[state.tenant] += self.now() - began
 
     def put_back(self, effects: Effects) -> None:
-        """Note what was taken: there is more of the run to come."""
+        """Add taken values again, as the run goes on."""
         for tenant, seconds in effects.spent.items():
             self._seconds[tenant] += seconds
         for tenant, count in effects.matches.items():
             self._matches[tenant] += count
 
     def taken(self, effects: Effects) -> Effects:
-        """The effects with what was noted, which is forgotten."""
-        told = replace(effects, spent=dict(self._seconds), matches=dict(self._matches))
+        """The effects with the added values, which are reset."""
+        with_costs = replace(effects, spent=dict(self._seconds), matches=dict(self._matches))
         self._seconds.clear()
         self._matches.clear()
-        return told
+        return with_costs

@@ -1,7 +1,7 @@
-"""The writer's account of keys and labels: those that queries bring, and those that are gone.
+"""The writer's table of keys and labels of queries, registered and removed.
 
 registered    a run of its keys, a run of its labels        published with the next snapshot
-unregistered  noted; once half are gone, the runs are made anew without them
+unregistered  recorded; once half are removed, the runs are made again without them
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from psoup.published.tags import PublishedTags, Run, Runs, key_run, label_run, r
 
 
 class Tags:
-    """Keys and labels of the queries that stand, and of some that are gone. The writer's."""
+    """Keys and labels of registered queries, and of some removed ones. For the writer."""
 
     def __init__(self) -> None:
         self._keys: Runs = ()
         self._labels: Runs = ()
         self._frozen = PublishedTags()
         self._tagged = 0
-        """The number of queries that the runs have."""
+        """The number of queries in the runs."""
         self._gone: list[int] = []
-        """The queries of the runs that do not stand any more."""
+        """The removed queries that are still in the runs."""
 
     def add(self, event: Registered | RegisteredMany) -> None:
-        """Add the queries of an event; those that a replay knows to be gone are not left out."""
+        """Add the queries of an event, also those that a replay knows to be removed later."""
         if isinstance(event, Registered):
             (keys, labels), first, count = runs_of(event.tenant, event.tag), event.query_id, 1
         else:
@@ -46,12 +46,12 @@ class Tags:
         self._renew()
 
     def remove(self, query_ids: Sequence[int]) -> None:
-        """Note that queries with keys or labels are gone. O(k) in the long run."""
+        """Record that queries with keys or labels were removed. O(k), amortised."""
         self._gone += query_ids
         self._renew()
 
     def freeze(self, sequence: int) -> PublishedTags:
-        """Keys and labels for readers; the same again while no query has a tag."""
+        """Keys and labels for readers; the same object while no query has a tag."""
         if self._keys or self._labels or self._frozen.keys or self._frozen.labels:
             self._frozen = frozen = PublishedTags(sequence, self._keys, self._labels)
             return frozen
@@ -63,7 +63,7 @@ class Tags:
         return PublishedTags(0, self._keys, self._labels).nbytes
 
     def check(self, queries: Mapping[int, QueryRecord]) -> None:
-        """Check that each query with a key or labels is found by them, and that no more are counted than there were."""
+        """Check that each query with a key or labels is found by them, and that the count is right."""
         tags = PublishedTags(0, self._keys, self._labels)
         tags.check()
         tagged = {query_id: record for query_id, record in queries.items() if record.tags is not NO_TAG}

@@ -1,12 +1,12 @@
-"""Checks that an engine makes by itself: a broken structure stops the writer and is not published.
+"""Checks that an engine runs by itself: a broken structure stops the writer and is not published.
 
     off      nothing
-    cheap    after each run of events, and each installed piece of maintenance: counts and ends of what was touched;
-             those of clauses and queries only after what can change them, which a push that puts no clause out cannot
-    all      after each event: every structure of the streams that were touched, and that readers see what they hold
+    cheap    after each run of events, and each installed task of maintenance: counts and ends of changed parts;
+             counts of clauses and queries only after events that may change them; a push seldom does
+    all      after each event: every structure of changed streams, and whether readers see the same
 
-A check that fails raises Corrupt, with the last events that were applied (`story`). The level `all` also compares
-results of a closed chunk that have changed with the tuples themselves. Owned by the engine's writer.
+A failed check raises Corrupt, with the last applied events (`story`). The level `all` also compares changed results of
+closed chunks with the tuples. For the engine's writer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
 
 STORY = 16
-"""The number of the last events that an error names when a check fails."""
+"""The number of events that the error of a failed check names."""
 
 _ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
 _OF_ACCESS = (TokenIssued, TokenRevoked, TenantCreated, TenantAltered, TenantDropped)
@@ -52,13 +52,13 @@ class Verification:
         self.level = level
         self._registry = registry
         self._story: deque[tuple[int, str, int]] = deque(maxlen=STORY)
-        """Sequence and kind of each event; its stream, the query that it removed, or how many queries."""
+        """Sequence and kind of each event, and its stream, the query that it removed, or the number of queries."""
         self._touched: set[int] = set()
         """Streams of the events since the last publication."""
         self._clauses_too = True
-        """Whether clauses or queries may have changed since they were last counted."""
+        """Whether clauses or queries may have changed since they were counted."""
         self._counted: dict[int, tuple[int, int]] = {}
-        """Queries and clauses of each stream when it was last checked; their sums must be those of the registry."""
+        """Queries and clauses of each stream at its last check; the registry must have their sums."""
         self._queries = self._clauses = 0
         self._covered: dict[int, Checked] = {}
 
@@ -70,7 +70,7 @@ class Verification:
         )
 
     def begin(self, event: Event) -> None:
-        """Note an event that is about to be applied. O(1)."""
+        """Record an event before it is applied. O(1)."""
         if self.level == "off":
             return
         if isinstance(event, Pushed | WatermarkRaised):
@@ -91,12 +91,12 @@ class Verification:
         self._story.append((event.sequence, type(event).__name__, about))
 
     def touch(self, stream_id: int) -> None:
-        """Note that maintenance has installed something in a stream."""
+        """Record that maintenance has changed a stream."""
         self._touched.add(stream_id)
         self._clauses_too = True
 
     def finish(self, streams: Streams, changed: Iterable[int]) -> None:
-        """Check after a run of events, or a piece of maintenance; the streams `changed` call for publication."""
+        """Check after a run of events, or a task of maintenance; the streams `changed` are to be published."""
         if self.level == "off":
             return
         self._touched.update(changed)
@@ -115,7 +115,7 @@ class Verification:
     def published(
         self, streams: Streams, views: Mapping[int, StreamView], board: Board, changed: Iterable[int]
     ) -> None:
-        """Check the views that readers see next; those of the streams `changed` were just made."""
+        """Check the views that readers will see; views of the streams `changed` are new."""
         if self.level == "cheap":
             for stream_id in self._touched.difference(changed):
                 if stream_id in streams:
@@ -129,13 +129,13 @@ class Verification:
         self._touched.clear()
 
     def drop(self, stream_id: int) -> None:
-        """Forget a stream that was dropped."""
+        """Remove the counts of a dropped stream."""
         queries, clauses = self._counted.pop(stream_id, (0, 0))
         self._queries, self._clauses = self._queries - queries, self._clauses - clauses
         self._covered.pop(stream_id, None)
 
     def _count(self, touched: Streams) -> None:
-        """Check the clauses of streams, and that the registry has the sums of all streams."""
+        """Check the clauses of streams, and that the registry has the sums over all streams."""
         for stream_id, state in touched.items():
             state.clauses.check_counts()
             now = state.clauses.queries, len(state.clauses.table)

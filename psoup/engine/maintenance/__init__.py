@@ -1,1 +1,1 @@
-"""Work that keeps the structures small and the answers ready, computed beside the writer and installed by it."""
+"""Maintenance: work that keeps structures small and answers ready, computed beside the writer and installed by it."""

@@ -1,11 +1,11 @@
 """The choice of the next task: upkeep of streams in turn, and evaluation for tenants in turn.
 
     upkeep       seal, store, merge, …  ──> stream after stream                   ┐ in turn: after an evaluation, upkeep
-    evaluation   cover, pair            ──> the tenant that had least (`Choose`)  ┘ comes first if some is due
+    evaluation   cover, pair            ──> the tenant with the least time (`Choose`)  ┘ comes first if it is due
 
-Upkeep keeps the memory and the log small; its cost follows from tuples that were accepted. Evaluation makes answers of
-one tenant ready: a task of some tenths of a second, bounded in chunks and clauses. A tenant's new clauses, of any
-number, delay another tenant's evaluation by one task. They delay upkeep by one task, too.
+Upkeep keeps memory and log small; its cost follows from accepted tuples. Evaluation prepares answers of one tenant: a
+task of some tenths of a second, bounded in chunks and clauses. Any number of a tenant's new clauses delays another
+tenant's evaluation by one task. It delays upkeep by one task too.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from psoup.engine.stream.attention import Board
 from psoup.engine.stream.state import StreamState
 
 Choose = Callable[[Collection[str]], str]
-"""Chooses the tenant to be served, of some (at least one). A host knows the time that each one had."""
+"""Chooses the next tenant among some (at least one). A host knows the time that each tenant has used."""
 
 Streams = Mapping[int, StreamState]
 
 
 def longest_ago(tenants: Collection[str]) -> str:
-    """The tenant that was served longest ago: the choice of a program that measures no time."""
+    """The tenant that was served longest ago, for programs that measure no time."""
     return next(iter(tenants))
 
 
@@ -37,7 +37,7 @@ def tenant_of(task: object) -> str | None:
 
 
 class Agenda:
-    """The work of one engine. Owned by its writer."""
+    """The choice of tasks of one engine. For its writer."""
 
     def __init__(self, board: Board, joins: KeptJoins) -> None:
         self._board, self._joins = board, joins
@@ -45,14 +45,14 @@ class Agenda:
         """Whether the last task was an evaluation."""
 
     def next(self, streams: Streams, everything: bool, choose: Choose) -> Task | None:
-        """The next task, None if nothing is due. O(streams that call for attention)."""
+        """The next task; None if nothing is due. O(streams that need attention)."""
         task = None if self._evaluated else self._evaluation(streams, everything, choose)
         task = task or self._upkeep(streams, everything) or self._evaluation(streams, everything, choose)
         self._evaluated = tenant_of(task) is not None
         return task
 
     def _upkeep(self, streams: Streams, everything: bool) -> Task | None:
-        """The upkeep of the first stream that needs some. Streams before it that need an evaluation are set aside."""
+        """The upkeep task of the first stream that needs one. Earlier streams that need an evaluation are set aside."""
         while (stream_id := self._board.take_due()) is not None:
             state = streams[stream_id]
             begin, evaluates = look(state, everything)
@@ -63,7 +63,7 @@ class Agenda:
         return None
 
     def _evaluation(self, streams: Streams, everything: bool, choose: Choose) -> Task | None:
-        """The task of a stream that was set aside, of the tenant whose turn it is. Another look decides on it."""
+        """The task of a stream that was set aside, for the tenant whose turn it is. The rules are asked again."""
         while tenants := self._board.aside:
             stream_id = self._board.take_aside(choose(tenants))
             begin, _ = look(streams[stream_id], everything)
@@ -73,5 +73,5 @@ class Agenda:
         return None
 
     def _begun(self, stream_id: int, task: Task) -> Task:
-        self._board.look_after(stream_id)  # after all streams that are due
+        self._board.look_after(stream_id)  # behind all other streams that are due
         return task

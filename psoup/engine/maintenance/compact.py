@@ -1,4 +1,4 @@
-"""Compacting as maintenance: the packs of a sealed chunk forget clauses that are gone."""
+"""Compacting as maintenance: columns of removed clauses are dropped from the packs of a sealed chunk."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:
-    """A chunk whose packs are to forget the clauses `dead` (SQC IDs, ascending); `upto`: its mark after that.
+    """A chunk whose packs lose the columns of clauses `dead` (SQC IDs, ascending); `upto`: its mark afterwards.
 
-    `errors`: the chunk's evaluation errors that are still of use.
+    `errors`: the chunk's evaluation errors of attributes that are still used.
     """
 
     stream_id: int
@@ -28,14 +28,14 @@ class CompactTask:
     name: str = "compact"
 
     def compute(self, run: Runner = serial) -> Replace:
-        """Copy the columns that are left. O(packs)."""
+        """Copy the remaining columns. O(packs)."""
         results = self.entry.results
         without = results.without(self.dead, self.upto, self.errors)
         return Replace(self.stream_id, self.entry.data.number, results, without)
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the oldest sealed chunk that has columns of enough dead clauses. O(chunks) if any may have them."""
+    """Find the oldest sealed chunk with columns of enough removed clauses. O(chunks) if there may be any."""
     deaths = state.shelf.deaths
     wait = 1 if everything else max(state.config.shape.compact_from, len(state.clauses.table) // 8)
     if len(deaths) < wait:

@@ -1,11 +1,11 @@
-"""Covering as maintenance: clauses born after a chunk was closed are evaluated over it, off the writer's thread.
+"""Covering as maintenance: clauses added after a chunk was closed are evaluated over it, off the writer's thread.
 
-    chunk 3   lacks 8 9 12 ─┐                      12 is out (`psoup.clauses.quarantine`): it stays uncovered
-    chunk 4   lacks 8 9 12 ─┴─> one task ─> Covered: new results for both, each if it still fits
+    chunk 3   lacks 8 9 12 ─┐                      12 is in quarantine (`psoup.clauses.quarantine`): it stays uncovered
+    chunk 4   lacks 8 9 12 ─┴─> one task ─> Covered: new results for both, each if its chunk has not changed
     chunk 5   lacks 12
 
-Clauses whose evaluation raises become exceptions of that chunk's coverage, and are counted when the result is
-installed. A task that ended the process before must not be computed: it is refused, and its clauses leave the index.
+Clauses whose evaluation raises become exceptions of the chunk's coverage, and are counted at installation. A task that
+has ended the process before must not be computed: it is refused, and its clauses leave the index.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from psoup.results.sealed import seal
 from psoup.runner import Runner, serial, threads_of
 
 Resting = Callable[[], Callable[[], object]]
-"""Begins the work of a thread; the result is called between two steps of it, and may rest."""
+"""Begins the work of a thread; the result is called between two steps, and may sleep."""
 
 
 def _never() -> Callable[[], object]:
@@ -42,14 +42,17 @@ def _never() -> Callable[[], object]:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """New results for some chunks of a stream, each put in if it still fits, and for each what raised and why."""
+    """New results for some chunks of a stream, with the attributes that raised, and the reasons.
+
+    Each is installed if its chunk has not changed.
+    """
 
     stream_id: int
     parts: tuple[Replace, ...]
     failed: tuple[dict[int, str], ...] = ()
 
     def install(self, state: StreamState) -> bool:
-        """Put the results there, and count what failed; False if nothing has changed."""
+        """Install the results, and count failures; False if nothing has changed."""
         for failed in self.failed:
             state.raised(failed)
         installed = [part.install(state) for part in self.parts]
@@ -58,21 +61,21 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class RefusedTask:
-    """A task that must not be computed: doing so has ended the process before."""
+    """A task that must not be computed: it has ended the process before."""
 
     stream_id: int
 
     def install(self, state: StreamState) -> bool:
-        """Take the clauses that it would have evaluated out of the index."""
+        """Take the task's clauses out of the index."""
         state.put_out_derived()
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class CoverTask:
-    """Chunks that lack the same clauses. A clause removed meanwhile is covered too, and leaves with a compaction.
+    """Chunks that lack the same clauses. A clause removed meanwhile is covered too, and dropped by a compaction.
 
-    Each thread takes every n-th chunk, with arrays of its own: what it writes first is memory that is new to it.
+    Each thread takes every n-th chunk, with separate arrays, so that its first writes go to memory of its own.
     """
 
     stream_id: int
@@ -83,24 +86,24 @@ class CoverTask:
     sqc_of_slot: Array
     before: int
     outside: Array
-    """SQC IDs below `before` of clauses that are not evaluated, and were not before."""
+    """SQC IDs below `before` of clauses that neither this task nor an earlier one evaluates."""
     tenant: str
     name: str = "cover"
 
     @property
     def place(self) -> EvaluationPlace | None:
-        """The expressions to evaluate, as one place; None if only columns are read."""
+        """The evaluation, as one place; None if only columns are read."""
         if not any(not isinstance(expr, AttributeRef) for expr in self.index.attributes.values()):
             return None
         first, last = self.entries[0].data, self.entries[-1].data
         return EvaluationPlace(self.stream_id, "cover", first.first_id, last.end_id - first.first_id)
 
     def refused(self) -> RefusedTask:
-        """The outcome to install if the task must not be computed."""
+        """The result to install if the task must not be computed."""
         return RefusedTask(self.stream_id)
 
     def compute(self, run: Runner = serial, resting: Resting = _never) -> Covered:
-        """Evaluate the clauses over the chunks, some of these at a time. `resting`: the rests of a thread.
+        """Evaluate the clauses over the chunks, some clauses at a time. `resting`: pauses of a thread.
 
         Each thread holds the results of one chunk (`cover_at_once`) and the bitmaps of a piece (128 MiB at most). It
         also holds the texts of an expression (`TextLimits.together`). The packs of all chunks take 256 MiB at most
@@ -136,7 +139,7 @@ class CoverTask:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the chunk whose mark is the least: chunk after chunk lacks the same clauses then."""
+    """Find the chunk with the least mark, so that consecutive chunks lack the same clauses."""
     lacking = state.shelf.lacking(state.clauses.table.next_sqc)
     for place, entry in enumerate(lacking):
         missing, slots, before, outside = _missing(state, entry.results)
@@ -156,10 +159,12 @@ def _task(
 
 
 def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int, Array]:
-    """The work over a chunk: SQC IDs and slots of some clauses, the ID below which those are all, and the IDs
-    of those below it that stay out."""
-    out, most = state.clauses.quarantine, state.config.shape.cover_at_once
-    ids, slots = state.clauses.table.since(seen.covered_before, most + 1 + len(seen.late) + len(out))
+    """The work over a chunk: SQC IDs and slots of some clauses, the ID up to which these are complete, and exceptions.
+
+    The exceptions are IDs of clauses below that ID that are in quarantine.
+    """
+    out, limit = state.clauses.quarantine, state.config.shape.cover_at_once
+    ids, slots = state.clauses.table.since(seen.covered_before, limit + 1 + len(seen.late) + len(out))
     if seen.late:
         lacking = ~np.isin(ids, np.fromiter(seen.late, np.int64, len(seen.late)))
         ids, slots = ids[lacking], slots[lacking]
@@ -167,8 +172,8 @@ def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int,
     if len(out):
         is_out = np.isin(ids, out.ids)
         ids, slots, left = ids[~is_out], slots[~is_out], ids[is_out]
-    before = int(ids[most]) if len(ids) > most else state.clauses.table.next_sqc
-    return ids[:most], slots[:most], before, left[left < before]
+    before = int(ids[limit]) if len(ids) > limit else state.clauses.table.next_sqc
+    return ids[:limit], slots[:limit], before, left[left < before]
 
 
 def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:
@@ -176,6 +181,6 @@ def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:
 
 
 def evaluating(task: object) -> tuple[CoverTask, EvaluationPlace] | None:
-    """The task, if it computes expressions, and where: other tasks cannot take more memory than their tuples do."""
+    """The task and its place, if it computes expressions; other tasks need no more memory than their tuples."""
     place = task.place if isinstance(task, CoverTask) else None
     return None if place is None else (task, place)  # type: ignore[return-value]

@@ -1,8 +1,8 @@
-"""Clauses that take too much of the writer's time leave the index, when the host has found them and asks for it.
+"""Expensive clauses: they leave the index when the host finds that they take too much of the writer's time.
 
     shares of time ─ too much ─> TooDear ──install, between two runs──> quarantine, until the next start
 
-That is no rule of maintenance: what is too much depends on the time that passes, which the engine does not know.
+This is not a rule of maintenance: the limit depends on elapsed time, which the engine does not know.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from psoup.published.records import ClauseRecord
 
 @dataclass(frozen=True, slots=True)
 class TooDear:
-    """A clause as readers see it, the expressions that take most of its time, and why it is to leave."""
+    """A clause in a reader's view, the expressions that take most of its time, and the reason for its removal."""
 
     clause: ClauseRecord
     exprs: frozenset[Expr]
@@ -24,9 +24,9 @@ class TooDear:
 
     @property
     def stream_id(self) -> int:
-        """The ID of its stream."""
+        """The ID of the clause's stream."""
         return self.clause.stream_id
 
     def install(self, state: StreamState) -> bool:
-        """Take it out of the index; False if it is gone by now, or out."""
+        """Take the clause out of the index; False if it was removed, or is in quarantine."""
         return state.put_out_dear(self.clause, self.exprs, self.why)

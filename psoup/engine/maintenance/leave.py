@@ -1,6 +1,7 @@
-"""Leaving as maintenance: what was folded of chunks that have left the memory goes to the disk, beside them.
+"""Leaving as maintenance: folds of chunks that left memory are written to disk, beside the chunks.
 
-Results of such chunks are gone, and their folds would be with the next start. Nothing but time depends on it.
+Results of such chunks are dropped, and their folds would be lost at the next start. Only the time of answers depends on
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class LeaveTask:
-    """The chunks on disk of a stream, of which those from the number `since` on have left the memory of late."""
+    """The chunks on disk of a stream; chunks from the number `since` on have left memory lately."""
 
     stream_id: int
     shelf: ShelfOnDisk
@@ -25,27 +26,27 @@ class LeaveTask:
     name: str = "leave"
 
     def compute(self, run: Runner = serial) -> Left:
-        """Write the folds that are kept; O(clauses that were asked)."""
-        kept = [folds for *_, folds in self.folds.kept() if folds.stream == self.stream_id]
-        self.shelf.shelve(kept, self.folds.fan, self.since)
+        """Write the folds in memory; O(clauses that were invoked)."""
+        folds_of_stream = [folds for *_, folds in self.folds.kept() if folds.stream == self.stream_id]
+        self.shelf.shelve(folds_of_stream, self.folds.fan, self.since)
         return Left(self.stream_id, self.shelf.disk.stop)
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Chunks with a number below `stop`, whose folds are on disk."""
+    """The result: folds of chunks with a number below `stop` are on disk."""
 
     stream_id: int
     stop: int
 
     def install(self, state: StreamState) -> bool:
-        """Note it; readers see nothing of it."""
+        """Record it; readers see no change."""
         state.shelf.folds_left(self.stop)
         return False
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find chunks that have left the memory since the last look. O(1)."""
+    """Find chunks that left memory since the last check. O(1)."""
     shelf, since = state.shelf, state.shelf.folds_since
     if since is None or state.folds.fan < 2:
         return None

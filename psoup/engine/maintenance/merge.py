@@ -1,4 +1,4 @@
-"""Merging as maintenance: the index of recent clauses goes into the main one. The index decides when it is worth it."""
+"""Merging as maintenance: the index of recent clauses is merged into the main index, when the index asks for it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The part that takes the place of those merged."""
+    """The part that replaces the merged ones."""
 
     stream_id: int
     result: MergeResult
 
     def install(self, state: StreamState) -> bool:
-        """Put the part there; False if its sources have changed since."""
+        """Install the part; False if its sources have changed since."""
         return state.clauses.install_merge(self.result)
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find parts that the index wants merged. Making the task freezes the recent clauses."""
+    """Find parts that the index wants to merge. Making the task freezes the recent clauses."""
     index = state.clauses.index
     if not index.merge_due(everything):
         return None

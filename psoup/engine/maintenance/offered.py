@@ -1,9 +1,9 @@
-"""Columns that readers offered, for chunks whose results were given up: kept if the chunk still lacks them.
+"""Offered columns: results of readers for evicted chunks, kept if the chunk still lacks them.
 
-    offer ── the clause stands? the chunk is there, and evicted? is there room? ──> covered, that clause alone
+    offer ── does the clause exist? is the chunk evicted? is there room? ──> this clause is covered
 
-That is no rule of maintenance: readers find the work, and have done it. The chunk stays evicted: maintenance does not
-cover its other clauses.
+This is not a rule of maintenance: readers find the work and have done it. The chunk stays evicted, so maintenance does
+not cover its other clauses.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ class Offered:
     name: str = "offer"
 
     def compute(self, run: Runner = serial) -> Offered:
-        """The columns are there."""
+        """Return itself: readers have computed the columns."""
         return self
 
     def install(self, state: StreamState) -> bool:
-        """Keep the columns that are lacking, as far as there is room; False if there is none."""
+        """Keep the columns that are missing, if there is room; False if none is kept."""
         self.box.done()
         shelf = state.shelf
         installed = 0
-        for number, own in by_chunk(self.offers).items():
+        for number, offers_of_chunk in by_chunk(self.offers).items():
             at = number - shelf.first_number
             if shelf.archived <= at < len(shelf.entries):
-                installed += self._install(state, number, shelf.entries[at].results, own)
+                installed += self._install(state, number, shelf.entries[at].results, offers_of_chunk)
         return installed > 0
 
-    def _install(self, state: StreamState, number: int, seen: ChunkResults, own: list[Offer]) -> int:
-        """Keep columns of one chunk; returns how many."""
+    def _install(self, state: StreamState, number: int, seen: ChunkResults, wanted: list[Offer]) -> int:
+        """Keep columns of one chunk; returns their number."""
         if not seen.evicted or seen.open is not None:
             return 0
-        own = [offer for offer in own if not seen.covers(offer.sqc_id) and _stands(state, offer.sqc_id)]
-        own = own[: max(MOST_LATE - len(seen.late), 0)]
-        room = needed(seen, sum(offer.nbytes for offer in own))
-        if not own or room > self.box.free:
+        wanted = [offer for offer in wanted if not seen.covers(offer.sqc_id) and _stands(state, offer.sqc_id)]
+        wanted = wanted[: max(MOST_LATE - len(seen.late), 0)]
+        room = needed(seen, sum(offer.nbytes for offer in wanted))
+        if not wanted or room > self.box.free:
             return 0
-        pack = self.box.pack(own)
-        results = seen.offered(pack, frozenset(offer.sqc_id for offer in own), state.config.shape.most_packs)
+        pack = self.box.pack(wanted)
+        results = seen.offered(pack, frozenset(offer.sqc_id for offer in wanted), state.config.shape.most_packs)
         if not state.shelf.replace(number, seen, results):
             return 0
-        self.box.took(len(own), room)
-        known = np.array([seen.met(sqc_id) for sqc_id in pack.ids.tolist()], np.bool_)
-        if known.any():  # their matches were counted when they were given up
-            state.clauses.index.costs.gone([(pack.ids[known], -pack.counts[known])])
-        return len(own)
+        self.box.took(len(wanted), room)
+        counted_before = np.array([seen.met(sqc_id) for sqc_id in pack.ids.tolist()], np.bool_)
+        if counted_before.any():  # their matches were counted when the results were dropped
+            state.clauses.index.costs.gone([(pack.ids[counted_before], -pack.counts[counted_before])])
+        return len(wanted)
 
 
 def _stands(state: StreamState, sqc_id: int) -> bool:
-    """Whether a clause is there. O(log clauses)."""
+    """Whether a clause exists. O(log clauses)."""
     ids, _ = state.clauses.table.since(sqc_id, 1)
     return bool(len(ids)) and int(ids[0]) == sqc_id

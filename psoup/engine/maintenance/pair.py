@@ -1,7 +1,7 @@
-"""Pairing as maintenance: blocks of kept pairs that are missing are made, and those of chunks that left are cut away.
+"""Pairing as maintenance: missing blocks of kept pairs are made, and blocks of dropped chunks removed.
 
 left chunks   7  blocks 3 4 5 │ 6 is new            a task: some chunks on the left with some on the right,
-              8  blocks 3 4 5 │ 6                   32 blocks at most; chunk 3 has left the memory
+              8  blocks 3 4 5 │ 6                   at most 32 blocks; chunk 3 has left memory
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class PairTask:
-    """Rows of a join to be made longer, or cut."""
+    """Rows of a join to extend, or to cut."""
 
     stream_id: int
     joins: KeptJoins
@@ -34,7 +34,7 @@ class PairTask:
     def compute(self, run: Runner = serial, budget: ReadBudget = UNBOUNDED) -> Paired | RefusedPairs:
         """Find the pairs of the chunks, within a budget of bytes and time. O(their rows + pairs).
 
-        Where all rows are too much, the first half of them is made: the rest is found due again.
+        If all rows are too much, only the first half is made; a later task makes the rest.
         """
         count = len(self.work.lefts)
         while True:
@@ -47,7 +47,7 @@ class PairTask:
             count //= 2
 
     def _rows(self, count: int, budget: ReadBudget) -> list[PairRow | None]:
-        """The first rows. Those that are there already are copied, as are the new pairs."""
+        """The first rows. Existing rows are copied, as are the new pairs."""
         work = self.work
         later: list[PairRow | None] = [None] * count
         if work.rights:
@@ -64,9 +64,9 @@ def _why(problem: ResourceExhausted, budget: ReadBudget) -> str:
     return f"it needs at least {wanted:,} bytes, and {budget.sort_bytes:,} were free for it"
 
 
-def _longer(row: PairRow | None, new: PairRow | None, least: int) -> PairRow | None:
-    """A row without what is gone, and with what is new."""
-    row = None if row is None or row.stop <= least else row.since(least)
+def _longer(row: PairRow | None, new: PairRow | None, first_right: int) -> PairRow | None:
+    """A row without dropped chunks, and with the new ones."""
+    row = None if row is None or row.stop <= first_right else row.since(first_right)
     return new if row is None else row if new is None else row.followed_by(new)
 
 
@@ -79,7 +79,7 @@ class Paired:
     rows: list[PairRow | None]
 
     def install(self, state: StreamState) -> bool:
-        """Put them there, if the join still stands."""
+        """Install the rows, if the join still exists."""
         task = self.task
         if not task.joins.stands(task.kept):
             return False
@@ -89,14 +89,14 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class RefusedPairs:
-    """A task that was too large for its budget. `why`: for the operator."""
+    """A task that was too large for its budget. `why`: the reason, for the operator."""
 
     stream_id: int
     task: PairTask
     why: str
 
     def install(self, state: StreamState) -> bool:
-        """Remember it with the join, if that still stands."""
+        """Record the reason with the join, if it still exists."""
         if not self.task.joins.stands(self.task.kept):
             return False
         self.task.kept.refuse(self.why)
@@ -105,6 +105,6 @@ class RefusedPairs:
 
 
 def due(joins: KeptJoins, stream_id: int) -> PairTask | None:
-    """Find rows that lack blocks, or have blocks of chunks that are gone."""
+    """Find rows that lack blocks, or have blocks of dropped chunks."""
     work = joins.missing(stream_id)
     return None if work is None else PairTask(stream_id, joins, *work)

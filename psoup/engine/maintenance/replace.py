@@ -1,4 +1,4 @@
-"""New results for a chunk, as sealing, covering and compacting make them; dropped if the chunk has others by then."""
+"""New results for a chunk, made by sealing, covering or compacting; dropped if the chunk has changed meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psoup.results.chunk_results import ChunkResults
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """New results for one chunk, to be put in the place of those that the task saw."""
+    """New results for one chunk, which replace those that the task saw."""
 
     stream_id: int
     number: int
@@ -18,5 +18,5 @@ class Replace:
     results: ChunkResults
 
     def install(self, state: StreamState) -> bool:
-        """Put them there; False if the chunk has other results by now."""
+        """Install the results; False if the chunk has others now."""
         return state.shelf.replace(self.number, self.seen, self.results)

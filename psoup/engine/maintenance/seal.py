@@ -1,4 +1,4 @@
-"""Sealing as maintenance: the open results of a full chunk become a pack, and its columns are made ready for search.
+"""Sealing as maintenance: the open results of a full chunk become a pack, and its columns get codes for searches.
 
 Until a chunk is sealed its results take the memory of the open form, a row of bits for each busy clause.
 """
@@ -21,7 +21,7 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class SealTask:
-    """A chunk to seal; its rows of bits go back to `room`."""
+    """A chunk to seal; the memory of its rows returns to `room`."""
 
     stream_id: int
     entry: ChunkEntry
@@ -41,7 +41,7 @@ class SealTask:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the oldest chunk that is not sealed: chunks are sealed in their order, so unsealed ones come last."""
+    """Find the oldest unsealed chunk. Chunks are sealed in order, so unsealed ones come last."""
     oldest: ChunkEntry | None = None
     for entry in reversed(state.shelf.entries):
         if entry.results.open is None:

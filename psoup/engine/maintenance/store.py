@@ -1,8 +1,8 @@
-"""Storing as maintenance: a closed chunk goes to the store, through a port; the log may forget its tuples then.
+"""Storing as maintenance: a closed chunk is written to the store, through a port; then the log may drop its tuples.
 
 Results are not stored: they follow from the tuples and the queries. A chunk that retention has passed before is not
-written either, and only leaves the log, and then the memory. After a full disk, storing is tried again when the stream
-gets something new; until then the chunk stays where it is, in memory and in the log.
+written either; it only leaves the log, and then memory. After a full disk, storing is tried again at the stream's next
+event. Until then the chunk stays in memory and in the log.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class StoreTask:
 
 @dataclass(frozen=True, slots=True)
 class ChunkStored:
-    """A chunk that is on disk; `entry` reads it there, if its stream has an archive."""
+    """A chunk that is on disk; `entry` reads it, if its stream has an archive."""
 
     stream_id: int
     number: int
     entry: ArchivedChunk | None
 
     def install(self, state: StreamState) -> bool:
-        """Let the chunk leave the memory from now on; no answer changes."""
+        """Let the chunk leave memory from now on; no answer changes."""
         entry = self.entry if self.entry is None else widen_chunk(self.entry, state.data.spec)
         state.shelf.stored(self.number, entry)
         return False
@@ -59,13 +59,13 @@ class ChunkStored:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPassed:
-    """A chunk of which the log has forgotten the tuples, as the stream needs them no more."""
+    """A chunk whose tuples the log has dropped, as the stream does not need them."""
 
     stream_id: int
     number: int
 
     def install(self, state: StreamState) -> bool:
-        """Let it leave the memory, too: it would not be there after a start."""
+        """Let the chunk leave memory too: it would not exist after a start."""
         state.shelf.passed(self.number)
         return False
 
@@ -77,13 +77,13 @@ class NoRoom:
     stream_id: int
 
     def install(self, state: StreamState) -> bool:
-        """Store nothing until the stream gets something new."""
+        """Store nothing until the stream's next event."""
         state.shelf.disk_is_full()
         return False
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the oldest closed chunk that is to be stored, or passed, if the engine has a store. O(chunks that wait)."""
+    """Find the oldest closed chunk to store, or to pass, if the engine has a store. O(chunks that wait)."""
     shelf, spec = state.shelf, state.data.spec
     chunk = shelf.to_store(spec)
     if chunk is None or state.keep is None:

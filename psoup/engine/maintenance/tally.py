@@ -1,4 +1,4 @@
-"""Tallying as maintenance: costs of queries counted in gone chunks and indexes are summed up by clause."""
+"""Tallying as maintenance: costs of queries counted in dropped chunks and indexes are added up by clause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psoup.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class TallyTask:
-    """The counters of a stream, and which clause owned which slot."""
+    """The counters of a stream, and the clause of each slot."""
 
     stream_id: int
     costs: ClauseCosts
@@ -21,7 +21,7 @@ class TallyTask:
     name: str = "tally"
 
     def compute(self, run: Runner = serial) -> Tallied:
-        """Sum the counters up by clause."""
+        """Add the counters up by clause."""
         return Tallied(self.stream_id, self.costs.tally(self.sqc_of_slot))
 
 
@@ -33,13 +33,13 @@ class Tallied:
     tally: CostTally
 
     def install(self, state: StreamState) -> bool:
-        """Add the sums up where clauses still own their slots; readers see them when they ask for costs."""
+        """Add the sums to the clauses that still have their slots; readers see them when they read costs."""
         state.clauses.install_tally(self.tally)
         return False
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find counters of gone chunks and indexes, once enough of them wait to be summed up."""
+    """Find counters of dropped chunks and indexes, if enough of them wait."""
     costs = state.clauses.index.costs
     if not costs.due(everything):
         return None

@@ -1,9 +1,9 @@
-"""A piece of maintenance: found by a rule, made by the writer, computed on any thread, installed by the writer.
+"""A task of maintenance: found by a rule, made by the writer, computed on any thread, installed by the writer.
 
-    due(state) ─> Begin ──> Task ──compute──> Installable ──install──> state       False: the state has moved on
+    due(state) ─> Begin ──> Task ──compute──> Installable ──install──> state       False: the state has changed
     (a look)      (writer)  (immutable parts) (any thread)  (writer)
 
-A task computes from immutable parts. If these are gone by the time it is installed, the outcome is dropped, and a rule
+A task computes from immutable parts. If these were replaced before the installation, the result is dropped, and a rule
 finds the work due again.
 """
 
@@ -17,20 +17,20 @@ from psoup.runner import Runner, serial
 
 
 class Installable(Protocol):
-    """The outcome of a task."""
+    """The result of a task."""
 
     @property
     def stream_id(self) -> int:
-        """The ID of the stream whose state it is for."""
+        """The ID of the stream that it changes."""
         ...
 
     def install(self, state: StreamState) -> bool:
-        """Put it in place; False if readers see nothing of it, as when the state has moved on."""
+        """Apply the result; False if readers see no change, for instance because the state has changed."""
         ...
 
 
 class Task(Protocol):
-    """Work that is due."""
+    """Due work."""
 
     @property
     def name(self) -> str:
@@ -38,7 +38,7 @@ class Task(Protocol):
         ...
 
     def compute(self, run: Runner = serial) -> Installable:
-        """Do the work, large pieces of it on `run`. From any thread; changes nothing."""
+        """Do the work, large parts of it on `run`. From any thread; changes nothing."""
         ...
 
 
@@ -46,4 +46,4 @@ Begin = Callable[[], Task]
 """Makes the task that was found due; the writer calls it at once, or never."""
 
 Rule = Callable[[StreamState, bool], Begin | None]
-"""Looks whether work is due (with the flag: also work not yet worth its cost). Changes nothing."""
+"""Finds due work; with the flag also work that is not worth its cost yet. Changes nothing."""

@@ -1,6 +1,6 @@
-"""Tidying as maintenance: the open results forget clauses that are gone, and their slots become free.
+"""Tidying as maintenance: the open results lose removed clauses, and their slots become free.
 
-The writer writes the open results all the time, so all the work is done when the task is installed.
+The writer changes the open results all the time, so the work is done at installation.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Tidy:
     name: str = "tidy"
 
     def compute(self, run: Runner = serial) -> Tidy:
-        """Return itself: all the work is the writer's."""
+        """Return itself: the writer does the work."""
         return self
 
     def install(self, state: StreamState) -> bool:
-        """Rebuild them without dead slots. O(open results)."""
+        """Rebuild the open results without dead slots. O(open results)."""
         state.tidy()
         return True
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find more dead slots than live ones, and more than a few. O(1)."""
+    """Find streams with more dead slots than live ones, and more than a few. O(1)."""
     dead = state.clauses.table.dead_count
     if dead > max(state.config.shape.tidy_from, len(state.clauses.table)) or (everything and dead):
         return partial(Tidy, state.stream_id)

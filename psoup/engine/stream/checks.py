@@ -1,11 +1,11 @@
-"""Checks of one stream: that its parts agree with one another, and with what readers see.
+"""Checks of one stream: that its parts agree with one another, and with the view of readers.
 
-    check_counts     lengths and ends of what a push counts twice           O(runs that wait)
-    check_shown      the newest of what readers see                         O(1)
+    check_counts     lengths and ends that a push stores twice           O(runs that wait)
+    check_shown      the newest parts of the readers' view                         O(1)
     check_stream     every structure, and the parts with each other         O(everything)
     check_coverage   results of closed chunks, with the tuples themselves   O(what has changed)
 
-They read and change nothing; the writer's. `psoup.engine.stream.publication` compares all that readers see.
+They only read. For the writer. `psoup.engine.stream.publication` compares the whole view of readers.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.results.chunk_results import ChunkResults
 
 Checked = dict[int, tuple[ChunkResults, int]]
-"""By number of a chunk: results that were compared with the tuples, and below which SQC ID clauses were."""
+"""By number of a chunk: the results that were compared with the tuples, and the SQC ID below which clauses were."""
 
 
 def check_counts(state: StreamState) -> None:
-    """Check that counts kept in two places agree, and that the open chunk follows the others; not those of clauses."""
+    """Check that counts stored in two places agree, and that the open chunk follows the last one; without clauses'
+    counts."""
     shelf, begins = state.shelf, state.data.open
     newest = shelf.entries[-1].data if shelf.entries else None
     if newest is not None and (newest.number + 1, newest.end_id) != (begins.number, begins.first_id):
@@ -82,7 +83,7 @@ def _check_open_follows(state: StreamState) -> None:
 
 
 def check_coverage(state: StreamState, clauses: Sequence[ClauseRecord], checked: Checked) -> None:
-    """Check that a clause that counts as evaluated over a closed chunk has just the matches that its tuples have.
+    """Check that a clause counted as evaluated over a closed chunk has exactly the matches of its tuples.
 
     Skips results and clauses that were `checked` before and have not changed.
     """

@@ -1,12 +1,12 @@
-"""The standing query clauses of one stream: their slots and SQC IDs, and whether index or quarantine has them.
+"""The standing query clauses of one stream: their slots and SQC IDs; each is in the index or in the quarantine.
 
     place    names ─> slots, SQC IDs                     in the table: equal clauses are one
     admit    new clauses ─> the index; they wait for `take_new`, to be applied to the open chunk
-                        └─> the quarantine, if they read an expression that is out
-    raised   failed computations are counted; too often ─> all clauses that read them go from the index to there
-    remove   clauses are gone; the last that uses an expression takes along what is known against it
+                        └─> the quarantine, if they read an expression in quarantine
+    raised   failed computations are counted; at a limit, all clauses that read them move to the quarantine
+    remove   clauses are removed; with the last reader of an expression its quarantine ends
 
-Owned by the engine's writer. This module knows no tuples and no results: `psoup.engine.stream.state` keeps all in step.
+For the engine's writer. This module knows no tuples and no results; `psoup.engine.stream.state` coordinates them.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ from psoup.published.records import ClauseRecord
 from psoup.results.gaps import NO_GAPS, Gaps
 
 OOM = "the process ended twice while it was evaluated, probably for want of memory"
-"""The reason of expressions that a start has marked; see `psoup.clauses.quarantine.EvaluationPlace`."""
+"""The reason for expressions that a start has marked; see `psoup.clauses.quarantine.EvaluationPlace`."""
 
 KEPT = "kept out since an earlier start: two processes ended while it was evaluated, or the operator took it out"
-"""The reason of expressions that a later start finds noted: the note holds their names, and no reasons."""
+"""The reason for expressions that a later start finds in the list, which has no reasons."""
 
 News = tuple[Reason, Array]
-"""Why clauses left the index, and their SQC IDs; no IDs if no clause reads the expression any more."""
+"""The reason why clauses left the index, and their SQC IDs; no IDs if no clause reads the expression any more."""
 
 _NONE: Array = np.zeros(0, np.int64)
 
 
 class GoneClauses(NamedTuple):
-    """Clauses of one stream without queries: their SQC IDs and slots (int64[k]), and how many read each attribute."""
+    """Clauses of one stream without queries: their SQC IDs and slots (int64[k]), and the number of readers by
+    attribute."""
 
     sqc_ids: Array
     slots: Array
@@ -61,7 +62,7 @@ class StreamClauses:
     """The clauses of one stream; see the module."""
 
     def __init__(
-        self, schema: Schema, config: EngineConfig, attention: Attention, next_sqc: int, held: frozenset[str]
+        self, schema: Schema, config: EngineConfig, attention: Attention, next_sqc: int, digests: frozenset[str]
     ) -> None:
         self._config = config
         self._attention = attention
@@ -69,24 +70,25 @@ class StreamClauses:
         self.table = ClauseTable(next_sqc)
         self.quarantine = Quarantine()
         self.met = next_sqc
-        """Clauses with lesser SQC IDs have met the open chunk, or are out."""
+        """Clauses with smaller SQC IDs have met the open chunk, or are in quarantine."""
         self.queries = 0
-        """The number of queries that the clauses have."""
-        self._held = held
-        """Digests of expressions that are out from the start."""
+        """The number of queries of all clauses."""
+        self._digests_at_start = digests
+        """Digests of expressions that are in quarantine from the start."""
         self.kept: set[str] = set()
-        """Digests of what must be out at the next start, even without a clause: the log may hold one that reads it."""
+        """Digests of expressions that must be in quarantine at the next start, even without a clause: the log may have
+        one."""
         self._uses: Counter[int] = Counter()
         """The number of clauses that use each attribute, in the index or not."""
         self._new: list[Array] = []
-        """Slots of clauses not yet applied to the open chunk; some may be gone."""
+        """Slots of clauses not yet applied to the open chunk; some may have been removed."""
         self._late: list[Array] = []
         """SQC IDs of clauses that never were in the index."""
         self._gaps = NO_GAPS
         self._news: list[News] = []
-        """Clauses that have left the index, not told to the engine yet."""
+        """Clauses that have left the index, not yet reported to the engine."""
         self._announced: list[Reason] = []
-        """Expressions that are out, before the clause that reads them is placed."""
+        """Expressions in quarantine whose first clause is not placed yet."""
         self._subset: tuple[Array, Subset] | None = None
 
     # Names and slots ---------------------------------------------------------------------------------------
@@ -102,14 +104,14 @@ class StreamClauses:
         return slots, fresh
 
     def count_queries(self, more: int) -> None:
-        """Add to the number of queries; negative if queries have gone."""
+        """Add to the number of queries; negative if queries were removed."""
         self.queries += more
         self._attention.changed()
 
     def admit(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
-        """Admit new clauses (slot, factors); returns the attribute IDs of each. Evaluated in sets where they are many.
+        """Admit new clauses (slot, factors); returns the attribute IDs of each. Many clauses are indexed together.
 
-        `table`: has their factors, if it was made before.
+        `table`: holds their factors, if it was made before.
         """
         attributes = self._admit_some(clauses, table) if self._strict else self._to_index(clauses, table)
         self._uses.update(chain.from_iterable(attributes))
@@ -118,9 +120,9 @@ class StreamClauses:
     def admit_columns(
         self, slots: Array, columns: ClauseColumns, factors: Callable[[int], tuple[Factor, ...]]
     ) -> tuple[int, ...]:
-        """`admit` of clauses of one form; returns the attribute IDs of each that a tuple can satisfy.
+        """`admit` for clauses of one form; returns the attribute IDs of each clause that can match a tuple.
 
-        `factors` is asked for those of single rows, which are few.
+        `factors` gives the factors of a row; it is called for few rows.
         """
         rows = np.arange(len(slots))
         possible = rows if columns.never is None else np.flatnonzero(~columns.never)
@@ -138,18 +140,19 @@ class StreamClauses:
         return used
 
     def take_new(self) -> Array:
-        """Return the slots of clauses admitted since the last call, int64; some may be gone. They count as `met`."""
+        """Return the slots of clauses admitted since the last call, int64; some may have been removed. They count as
+        `met`."""
         new, self._new = self._new, []
         self.met = self.table.next_sqc
         return np.concatenate(new) if new else _NONE
 
     def take_late(self) -> Array:
-        """Return the SQC IDs of clauses put into the quarantine since the last call, int64."""
+        """Return the SQC IDs of clauses put into quarantine since the last call, int64."""
         late, self._late = self._late, []
         return np.concatenate(late) if late else _NONE
 
     def remove(self, gone: GoneClauses) -> None:
-        """Remove clauses without queries, and what is known of expressions that no other clause reads."""
+        """Remove clauses without queries, and the quarantine of expressions that no other clause reads."""
         self._tell()
         slots = gone.slots[self.quarantine.drop(gone.sqc_ids)] if len(self.quarantine) else gone.slots
         if len(slots):
@@ -165,25 +168,26 @@ class StreamClauses:
                     self._news.append((reason, _NONE))
 
     def used(self, errors: Mapping[int, int]) -> dict[int, int]:
-        """The `errors` without those of expressions that no clause uses any more."""
+        """The `errors` without expressions that no clause uses any more."""
         return {attribute: count for attribute, count in errors.items() if attribute in self._uses}
 
     # What cannot be evaluated ----------------------------------------------------------------------------
 
     def raised(self, failed: Mapping[int, str]) -> Array:
-        """Count attributes that could not be computed, and why; returns the slots of clauses that leave the index."""
-        attributes = [a for a in failed if a in self._uses and a in self.index.attributes]  # the index may have gone on
+        """Count attributes that could not be computed, with reasons; returns the slots of clauses that leave the
+        index."""
+        attributes = [a for a in failed if a in self._uses and a in self.index.attributes]  # the index may have changed
         out = [attribute for attribute in attributes if self.quarantine.counts(attribute)]
         return self.put_out({attribute: failed[attribute] for attribute in out})
 
-    def put_out(self, why: Mapping[int, str], *, kept: bool = False) -> Array:
+    def put_out(self, why: Mapping[int, str], *, persistent: bool = False) -> Array:
         """Take all clauses that read these attributes out of the index; returns their slots, int64."""
         left = [_NONE]
         if why:
             self._tell()
         for attribute, text in why.items():
-            reason = reason_for(self.index.attributes[attribute], text, persistent=kept)
-            self.kept.update([reason.digest] if kept else [])
+            reason = reason_for(self.index.attributes[attribute], text, persistent=persistent)
+            self.kept.update([reason.digest] if persistent else [])
             slots = self.index.bar(attribute)
             ids = self.table.sqc_of_slot[slots]
             self.quarantine.put_out(attribute, reason)
@@ -196,14 +200,18 @@ class StreamClauses:
         return np.concatenate(left)
 
     def put_out_by_hand(self, clause: ClauseRecord, why: str) -> Array:
-        """Put out what a clause computes, or the clause alone if it computes nothing; returns the slots that leave."""
+        """Put the expressions of a clause into quarantine, or the clause alone if it has none; returns the leaving
+        slots."""
         if self._is_out(clause):
             return _NONE
         derived = [a for a in clause.attributes if not isinstance(self.index.attributes[a], AttributeRef)]
-        return self.put_out(dict.fromkeys(derived, why), kept=True) if derived else self._put_out_alone(clause, why)
+        return (
+            self.put_out(dict.fromkeys(derived, why), persistent=True) if derived else self._put_out_alone(clause, why)
+        )
 
     def put_out_dear(self, clause: ClauseRecord, exprs: Collection[Expr], why: str) -> Array:
-        """Put out those of `exprs` that a clause computes, or the clause alone; returns the slots that leave."""
+        """Put those of `exprs` that a clause computes into quarantine, or the clause alone; returns the leaving
+        slots."""
         if not self._stands(clause) or self._is_out(clause):
             return _NONE
         dear = [a for a in clause.attributes if self.index.attributes[a] in exprs]
@@ -227,16 +235,16 @@ class StreamClauses:
 
     @property
     def has_news(self) -> bool:
-        """Whether clauses have left the index that the engine was not told of yet."""
+        """Whether clauses have left the index that were not reported to the engine yet."""
         return bool(self._news)
 
     def take_news(self) -> list[News]:
-        """Return what has left the index since the last call."""
+        """Return the clauses that left the index since the last call, with reasons."""
         news, self._news = self._news, []
         return news
 
     def gaps(self) -> Gaps:
-        """The exceptions of a chunk that begins now: all clauses that are out. The same object until that changes."""
+        """The exceptions of a new chunk: all clauses in quarantine. The same object until they change."""
         ids = self.quarantine.ids
         if self._gaps.ids is not ids:
             self._gaps = Gaps(ids, np.zeros(len(ids), np.int32)) if len(ids) else NO_GAPS
@@ -245,26 +253,26 @@ class StreamClauses:
     # Maintenance -----------------------------------------------------------------------------------------
 
     def install_merge(self, result: MergeResult) -> bool:
-        """Put a merged part in the place of its sources; False if they have changed since."""
+        """Replace the sources by a merged part; False if they have changed since."""
         self._tell()
         return self.index.install(result)
 
     def install_tally(self, tally: CostTally) -> None:
-        """Add the counts of gone chunks and parts to those of the clauses."""
+        """Add the counts of dropped chunks and parts to the clauses' counts."""
         self.index.costs.install(tally, self.table.sqc_of_slot)
 
     def subset(self, sqc_ids: Array, slots: Array) -> Subset:
-        """An index of some clauses; the last index is kept, as chunk after chunk is covered with the same clauses."""
+        """An index of some clauses; the latest is kept, as consecutive chunks are covered with the same clauses."""
         if self._subset is None or not np.array_equal(self._subset[0], sqc_ids):
             self._subset = (sqc_ids, self.index.subset(slots))
         return self._subset[1]
 
     def forget_subset(self) -> None:
-        """Drop the kept index, as nothing is to be covered for now."""
+        """Drop the kept index, as nothing is to be covered at present."""
         self._subset = None
 
     def bill(self) -> dict[str, int]:
-        """Bytes by structure; `reclaimable` belongs to clauses that are gone."""
+        """Bytes by structure; `reclaimable` belongs to removed clauses."""
         table = self.table
         return {"reclaimable_slots": table.dead_count, "clause_names_bytes": table.nbytes, **self.index.bill()}
 
@@ -276,11 +284,11 @@ class StreamClauses:
 
     @property
     def _strict(self) -> bool:
-        """Whether new clauses must be looked at: an expression is out, or will be when a clause brings it."""
-        return bool(self._held or self.quarantine.outside.attributes)
+        """Whether new clauses must be checked: an expression is in quarantine, or will be at its first clause."""
+        return bool(self._digests_at_start or self.quarantine.outside.attributes)
 
     def _admit_some(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
-        """Admit clauses some of which may read an expression that is out."""
+        """Admit clauses, some of which may read an expression in quarantine."""
         attributes = [self._known([t.attribute for f in factors for t in f.terms]) for _, factors in clauses]
         out = [self.quarantine.holds(used) for used in attributes]
         self._to_index([clause for clause, is_out in zip(clauses, out, strict=True) if not is_out], table)
@@ -304,18 +312,19 @@ class StreamClauses:
             self._announced = []
 
     def _known(self, exprs: Sequence[Expr]) -> tuple[int, ...]:
-        """The attribute IDs of what a clause reads, ascending; a held expression is put out when it comes."""
+        """The attribute IDs of a clause's expressions, ascending; an expression listed at the start goes to
+        quarantine."""
         used = sorted({self.index.attributes.id_of(expr) for expr in exprs})
         for attribute in used:
             expr = self.index.attributes[attribute]
             if isinstance(expr, AttributeRef) or self.quarantine.holds([attribute]):
                 continue
-            if self._held and digest_of(expr) in self._held:
-                self.put_out({attribute: KEPT}, kept=True)
+            if self._digests_at_start and digest_of(expr) in self._digests_at_start:
+                self.put_out({attribute: KEPT}, persistent=True)
         return tuple(used)
 
     def check_counts(self) -> None:
-        """Check that index and quarantine have as many clauses as the table. O(parts of the index)."""
+        """Check that index and quarantine together have as many clauses as the table. O(parts of the index)."""
         self.table.check_counts()
         index, out = len(self.index), len(self.quarantine)
         if index + out != len(self.table):
@@ -324,7 +333,7 @@ class StreamClauses:
             )
 
     def check(self, clauses: Sequence[ClauseRecord]) -> None:
-        """Check that the structures name the same clauses, each in the index or in the quarantine."""
+        """Check that the structures have the same clauses, each in the index or in the quarantine."""
         for part in (self.index, self.quarantine):
             part.check()
         self.table.check([(clause.sqc_id, clause.slot) for clause in clauses])

@@ -1,10 +1,10 @@
-"""The feed of one stream: tuples that are accepted and not yet released, and times of those that were refused.
+"""The feed of one stream: tuples that are accepted but not released, and times of refused tuples.
 
-    take(push) ──> event time:  reorder buffer ──release: what the watermark has passed──> the open chunk
+    take(push) ──> event time:  reorder buffer ──release: tuples up to the watermark────> the open chunk
                │   system time: ready ─────────release: all, as one batch─────────────────┘
                └─> watermark; times of tuples that were refused: late, or ahead of the watermark
 
-It knows neither chunks nor clauses.
+The feed knows neither chunks nor clauses.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class Feed:
             self._late, self._ahead = Refusals(stored.late, stored.reached), Refusals(stored.ahead)
 
     def take(self, event: Pushed | WatermarkRaised | Attached) -> None:
-        """Take the tuples and the watermark of an event; nothing is released yet."""
+        """Take the tuples and the watermark of an event, without releasing tuples."""
         if isinstance(event, Pushed):
             self._late.add(event.refused.late)
             self._ahead.add(event.refused.ahead)
             self._take(event)
         self._watermark = event.watermark
-        if not isinstance(event, Attached) or event.batch is not None:  # history says nothing of the stream today
+        # an attachment before all tuples is no sign of life
+        if not isinstance(event, Attached) or event.batch is not None:
             self._heard = event.time
         self._attention.changed()
 
@@ -61,7 +62,7 @@ class Feed:
             self._ready.append(batch)
 
     def release(self, next_id: int) -> Batch | None:
-        """Release the tuples that the watermark has passed, in stream order, as one batch: small pushes are joined.
+        """Release the tuples up to the watermark, in stream order, as one batch: small pushes are joined.
 
         They get the tuple IDs from `next_id` on.
         """
@@ -81,7 +82,7 @@ class Feed:
         return batch
 
     def widen(self, schema: Schema) -> int:
-        """Give waiting tuples the columns that `schema` has more; returns the bytes charged in addition."""
+        """Add the columns that `schema` has more to waiting tuples; returns the additional bytes charged."""
         ensure(not self._ready, self, "what is ready would keep the schema of before", batches=len(self._ready))
         before = self._pending.nbytes
         self._pending.widen(schema)
@@ -89,17 +90,17 @@ class Feed:
         return self._pending.nbytes - before
 
     def forget_before(self, tuple_id: int) -> None:
-        """Forget what rows have become tuples that are not in memory any more: those with smaller IDs."""
+        """Drop the arrival numbers of tuples with smaller IDs, which are no longer in memory."""
         self._arrivals.forget_before(tuple_id)
 
     @property
     def watermark(self) -> int | None:
-        """The time up to which tuples are released; None before the first, and in system time as the events say."""
+        """The time up to which tuples are released; None before the first. In system time as the events give it."""
         return self._watermark
 
     @property
     def heard(self) -> int | None:
-        """The clock's time of the last push, heartbeat or batch of a job; None before the first."""
+        """The clock's time of the last push, heartbeat or attached batch; None before the first."""
         return self._heard
 
     @property
@@ -114,12 +115,12 @@ class Feed:
 
     @property
     def late(self) -> RefusedTimes:
-        """The times of tuples refused because they came behind the watermark."""
+        """The times of tuples that were refused because they came after the watermark."""
         return self._late.view()
 
     @property
     def ahead(self) -> RefusedTimes:
-        """The times of tuples refused because they were too far ahead of the watermark."""
+        """The times of tuples that were refused because they were too far ahead of the watermark."""
         return self._ahead.view()
 
     @property
@@ -129,7 +130,7 @@ class Feed:
 
     @property
     def ready_bytes(self) -> int:
-        """Bytes charged for tuples that are released next, whatever the watermark."""
+        """Bytes charged for tuples that are released next, without waiting for a watermark."""
         return sum(batch.nbytes for batch in self._ready)
 
     def check_counts(self) -> None:
@@ -138,7 +139,7 @@ class Feed:
             self._pending.check_count()
 
     def check(self) -> None:
-        """Check that waiting tuples are in order, and above the watermark once released."""
+        """Check that waiting tuples are in order, and above the watermark after a release."""
         for part in (self._pending, self._late, self._ahead):
             part.check()
         ensure(not self._ready, self, "what is ready was not released", batches=len(self._ready))

@@ -1,7 +1,7 @@
-"""The view that readers have of one stream: made from its parts when one of them changes, compared when all is checked.
+"""The readers' view of one stream: made from its parts when one of them changes, and compared in a full check.
 
-feed, shelf, open chunk, clauses ──view──> StreamView, a value that stays as it is
-                                 └─stale─> fields of an earlier view that differ by now: a part has not told
+feed, shelf, open chunk, clauses ──view──> StreamView, an immutable value
+                                 └─stale─> fields of an earlier view that differ: a part forgot to call attention
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.results.open import OpenResults, OpenView
 
 
 class Publication:
-    """The identity of a stream, and how its parts are shown to readers."""
+    """The identity of a stream, and the conversion of its parts to a view for readers."""
 
     def __init__(self, event: StreamCreated, rooms: SharedRooms) -> None:
         self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
@@ -31,13 +31,13 @@ class Publication:
         self._rooms = rooms
 
     def alter(self, sql: str) -> None:
-        """Take over the statement that makes the stream as it is now."""
+        """Store the statement that creates the stream in its present form."""
         self._sql = sql
 
     def view(
         self, feed: Feed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
     ) -> StreamView:
-        """The stream as it is now. A pointer is copied for each chunk."""
+        """The stream in its present state. Copies one pointer for each chunk."""
         chunk, names = data.open.view(), clauses.table.share()
         open_entry = ChunkEntry(
             chunk,
@@ -95,7 +95,7 @@ _PLAIN = (
 
 
 def stale(shown: StreamView, now: StreamView) -> list[str]:
-    """Name what differs between the view that readers have and the view that they would get now. O(chunks)."""
+    """The names of differences between the view that readers have and the present view. O(chunks)."""
     return [*_stale_fields(shown, now), *_stale_chunks(shown, now)]
 
 

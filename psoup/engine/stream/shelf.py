@@ -1,11 +1,11 @@
 """The shelf of one stream: its closed chunks, oldest first, each with its results and its file if it is stored.
 
-    put ─> [ 3 ] [ 4 ] [ 5 ] [ 6 ]          3: archived: on disk alone, no results in memory
-                                            4: stored: it may leave the memory for the archive
+    put ─> [ 3 ] [ 4 ] [ 5 ] [ 6 ]          3: archived: only on disk, no results in memory
+                                            4: stored: it may leave memory for the archive
                    5 is next to be stored   6: not sealed yet
 
-Readers get this one list as it is. Maintenance computes new entries, which replace old ones as values. Clauses that
-have died since a chunk was last compacted are in `deaths`. Chunks are stored, or passed, and archived in their order.
+Readers share this list. Maintenance computes new entries, which replace old ones as values. `deaths` lists clauses that
+were removed since a chunk was last compacted. Chunks are stored, or passed, and archived in their order.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ from psoup.published.snapshot import ChunkEntry
 from psoup.results.chunk_results import UNCOVERED, ChunkResults
 
 Packed = list[tuple[Array, Array]]
-"""SQC IDs and matches of each pack that is given up, for the counters of what queries cost."""
+"""SQC IDs and matches of each dropped pack, for the counters of query costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shelved(ChunkEntry):
-    """A closed chunk. `file` reads it once it has left the memory; None if it is not stored, or must not leave."""
+    """A closed chunk. `file` reads it from disk; None if it is not stored, or must stay in memory."""
 
     file: ArchivedChunk | None = None
 
 
 class Shelf:
-    """The closed chunks of one stream; see the module. All methods are the writer's."""
+    """The closed chunks of one stream; see the module. For the writer."""
 
     def __init__(self, attention: Attention, count_gone: Callable[[Packed], None], config: EngineConfig | None) -> None:
-        """`count_gone` is told which results have left; `config`: of storing; None: no chunk is stored."""
+        """`count_gone` is called with dropped results; `config`: settings of storing; None: no chunk is stored."""
         self._attention = attention
         self._count_gone = count_gone
         self._config = config
         self._disk_is_full = self._store_first = False
         self._covered_to = 0
-        """For clauses with a lesser SQC ID, all chunks in memory are covered as far as they ever will be."""
+        """Every clause below this SQC ID has met all chunks in memory that it can meet."""
         self.entries: list[Shelved] = []
         self.archived = 0
-        """The number of the oldest chunks that are on disk alone."""
+        """The number of oldest chunks that are only on disk."""
         self.folds_since: int | None = None
-        """The number of the first chunk that has left the memory, and whose folds may be there alone; None: no such."""
+        """The first chunk that left memory and whose folds may be only in memory; None if there is none."""
         self.next_to_store = 0
-        """The number of the first chunk that is not stored, or passed; 0 if none are ever stored."""
+        """The number of the first chunk that is neither stored nor passed; 0 if chunks are never stored."""
         self._passed_before = -(2**62)
-        """Chunks with a lesser number must leave: the last of them was passed."""
+        """Chunks with a smaller number must be dropped: the last of them was passed."""
         self.overdue = 0
-        """The number of the oldest chunks that are past their retention, and stay until they are stored."""
+        """The number of oldest chunks that are past their retention, and stay until they are stored."""
         self.dropped_time: int | None = None
         """The greatest physical ID of a dropped chunk."""
         self.tuple_bytes, self.disk_bytes, self.result_bytes = 0, 0, 0
@@ -71,7 +71,7 @@ class Shelf:
     # Chunks come and go ----------------------------------------------------------------------------------
 
     def load(self, stored: Stored) -> None:
-        """Take back the chunks that a store has; they are covered like chunks that are older than a query."""
+        """Load the chunks of a store; they are covered like chunks that are older than a query."""
         first = stored.chunks[0].number if stored.chunks else 2**62
         self.follow([file for file in stored.archive if file.number < first])
         files = {file.number: file for file in stored.archive}
@@ -85,19 +85,19 @@ class Shelf:
             self.next_to_store = newest.number + 1
 
     def put(self, data: ChunkView, results: ChunkResults, file: ArchivedChunk | None = None) -> None:
-        """Add the chunk that was closed last."""
+        """Add the newest closed chunk."""
         self.entries.append(Shelved(data, results, file))
         self.tuple_bytes += data.nbytes
         self.result_bytes += results.nbytes
         self._tell()
 
     def precede(self, chunks: Sequence[ArchivedChunk]) -> None:
-        """Put chunks on disk, oldest first, before all others."""
+        """Insert chunks on disk, oldest first, before all other chunks."""
         self.entries[:0] = [Shelved(chunk, UNCOVERED) for chunk in chunks]
         self._add_archived(chunks)
 
     def follow(self, chunks: Sequence[ArchivedChunk]) -> None:
-        """Put chunks on disk, oldest first, after all others, none of which is in memory."""
+        """Append chunks on disk, oldest first, after all other chunks, which must not be in memory."""
         hot = len(self.entries) - self.archived
         ensure(not hot, self, "chunks on disk would come after tuples in memory", chunks=hot)
         self.entries += [Shelved(chunk, UNCOVERED) for chunk in chunks]
@@ -111,9 +111,9 @@ class Shelf:
         self._attention.changed()
 
     def expired(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
-        """The number of oldest chunks that lie wholly before the retention edge at `now`, and need no storing."""
+        """The number of oldest chunks that are wholly before the retention edge at `now`, and need no storing."""
         past = count = self._before_edge(0, spec, now, next_id, 0)
-        if self.entries and self._config is not None:  # what is dropped before it is stored would come back
+        if self.entries and self._config is not None:  # a chunk dropped before it is stored would come back at a start
             first = self.entries[0].data.number
             count = max(min(count, self.next_to_store - first), self._passed_before - first)
         self.overdue = max(past - count, 0)
@@ -123,7 +123,7 @@ class Shelf:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that maintenance gives back: open forms not sealed yet, tuples that are overdue. O(such chunks)."""
+        """Bytes that maintenance will free: open forms not sealed yet, and overdue tuples. O(such chunks)."""
         unsealed = 0
         for entry in reversed(self.entries):
             if entry.results.open is None:
@@ -132,22 +132,22 @@ class Shelf:
         return unsealed + sum(entry.data.nbytes for entry in self.entries[: self.overdue])
 
     def cold(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
-        """The number of chunks in memory that lie wholly in the archive's part of the retention at `now`."""
+        """The number of chunks in memory that are wholly in the archive's part of the retention at `now`."""
         archive = spec.retention.archive
         return self._before_edge(self.archived, spec, now, next_id, archive) if archive else 0
 
     def _before_edge(self, first: int, spec: StreamSpec, now: int | None, next_id: int, archive: int) -> int:
         rows = spec.retention.rows
-        least = None if rows is None else next_id - rows + archive
+        first_kept_id = None if rows is None else next_id - rows + archive
         for at in range(first, len(self.entries)):
             data = self.entries[at].data
-            by_rows = least is not None and data.end_id <= least
+            by_rows = first_kept_id is not None and data.end_id <= first_kept_id
             if not (by_rows or outlived(spec, data.last_time, now, archive)):
                 return at - first
         return len(self.entries) - first
 
     def drop(self, count: int) -> int:
-        """Forget the oldest `count` chunks; returns the bytes of memory given back."""
+        """Drop the oldest `count` chunks; returns the bytes of memory freed."""
         if not count:
             return 0
         gone = self.entries[:count]
@@ -165,7 +165,7 @@ class Shelf:
         return self.archived < len(self.entries) and self.entries[self.archived].file is not None
 
     def archive(self, count: int) -> int:
-        """Let up to `count` of the oldest chunks in memory leave it, as far as they may; returns the bytes freed."""
+        """Drop up to `count` of the oldest chunks in memory that may leave it; returns the bytes freed."""
         freed = 0
         while count and self.can_leave:
             freed += self._archive_oldest()
@@ -173,7 +173,8 @@ class Shelf:
         return freed
 
     def relieve(self, wanted: int) -> int:
-        """Let the oldest chunks leave the memory until `wanted` bytes are free, if they may; returns bytes freed."""
+        """Drop the oldest chunks from memory, if they may leave it, until `wanted` bytes are free; returns bytes
+        freed."""
         freed = 0
         while freed < wanted and self.can_leave:
             freed += self._archive_oldest()
@@ -190,12 +191,12 @@ class Shelf:
         return entry.data.nbytes
 
     def folds_left(self, stop: int) -> None:
-        """Note that the folds of chunks with a number below `stop` are on disk."""
+        """Record that the folds of chunks with a number below `stop` are on disk."""
         on_disk = self.first_number + self.archived
         self.folds_since = stop if stop < on_disk else None
 
     def _leave_memory(self, entries: Sequence[Shelved]) -> None:
-        """Settle the accounts of entries that leave the shelf, or stay on it in another form."""
+        """Update the counters for entries that leave the shelf, or leave memory."""
         for entry in entries:
             self.tuple_bytes -= entry.data.nbytes
             self.result_bytes -= entry.results.nbytes
@@ -204,7 +205,7 @@ class Shelf:
         self._tell()
 
     def widen(self, spec: StreamSpec) -> None:
-        """Give all chunks the columns that the stream has gained, with NULL in their tuples. O(chunks)."""
+        """Add the stream's new columns to all chunks, with NULL in their tuples. O(chunks)."""
         for at, entry in enumerate(self.entries):
             file = None if entry.file is None else widen_chunk(entry.file, spec)
             self.entries[at] = Shelved(_widened(entry.data, spec), entry.results, file)
@@ -213,7 +214,7 @@ class Shelf:
     # Storing ---------------------------------------------------------------------------------------------
 
     def to_store(self, spec: StreamSpec) -> ChunkView | None:
-        """The chunk to be stored next, or passed if it is overdue; None if none is due, or the disk is full. O(few)."""
+        """The next chunk to store, or to pass if overdue; None if no chunk is due, or the disk is full. O(few)."""
         at = self.next_to_store - self.first_number
         if self._config is None or self._disk_is_full or at >= len(self.entries):
             return None
@@ -223,13 +224,13 @@ class Shelf:
         return None if waits else data
 
     def stored(self, number: int, file: ArchivedChunk | None) -> None:
-        """Note that the chunk that was next is on disk, where `file` reads it if it may leave the memory."""
+        """Record that the next chunk is on disk, where `file` reads it if it may leave memory."""
         entry = self._leave_log(number)
         self.entries[number - self.first_number] = Shelved(entry.data, entry.results, file)
-        self._tell()  # readers get the entries as they are
+        self._tell()  # readers share the entries
 
     def passed(self, number: int) -> None:
-        """Note that the log has forgotten the chunk that was next, as it was overdue: it is in memory alone."""
+        """Record that the log has dropped the next chunk, which was overdue: it is only in memory."""
         self._leave_log(number)
         self._passed_before = number + 1
         self._tell()
@@ -240,7 +241,7 @@ class Shelf:
         return self.entries[number - self.first_number]
 
     def take_turn(self) -> bool:
-        """Whether storing goes before sealing this time, while both are due."""
+        """Whether storing comes before sealing this time, if both are due."""
         before, self._store_first = self._store_first, not self._store_first
         return before
 
@@ -249,7 +250,7 @@ class Shelf:
         self._disk_is_full = True
 
     def disk_may_have_room(self) -> None:
-        """Try storing again, as the stream has got something new."""
+        """Try storing again, after a new event of the stream."""
         if self._disk_is_full:
             self._disk_is_full = False
             self._attention.look_after()
@@ -263,11 +264,11 @@ class Shelf:
 
     @property
     def first_number(self) -> int:
-        """The number of the oldest chunk; 0 if there is none."""
+        """The number of the oldest chunk; 0 without chunks."""
         return self.entries[0].data.number if self.entries else 0
 
     def replace(self, number: int, seen: ChunkResults, results: ChunkResults) -> bool:
-        """Put `results` in the place of `seen`; False if the chunk is gone or has other results by now."""
+        """Replace the results `seen` by `results`; False if the chunk was dropped or has other results now."""
         at = number - self.first_number
         if not self.archived <= at < len(self.entries) or self.entries[at].results is not seen:
             return False
@@ -290,13 +291,13 @@ class Shelf:
         return freed
 
     def forget_search_codes(self) -> None:
-        """Drop the columns in narrow form; the next search of a chunk makes them again."""
+        """Drop the narrow codes; the next search of a chunk makes them again."""
         for entry in self.in_memory:
             if isinstance(entry.data, ChunkView):
                 entry.data.caches.forget_codes()
 
     def lacking(self, next_sqc: int) -> list[Shelved]:
-        """Chunks that may lack results of a clause below `next_sqc`, those with the least mark first. O(chunks)."""
+        """Chunks that may lack results of a clause below `next_sqc`; chunks with the least mark first. O(chunks)."""
         if self._covered_to == next_sqc:
             return []
         lacking = [e for e in self.in_memory if e.results.covered_before < next_sqc and not e.results.evicted]
@@ -304,11 +305,11 @@ class Shelf:
         return lacking
 
     def covered(self, next_sqc: int) -> None:
-        """Note that no chunk lacks a clause below `next_sqc` that can be covered, until there are new clauses."""
+        """Record that no chunk lacks a clause below `next_sqc` that can be covered."""
         self._covered_to = next_sqc
 
     def bury(self, sqc_ids: Array) -> None:
-        """Note that clauses (int64[k]) are gone: chunks may still have a column of each."""
+        """Record removed clauses (int64[k]), of which chunks may still have a column."""
         if self.archived < len(self.entries):
             self.deaths.bury(sqc_ids)
             self._attention.look_after()
@@ -330,7 +331,7 @@ class Shelf:
     # Invariants ------------------------------------------------------------------------------------------
 
     def check(self, list_limit: int) -> None:
-        """Check that each chunk is in its place and in one form, that results are sound, and that bytes add up."""
+        """Check that each chunk is in its place and in one form, and that results and counters are right."""
         on_disk, hot = self.entries[: self.archived], self.entries[self.archived :]
         for entry, follower in pairwise(self.entries):
             _check_order(self, entry.data, follower.data)
@@ -363,7 +364,7 @@ class Shelf:
 
 
 def outlived(spec: StreamSpec, time: int, now: int | None, archive: int = 0) -> bool:
-    """Whether a tuple of that time lies before the retention edge at `now`, or in the archive's part of it."""
+    """Whether a tuple of this time is before the retention edge at `now`, or in the archive's part of the retention."""
     duration = spec.retention.duration
     return duration is not None and now is not None and time < now - duration + archive
 

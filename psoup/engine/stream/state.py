@@ -1,14 +1,14 @@
-"""A stream inside the engine: its parts, and the steps in which an event passes through several of them.
+"""A stream inside the engine: its parts, and the steps of events that concern several parts.
 
     take(push) ─> feed ──advance──> pieces of the open chunk ─> probe of the Query SteM ─> open results
                                          └─ full: close ─> shelf, beside its results
-    admit() ────> clauses ─────────> cover_new: evaluated over the open chunk before anything else happens
-                     └─ too much for that: the chunk is closed before; maintenance covers it, or a reader evaluates
+    admit() ────> clauses ─────────> cover_new: evaluated over the open chunk before any other step
+                     └─ too much work: the chunk is closed before; maintenance covers it, or a reader evaluates
     expire() ───> chunks leave the shelf, or the memory for the archive, and their results with them
-    a change ───> attention ───────> publication: what readers get;   maintenance: what is due
+    a change ───> attention ───────> publication: the readers' view;   maintenance: due work
 
-Each part alone writes its fields. An expression that raises stops nothing: the clauses that read it have not
-met these tuples, and the chunk's exceptions say so (`psoup.results.chunk_results`). Owned by the engine's writer.
+Each part writes only its own fields. An expression that raises stops nothing: the clauses that read it have not met
+these tuples, which the chunk's exceptions record (`psoup.results.chunk_results`). For the engine's writer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StreamState:
         next_sqc: int,
         rooms: SharedRooms,
         keep: Keep | None = None,
-        held: frozenset[str] = frozenset(),
+        digests: frozenset[str] = frozenset(),
     ) -> None:
         self.stream_id, self.tenant = event.stream_id, event.tenant
         self.config = config
@@ -65,15 +65,15 @@ class StreamState:
         self.folds = rooms.folds
         self.feed = Feed(attention, event_time=event.spec.event_time, stored=event.stored, shape=config.shape)
         self.data = DataSteM(event.spec, config)
-        self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, held)
+        self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, digests)
         self.open = OpenResults(config, 0)
         """Results of the open chunk."""
         self._allowance = rooms.allowance
         self._open_work = 0
-        """The work of clauses over the open chunk at their registration, by counts."""
+        """The counted work of clauses over the open chunk at their registration."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, config if keep is not None else None)
         self.matches: int | None = None
-        """Matches of new tuples since `count_matches`; None: nobody counts them."""
+        """Matches of new tuples since `count_matches`; None: they are not counted."""
         self._publication = Publication(event, rooms)
         self._attention = attention
         if event.stored is not None:
@@ -86,14 +86,14 @@ class StreamState:
     # Data ------------------------------------------------------------------------------------------------
 
     def take(self, event: Pushed | WatermarkRaised | Attached) -> None:
-        """Take the tuples and the watermark of an event; nothing is released yet."""
+        """Take the tuples and the watermark of an event, without releasing tuples."""
         self.feed.take(event)
         self.shelf.disk_may_have_room()
 
     def advance(self, run: Runner, care: Precautions = NO_PRECAUTIONS, timer: Callable[[], float] = float) -> int:
-        """Release what the watermark has passed and join it with all clauses; returns the number of tuples.
+        """Release the tuples up to the watermark and join them with all clauses; returns the number of tuples.
 
-        `timer`: the thread's time in seconds, by which the costs of clauses are counted.
+        `timer`: the thread's time in seconds, which measures the costs of clauses.
         """
         costs = self.clauses.index.costs
         compute = costs.timed(care.compute, timer)
@@ -114,14 +114,15 @@ class StreamState:
         return 0 if released is None else len(released)
 
     def count_matches(self, *, wanted: bool) -> None:
-        """Begin to count the matches of new tuples at 0, or count them no more."""
+        """Start to count the matches of new tuples at 0, or stop counting."""
         self.matches = 0 if wanted else None
 
     def expire(self, clock: int | None = None, edge: int | None = None) -> int:
-        """Drop chunks that lie before the retention edge, stored ones if they are kept; returns the bytes given back.
+        """Drop chunks before the retention edge, if they are stored or need no storing; returns the bytes freed.
 
-        Stored chunks in the archive's part of the retention leave the memory. Without a clock, in the system domain
-        time is that of the last tuple; with a clock, the open chunk may go too. `edge`: there the latest time, if any.
+        Stored chunks in the archive's part of the retention leave memory. Without a `clock`, a stream in system time
+        takes the time of its last tuple; with one, the open chunk may be dropped too. `edge`: the latest time to assume
+        in system time.
         """
         data, shelf = self.data, self.shelf
         now = self.feed.watermark if data.spec.event_time else data.last_time
@@ -139,9 +140,9 @@ class StreamState:
         return freed
 
     def close_open(self) -> None:
-        """Close the open chunk, which is full or must end: its results stay in the open form until they are sealed.
+        """Close the open chunk, which is full or must end; its results stay in the open form until they are sealed.
 
-        Clauses that have not met it by now are not covered.
+        Clauses that have not met it yet are not covered.
         """
         data, met = self.data.close(), self.clauses.met
         results = ChunkResults(
@@ -159,7 +160,8 @@ class StreamState:
         self.open = self.open.successor(self.clauses.table.used, self.clauses.gaps())
 
     def alter(self, spec: StreamSpec, sql: str, run: Runner) -> int:
-        """Change the stream's definition, all before being released; returns bytes of tuples charged in addition."""
+        """Change the stream's definition; earlier tuples must be released. Returns the additional bytes charged for
+        tuples."""
         self._publication.alter(sql)
         self._attention.changed()
         wider = spec.schema != self.data.spec.schema
@@ -174,9 +176,9 @@ class StreamState:
     # Clauses ---------------------------------------------------------------------------------------------
 
     def admit(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
-        """Let new clauses (slot, factors) join the Query SteM; `cover_new` applies them to the open chunk.
+        """Add new clauses (slot, factors) to the Query SteM; `cover_new` applies them to the open chunk.
 
-        Returns the attribute IDs of each. Evaluated in sets where they are many; see `StreamClauses.admit`.
+        Returns the attribute IDs of each. Many clauses are evaluated together; see `StreamClauses.admit`.
         """
         if not clauses:
             return []
@@ -189,7 +191,7 @@ class StreamState:
     def admit_columns(
         self, slots: Array, columns: ClauseColumns, factors: Callable[[int], tuple[Factor, ...]]
     ) -> tuple[int, ...]:
-        """`admit` of clauses of one form; see `StreamClauses.admit_columns`."""
+        """`admit` for clauses of one form; see `StreamClauses.admit_columns`."""
         if not len(slots):
             return ()
         self._spend(work_of_columns(columns, self._old_tuples))
@@ -203,7 +205,8 @@ class StreamState:
         return OldTuples(self.data.open.length, self.data.open.text_bytes)
 
     def _spend(self, work: int) -> None:
-        """Count what new clauses will take over the open chunk; close it before if all tenants would wait for long."""
+        """Count the work of new clauses over the open chunk; close the chunk first if all tenants would wait for
+        long."""
         self._open_work += work
         if work and not (self._open_work <= SEVERAL * self._allowance.most and self._allowance.allows(work)):
             self.close_open()
@@ -227,36 +230,38 @@ class StreamState:
 
     # What cannot be evaluated ----------------------------------------------------------------------------
 
-    def _look(self, care: Precautions, what: str, first_id: int, rows: int, start: int) -> None:
-        """Tell the host's watch what is evaluated next; clauses that must not be evaluated leave the index before."""
+    def _look(self, care: Precautions, kind: str, first_id: int, rows: int, start: int) -> None:
+        """Report the next evaluation to the host's watch; clauses that it forbids leave the index first."""
         if care.watch is None or not self.clauses.index.attributes.derived:
             return
-        if not care.watch(EvaluationPlace(self.stream_id, what, first_id, rows)):
+        if not care.watch(EvaluationPlace(self.stream_id, kind, first_id, rows)):
             self.put_out_derived(start)
 
     def put_out_derived(self, start: int | None = None) -> None:
         """Take all clauses that read computed attributes out of the index, as evaluating them ended a process.
 
-        They have not met the tuples of the open chunk from `start` on; without `start`, they met all of these.
+        They have not met the tuples of the open chunk from `start` on; without `start`, they have met all of them.
         """
-        slots = self.clauses.put_out(dict.fromkeys(self.clauses.index.attributes.derived, OOM), kept=True)
+        slots = self.clauses.put_out(dict.fromkeys(self.clauses.index.attributes.derived, OOM), persistent=True)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length if start is None else start)
 
     def put_out_by_hand(self, clause: ClauseRecord, why: str) -> None:
-        """Take a clause, and all clauses that read what it computes, out of the index."""
+        """Take a clause, and all clauses that read its expressions, out of the index."""
         slots = self.clauses.put_out_by_hand(clause, why)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], 0)
 
     def put_out_dear(self, clause: ClauseRecord, exprs: Collection[Expr], why: str) -> bool:
-        """Take a clause out of the index until a start, as it takes too much time: with all clauses that compute those
-        of `exprs` that it computes. They met all tuples that are there. False if it is gone, or out.
+        """Take a clause out of the index until the next start, as it takes too much time.
+
+        All clauses that compute its expressions among `exprs` leave with it. They have met all present tuples. False if
+        the clause was removed, or is in quarantine.
         """
         slots = self.clauses.put_out_dear(clause, exprs, why)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length)
         return len(slots) > 0
 
     def raised(self, failed: Mapping[int, str]) -> None:
-        """Count attributes that maintenance could not compute, and why."""
+        """Count attributes that maintenance could not compute, with the reasons."""
         slots = self.clauses.raised(failed)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length)
 
@@ -266,7 +271,7 @@ class StreamState:
         self.raised(failed)
 
     def _leave_out(self, sqc_ids: Array, offset: int) -> None:
-        """Note that clauses were not evaluated over the open chunk from `offset` on."""
+        """Record that clauses were not evaluated over the open chunk from `offset` on."""
         if len(sqc_ids):
             self.open.leave_out(sqc_ids, offset)
             self._attention.changed()
@@ -274,13 +279,13 @@ class StreamState:
     # Maintenance, and what is made of the parts ------------------------------------------------------------
 
     def tidy(self) -> None:
-        """Rebuild the open results without the slots of dead clauses, which become free. O(open results)."""
+        """Rebuild the open results without the slots of removed clauses, which become free. O(open results)."""
         dead = self.clauses.table.free_dead()
         self.open = self.open.without(dead, self.clauses.table.used, self.clauses.used(self.open.errors))
         self._attention.changed()
 
     def view(self) -> StreamView:
-        """The stream as readers see it. A pointer is copied for each chunk."""
+        """The stream for readers. Copies one pointer for each chunk."""
         return self._publication.view(self.feed, self.data, self.clauses, self.open, self.shelf)
 
     @property
@@ -294,7 +299,7 @@ class StreamState:
         return self.shelf.tuple_bytes + self.data.open.nbytes + self.feed.waiting_bytes + self.feed.ready_bytes
 
     def bill(self) -> dict[str, int]:
-        """Bytes by structure; `reclaimable` belongs to clauses that are gone."""
+        """Bytes by structure; `reclaimable` belongs to removed clauses."""
         bill = {
             "tuples_bytes": self.tuple_bytes,
             "archive_bytes": ENTRY_BYTES * self.shelf.archived,
