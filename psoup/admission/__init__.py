@@ -1,4 +1,5 @@
-"""Prepare: commands are accepted and stamped so that applying an event depends on nothing else. See `admission`."""
+"""Prepare: accepts commands and stamps their events, so that applying an event depends on nothing else. See
+`admission`."""
 
 from psoup.admission.admission import Admission
 

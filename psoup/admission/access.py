@@ -1,11 +1,10 @@
 """Decisions about access tokens: which may be issued, and which may be revoked.
 
-    none stands      the first is an operator's, or nobody could issue the next
-    some stand       an operator's token that has not expired stays, or nobody could issue another
+    no token yet     the first must be an operator's, as only an operator can issue the next
+    some tokens      an unexpired operator's token must remain, for the same reason
 
-Only an operator of the tenant `default` counts for that: he serves all tenants, another's his own alone.
-
-Functions here change nothing, but for `KnownTokens.adopt`.
+Only an operator of the tenant `default` counts as one here: operators of other tenants serve only their own tenant.
+Functions here change nothing, except for `KnownTokens.adopt`.
 """
 
 from __future__ import annotations
@@ -19,24 +18,26 @@ from psoup.events.acknowledgements import Prepared, TokenAcknowledgement
 from psoup.model import DEFAULT_TENANT
 
 MOST_TOKENS = 10_000
-"""Tokens that may stand at once, over all tenants."""
+"""The most valid tokens at a time, over all tenants."""
 
 MOST_OF_TENANT = 1_000
-"""The most tokens of one tenant beside `default`, so that none takes all places."""
+"""The most tokens of one tenant other than `default`, so that none takes all places."""
 
 SHARE = 4
-"""One tenant beside `default` may have a quarter of the places that are left, and one place as long as there are some:
-ten that take all they can have some 700 each, and leave 2,800; a hundred 95 each, and leave 380."""
+"""A tenant other than `default` may have a quarter of the free places, and at least one while there are any.
+
+Ten tenants that take all they can have some 700 each, and leave 2,800; a hundred have 95 each, and leave 380.
+"""
 
 RESERVED = 100
-"""Places that only tokens of the tenant `default` take, so that the service's operator can always issue one."""
+"""Places reserved for tokens of the tenant `default`, so that the service's operator can always issue one."""
 
 
 class KnownTokens(dict[str, AccessToken]):
-    """The tokens that stand, by their IDs, as of the last prepared event."""
+    """The valid tokens by their IDs, after the last prepared event."""
 
     def adopt(self, event: TokenIssued | TokenRevoked) -> None:
-        """Take over an event. O(1)."""
+        """Apply an event. O(1)."""
         if isinstance(event, TokenIssued):
             self[event.token.token_id] = event.token
         else:
@@ -44,45 +45,45 @@ class KnownTokens(dict[str, AccessToken]):
 
 
 def decide_token(
-    command: IssueToken | RevokeToken, known: KnownTokens, tenants: KnownTenants, sequence: int, now: int
+    command: IssueToken | RevokeToken, tokens: KnownTokens, tenants: KnownTenants, sequence: int, now: int
 ) -> Prepared:
     """Decide on a token. `sequence`: of its event. O(tokens).
 
-    Raises AlreadyExists if it was to be the first and is not; InvalidInput for a first one that is no operator's;
-    ResourceExhausted with too many; NotFound for an unknown one, or its tenant; FailedPrecondition for the last of
-    operators.
+    Raises AlreadyExists if it should be the first and is not; InvalidInput for a first token that is not an operator's;
+    ResourceExhausted above a limit. Raises NotFound for an unknown token or tenant; FailedPrecondition for the
+    last operator's token.
     """
     if isinstance(command, IssueToken):
         tenants.known(command.token.tenant)
-        _check_new(command, known, now)
+        _check_new(command, tokens, now)
         token = replace(command.token, issued=now)
         return Prepared(TokenAcknowledgement(sequence, token=token), TokenIssued(sequence, token))
-    token = _check_known(command, known, now)
+    token = _check_known(command, tokens, now)
     return Prepared(TokenAcknowledgement(sequence, token=token), TokenRevoked(sequence, command.token_id, now))
 
 
-def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
+def _check_new(command: IssueToken, tokens: KnownTokens, now: int) -> None:
     token = command.token
-    if command.first and known:
+    if command.first and tokens:
         raise AlreadyExists(
             "there are access tokens already; an operator's token issues more of them (psoup token issue), and so does"
             " psoup admin init --data-dir on the stopped service's directory",
             reason="TOKENS_EXIST",
         )
-    if not known and (not _operates(token) or token.expires):
+    if not tokens and (not _operates(token) or token.expires):
         raise InvalidInput(
             "the first token must have the role operator and no end, as it issues all others; psoup admin init"
             " makes it",
             reason="FIRST_TOKEN",
             field="roles",
         )
-    if token.token_id in known:
+    if token.token_id in tokens:
         raise AlreadyExists(f"there is a token {token.token_id} already; try again", reason="TOKEN_EXISTS")
     if token.expired(now):
         raise InvalidInput("the token would have expired already; give a later end", field="expires")
     if token.tenant != DEFAULT_TENANT:
-        _check_share(token.tenant, known)
-    if len(known) >= MOST_TOKENS:
+        _check_share(token.tenant, tokens)
+    if len(tokens) >= MOST_TOKENS:
         raise ResourceExhausted(
             f"{MOST_TOKENS:,} tokens stand, the limit; revoke tokens that are not in use",
             reason="TOO_MANY_TOKENS",
@@ -90,34 +91,34 @@ def _check_new(command: IssueToken, known: KnownTokens, now: int) -> None:
         )
 
 
-def _check_share(tenant: str, known: KnownTokens) -> None:
-    """Raise ResourceExhausted if a tenant beside `default` has as many tokens as it may. O(tokens)."""
-    own, left = sum(other.tenant == tenant for other in known.values()), MOST_TOKENS - RESERVED - len(known)
-    most = min(MOST_OF_TENANT, max(left // SHARE, 1)) if left > 0 else 0
-    if own < most:
+def _check_share(tenant: str, tokens: KnownTokens) -> None:
+    """Raise ResourceExhausted if a tenant other than `default` has as many tokens as it may. O(tokens)."""
+    count, left = sum(other.tenant == tenant for other in tokens.values()), MOST_TOKENS - RESERVED - len(tokens)
+    limit = min(MOST_OF_TENANT, max(left // SHARE, 1)) if left > 0 else 0
+    if count < limit:
         return
     why = "the most that one tenant may have"
-    if most < MOST_OF_TENANT:
-        why = f"and one tenant may have {most:,} while {len(known):,} of {MOST_TOKENS:,} stand"
+    if limit < MOST_OF_TENANT:
+        why = f"and one tenant may have {limit:,} while {len(tokens):,} of {MOST_TOKENS:,} stand"
     raise ResourceExhausted(
-        f"{own:,} tokens of tenant {tenant!r} stand, {why}; revoke tokens that are not in use, also those that have"
+        f"{count:,} tokens of tenant {tenant!r} stand, {why}; revoke tokens that are not in use, also those that have"
         " expired, or ask the service's operator to revoke those of other tenants",
         reason="TOO_MANY_TOKENS",
         tenant=tenant,
-        used=own,
-        limit=most,
+        used=count,
+        limit=limit,
     )
 
 
-def _check_known(command: RevokeToken, known: KnownTokens, now: int) -> AccessToken:
-    token = known.get(command.token_id)
+def _check_known(command: RevokeToken, tokens: KnownTokens, now: int) -> AccessToken:
+    token = tokens.get(command.token_id)
     if token is None or command.tenant not in ("", token.tenant):
         raise NotFound(
             f"there is no token {command.token_id!r}; it was never issued, or it was revoked",
             reason="UNKNOWN_TOKEN",
             token=command.token_id[:40],
         )
-    others = (other for other in known.values() if other is not token)
+    others = (other for other in tokens.values() if other is not token)
     if _operates(token) and not any(_operates(other) and not other.expired(now) for other in others):
         raise FailedPrecondition(
             f"{token.token_id} is the last token of an operator, who issues all others; issue one first",
@@ -128,5 +129,5 @@ def _check_known(command: RevokeToken, known: KnownTokens, now: int) -> AccessTo
 
 
 def _operates(token: AccessToken) -> bool:
-    """Whether a token is of an operator of the service."""
+    """Whether a token belongs to an operator of the service."""
     return OPERATOR in token.roles and token.tenant == DEFAULT_TENANT

@@ -1,12 +1,12 @@
-"""Admission: the one place that can refuse. It turns a command into an acknowledgement and a stamped event.
+"""Admission: the only place that can refuse. It turns a command into an acknowledgement and a stamped event.
 
-    command ──decide──> event + acknowledgement ──adopt──> the state the next command is judged by
-               (looks only, may raise)             (changes only, cannot raise)
+    command ──decide──> event + acknowledgement ──adopt──> the state for the next command
+               (reads only, may raise)             (changes only, cannot raise)
     logged event ──────────────────────────────────adopt──> the same state: replay is half of prepare
 
-So a refusal leaves no trace, and each decision depends on the events alone. Admission runs ahead of the engine: it
-knows schemas, watermarks, producers, request IDs, the queries of each stream, and bytes reserved, all as of the last
-prepared event. It holds no tuple, and it is not thread-safe: one sequencer owns it.
+So a refusal leaves no trace, and each decision depends only on events. Admission runs ahead of the engine: it knows
+schemas, watermarks, producers, request IDs, the queries of each stream, and reserved bytes, all after the last prepared
+event. It has no tuples. It is not thread-safe: one sequencer owns it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant, TenantAl
 from psoup.published.snapshot import Snapshot
 
 Ready = Callable[[Event], object]
-"""Shown an event before it counts."""
+"""Called with an event before it counts."""
 
 Before = Binding | Foreseen | None
 """Work done for a command before it is prepared."""
@@ -81,8 +81,8 @@ Before = Binding | Foreseen | None
 class Admission:
     """Validates, stamps and numbers commands: the first step of prepare, log, apply.
 
-    `sequence` is that of the last prepared event; the first event is `sequence + 1`. `archive`: whether the engine's
-    closed chunks are stored where they can be read again.
+    `sequence`: of the last prepared event; the first event is `sequence + 1`. `archive`: whether closed chunks are
+    stored and can be read again.
     """
 
     def __init__(self, config: EngineConfig = EngineConfig(), sequence: int = 0, *, archive: bool = False) -> None:
@@ -99,11 +99,11 @@ class Admission:
         self._next_query = 1
         self._budget = Budget(config.memory_bytes, self._known)
         self.judge = Judge(self._known, self._tenants, self._streams, self._budget.producers)
-        told = self._tags, self._tokens, self._known
-        self._books = Books(self._budget, self._streams, self._tenants, self._queries, *told)
+        listed = self._tags, self._tokens, self._known
+        self._books = Books(self._budget, self._streams, self._tenants, self._queries, *listed)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
-        """Find keys, labels and bytes in what the writer of these events has published; before, they are kept here."""
+        """Read keys, labels and bytes from the writer's published state; before, they are kept here."""
         self._tags.share(snapshot)
         self.judge.share(snapshot)
 
@@ -114,7 +114,7 @@ class Admission:
 
     @property
     def reserved_bytes(self) -> int:
-        """Bytes of tuples accepted and not yet given back."""
+        """Bytes of tuples that were accepted and not yet given back."""
         return self._budget.tuples
 
     @property
@@ -124,12 +124,12 @@ class Admission:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of the budget that are promised: to tuples, queries and producers."""
+        """Bytes of the budget promised to tuples, queries and producers."""
         return self._budget.used
 
     @property
     def query_bytes(self) -> int:
-        """Bytes that the queries that stand are charged."""
+        """Bytes charged for the registered queries."""
         return self._budget.queries
 
     @property
@@ -139,17 +139,17 @@ class Admission:
 
     @property
     def next_query(self) -> int:
-        """The ID of the next query; all IDs given out are below it."""
+        """The ID of the next query; all earlier IDs are smaller."""
         return self._next_query
 
     def has_query(self, query_id: int) -> bool:
-        """Whether a query stands. O(log n)."""
+        """Whether a query is registered. O(log n)."""
         return self._queries.get(query_id) is not None
 
     def binding(self, command: Command) -> Binding | None:
         """The part of a command that is worth doing before it is prepared, on any one thread; None if there is none.
 
-        Raises InvalidInput for a block that will be refused whatever it says.
+        Raises InvalidInput for a block that will be refused in any case.
         """
         if not takes_long(command):
             return None
@@ -159,13 +159,13 @@ class Admission:
         return Binding(self._tenant(command.tenant), command, self._config, self._budget, beside=True)
 
     def stands(self, binding: Binding) -> bool:
-        """Whether a binding may still be used; else the command is bound anew. O(streams of the command)."""
+        """Whether a binding is still valid; otherwise the command is bound again. O(streams of the command)."""
         return binding.stands(self._tenant(binding.command.tenant))
 
     def foresee(self, command: Push, now: int) -> Foreseen | None:
         """The event that `prepare` would make of a push at clock time `now`; None if it would make none.
 
-        Raises what `prepare` would raise; changes nothing. O(bytes).
+        Raises the errors of `prepare`; changes nothing. O(bytes).
         """
         event = self._judged(command, now).event
         return Foreseen(self._streams[event.stream_id].spec, event) if isinstance(event, Pushed) else None
@@ -173,11 +173,11 @@ class Admission:
     def prepare(self, command: Command, now: int, ready: Ready | None = None, before: Before = None) -> Prepared:
         """Accept or refuse `command` at clock time `now` (microseconds).
 
-        Raises a PSoupError and leaves the state as it was, or returns what to log and what to answer. An event that is
-        returned counts as having happened: it must be logged and applied, or the admission thrown away. Any other
-        exception means that the state is broken. `ready` is shown the event before it counts: its exceptions are
-        refusals like any other (a log that cannot hold the event). `before`: the binding of this command, or what was
-        foreseen of it: its event has the very columns then, if it has the same rows.
+        Raises a PSoupError and leaves the state unchanged, or returns the event to log and the answer. A returned event
+        counts as having happened: it must be logged and applied, or the admission discarded. Any other exception means
+        that the state is broken. `ready` is called with the event before it counts; its exceptions are refusals too (a
+        log that is too small for the event). `before`: the binding of this command, or the foreseen event; if the rows
+        are the same, the event has the very same columns.
         """
         prepared = self._judged(command, now, ready, before)
         if prepared.event is not None:
@@ -192,11 +192,11 @@ class Admission:
         self._adopt(event)
 
     def give_back(self, size: int) -> None:
-        """Return `size` bytes to the memory budget: tuples that have left the memory. Negative: they have not yet."""
+        """Return `size` bytes to the memory budget, of tuples that left memory. Negative: further bytes are taken."""
         self._budget.tuples -= size
 
     def state(self) -> dict[str, object]:
-        """All that future decisions depend on, as plain values that compare equal. O(all of it)."""
+        """All that future decisions depend on, as plain values that can be compared. O(its size)."""
         return self._books.state(self._sequence, (self._next_stream, self._next_query))
 
     def check(self) -> None:
@@ -214,7 +214,7 @@ class Admission:
                     ready(prepared.event)
         except PSoupError:
             raise
-        except Exception as problem:  # a defect, or no memory for it, costs one command, as nothing has changed yet
+        except Exception as problem:  # a defect, or too little memory, costs one command, as nothing has changed yet
             raise Internal(f"{type(command).__name__} failed inside PSoup: {type(problem).__name__}") from problem
         return prepared
 
@@ -288,7 +288,7 @@ class Admission:
     # Adopting: changes, cannot raise ---------------------------------------------------------------------------
 
     def _own(self, name: str) -> KnownTenant:
-        """The tenant, to be changed; in a replay its streams may be gone from the log."""
+        """The tenant for a change; in a replay the log may no longer have its streams."""
         return self._tenants.setdefault(name, KnownTenant())
 
     def _adopt(self, event: Event) -> None:
@@ -377,7 +377,7 @@ class Admission:
         self._adopt_replacements(event)
 
     def _adopt_replacements(self, event: Registered | RegisteredMany | Replaced) -> None:
-        """Remove the queries that an event replaces, unless a replay knows no more of them, and remember them."""
+        """Remove replaced queries, except those a replay no longer knows, and remember their replacement."""
         earlier, later = replacements(event)
         if not len(earlier):
             return
@@ -392,9 +392,9 @@ class Admission:
             self._forget_queries(tenant, query_ids.tolist())
 
     def _forget_queries(self, tenant: str, query_ids: Sequence[int]) -> None:
-        """Forget what is known of queries that are gone."""
-        own = self._own(tenant)
-        own.requests.unregistered(query_ids, self._queries)
+        """Drop all data of removed queries."""
+        known_tenant = self._own(tenant)
+        known_tenant.requests.unregistered(query_ids, self._queries)
         self._tags.unregistered(query_ids, self._queries)
-        own.use.queries -= len(query_ids)
-        own.use.query_bytes -= self._budget.give_back_queries(query_ids)
+        known_tenant.use.queries -= len(query_ids)
+        known_tenant.use.query_bytes -= self._budget.give_back_queries(query_ids)

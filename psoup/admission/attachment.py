@@ -1,9 +1,9 @@
-"""Decisions about attaching history or a batch, and the past of a stream as far as they need it.
+"""Decisions about attaching history or a batch, and the facts about a stream's past that they need.
 
     history      |------------|
-    there is                   |---- tuples, of which the first has the bound as its time
-    retention           |edge                    what begins before it would be gone at once: refused
-    a batch                         |---- begins at or after the watermark; nothing was pushed
+    there is                   |---- tuples; the time of the first is the bound
+    retention           |edge                    history before the edge would expire at once: refused
+    a batch                         |---- begins at or after the watermark; there were no pushes
 
 Functions here change nothing; `Past` changes when events are adopted.
 """
@@ -24,11 +24,13 @@ from psoup.model import StreamSpec, time_text
 from psoup.wording import counted
 
 MAX_JOB_BYTES = 256
+"""The most bytes of a job's name."""
 
 
 @dataclass(slots=True)
 class Past:
-    """The first tuples of a stream. `tuples`: live ones so far; `chunks`, `rows`: of history; `jobs`: their sequences.
+    """The past of a stream. `tuples`: live ones so far; `chunks`, `rows`: of history; `jobs`: sequences of their
+    events.
 
     `batches`: for each job that feeds the stream, number and sequence of its last batch; `next_chunk`: the number of
     the first chunk of the next batch.
@@ -45,7 +47,7 @@ class Past:
     """Whether no tuple before `first_time` can come any more."""
 
     def restored(self, stored: Stored | None) -> None:
-        """Take over the part of the stream that a store gives back."""
+        """Load the part of the stream that a store has."""
         if stored is None:
             return
         self.first_time = stored.first_time
@@ -55,7 +57,7 @@ class Past:
         self.next_chunk = max([0, *(chunk.number + 1 for chunk in stored.archive[-1:])])
 
     def pushed(self, event: Pushed) -> None:
-        """Note a push. O(1) once no tuple can come before the first."""
+        """Record a push. O(1) once no tuple can come before the first."""
         self.tuples += len(event.batch)
         if self.settled or not len(event.batch):
             return
@@ -64,10 +66,10 @@ class Past:
         self.settled = event.watermark is not None and event.watermark >= self.first_time
 
     def attached(self, event: Attached) -> None:
-        """Note history, or a batch, that was attached."""
+        """Record attached history, or a batch."""
         if event.batch is not None:
             self.batches[event.job] = event.batch, event.sequence
-            self.tuples += sum(len(chunk) for chunk in event.chunks)  # those of a replay were there before it
+            self.tuples += sum(len(chunk) for chunk in event.chunks)  # chunks of a replay were there before it
             self.next_chunk += len(event.chunks)
             if self.first_time is None:
                 self.first_time = event.extent.first_time
@@ -86,7 +88,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class AttachTarget:
-    """The stream that history is for, and the moment: the event's sequence, the clock, the latest time taken."""
+    """The stream for an attachment, and the moment: the event's sequence, the clock, the latest time allowed."""
 
     stream_id: int
     spec: StreamSpec
@@ -98,7 +100,7 @@ class AttachTarget:
 
 
 def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
-    """Accept the history, or answer that it was accepted before.
+    """Accept the attachment, or answer that it was accepted before.
 
     Raises NotFound (another stream has the name), OutOfRange with the bound to use, InvalidInput.
     """
@@ -140,7 +142,7 @@ def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
 
 
 def check_stored(spec: StreamSpec, stored: bool) -> None:
-    """Raise FailedPrecondition if nothing is kept on disk: attached chunks are files."""
+    """Raise FailedPrecondition if nothing is stored on disk, as attached chunks are files."""
     if not stored:
         raise FailedPrecondition(
             f"history of stream {spec.name!r} is kept on disk, and nothing is kept there by this service; run it with a"
@@ -151,13 +153,13 @@ def check_stored(spec: StreamSpec, stored: bool) -> None:
 
 
 def check_push(spec: StreamSpec, past: Past) -> None:
-    """Raise FailedPrecondition if a job feeds the stream: a push would be in its way. O(1)."""
+    """Raise FailedPrecondition if a job feeds the stream, as pushes and batches exclude each other. O(1)."""
     if past.batches:
         raise _fed(spec, past, "push to another stream, or add these rows to the job's source")
 
 
 def check_heartbeat(spec: StreamSpec, past: Past) -> None:
-    """Raise FailedPrecondition if a job feeds the stream, and holds rows for its lateness: they would be late. O(1)."""
+    """Raise FailedPrecondition if a job feeds the stream and holds rows back, which would then be late. O(1)."""
     if past.batches and spec.lateness:
         raise _fed(spec, past, "rows that the job holds would be late; a later row in its source moves the watermark")
 
@@ -173,7 +175,7 @@ def _fed(spec: StreamSpec, past: Past, way_out: str) -> FailedPrecondition:
 
 
 def _earlier(command: Attach, past: Past) -> int | None:
-    """The sequence at which the job, or its batch or a later batch, was taken; None if it was not."""
+    """The sequence at which the job, or its batch or a later one, was accepted; None if it was not."""
     if command.batch is None:
         return past.jobs.get(command.job)
     if not 0 <= command.batch < 2**63:
@@ -183,7 +185,7 @@ def _earlier(command: Attach, past: Past) -> int | None:
 
 
 def _place(command: Attach, past: Past) -> tuple[int, int]:
-    """The number of the first chunk, and its first tuple ID: below all others, or behind them."""
+    """The number and the first tuple ID of the first chunk: before all other chunks, or after them."""
     if command.batch is not None:
         return past.next_chunk, past.tuples
     assert command.extent is not None
@@ -198,7 +200,7 @@ def _placed(chunk: ArchivedChunk, number: int, first_id: int) -> ArchivedChunk:
 
 
 def _check_fed(target: AttachTarget) -> None:
-    """Raise FailedPrecondition if tuples were pushed: they may wait in memory behind the batch."""
+    """Raise FailedPrecondition after pushes: their tuples may wait in memory, and would come after the batch."""
     if target.past.tuples and not target.past.batches:
         raise FailedPrecondition(
             f"stream {target.spec.name!r} has tuples that were pushed, and a stream is fed by pushes or in batches;"
@@ -209,7 +211,7 @@ def _check_fed(target: AttachTarget) -> None:
 
 
 def _check_begin(extent: Extent, target: AttachTarget) -> None:
-    """Raise OutOfRange for a batch with a tuple that is late."""
+    """Raise OutOfRange for a batch with a late tuple."""
     bound, name = target.watermark, target.spec.name
     if bound is not None and extent.first_time < bound:
         raise OutOfRange(

@@ -1,11 +1,11 @@
-"""Binding of statements and values to queries, in steps: the slow part of a registration, which needs no turn.
+"""Binding of statements and values to queries, in steps: the slow part of a registration, outside the sequencer's turn.
 
     RegisterMany(statements)          each parsed: a step each
-    RegisterMany([template], rows)    parsed once, then only values are put in: columns at once, or a step for each row
-                    └─ the first that is wrong refuses the block, and says which it is
+    RegisterMany([template], rows)    parsed once, then values are filled in: as columns, or a step for each row
+                    └─ the first wrong query refuses the block, with its number
 
-A binding reads only the meaning of the names of streams, which may change before the queries are registered. So it says
-whether it still `stands`. It may be made on another thread than admission's, while that thread goes on.
+A binding depends only on the meaning of stream names. It may change before the queries are registered, which `stands`
+checks. It may be made on another thread, while admission's goes on.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ from psoup.sql.templates.ladder import Rows, Values, bind_text, bind_values
 from psoup.sql.templates.values import column_bytes, columns_of_table
 
 LONG_TEXT = 256
-"""Characters of statements from which on binding them takes longer than giving them to another thread: a form not
-seen before takes 10 microseconds a character."""
+"""Fewest characters of statements for which binding on another thread pays: a new form takes 10 us a character."""
 LONG_BLOCK = 256
-"""Queries in a block of one statement from which on the same holds."""
+"""Fewest queries of one statement in a block for which binding on another thread pays."""
 
 _TEMPLATES = 16
 """Prepared statements that are kept for a tenant."""
 
 
 def takes_long(command: Command) -> bool:
-    """Whether a command should be bound beside the others."""
+    """Whether a command should be bound on another thread."""
     if isinstance(command, Register):
         return len(command.sql) > LONG_TEXT
     if isinstance(command, RegisterMany):
@@ -56,10 +55,10 @@ def takes_long(command: Command) -> bool:
 
 
 class Binding:
-    """The queries of one command, in the making. One thread at a time.
+    """The binding of one command, in progress. One thread at a time.
 
-    `beside`: on another thread than admission's, which has statement caches of its own; then what the engine
-    needs of many queries is prepared as well. `budget`: checked on the way, so that a block without room ends early.
+    `beside`: on another thread than admission's, with separate statement caches; for many queries it also prepares the
+    engine's data. `budget`: checked at each step, so that a block without room ends early.
     """
 
     def __init__(
@@ -74,9 +73,9 @@ class Binding:
         self.command = command
         self.queries: Sequence[StandingQuery] = ()
         self.rows: Rows = ()
-        """The values that the queries of a template were made of, as tuples; () if the queries are a `BoundBlock`."""
+        """The values of a template's queries, as tuples; () if the queries are a `BoundBlock`."""
         self.charge = 0
-        """Bytes that the queries are charged."""
+        """Bytes charged for the queries."""
         self._digest = b""
         self._tags: TagColumns | None = None
         self._tenant = tenant
@@ -85,36 +84,36 @@ class Binding:
         self._beside = beside
         self._statements = tenant.statements_beside if beside else tenant.statements
         self._specs: dict[str, StreamSpec | None] = {}
-        """The stream that each name meant."""
+        """The stream that each name meant at binding."""
         self._problem: PSoupError | None = None
         self._done = self._tagged = False
         self._values = isinstance(command, RegisterMany) and command.rows is not None
         self._steps = self._work()
 
     def advance(self, go_on: Callable[[], bool] = lambda: True) -> bool:
-        """Take steps while `go_on` says so; returns whether nothing is left to do. Raises nothing: `check` does."""
+        """Take steps while `go_on` returns true; returns whether the work is done. Errors are kept for `check`."""
         try:
-            # Values leave no cycles; syntax trees do, and collected in bulk they would hold all threads for 20 ms.
+            # Values leave no cycles. Syntax trees do, and collecting them together would stop all threads for 20 ms.
             with without_collector() if self._values else nullcontext():
                 for _ in self._steps:
                     if not go_on():
                         return False
         except PSoupError as problem:
             self._problem = problem
-        except Exception as problem:  # a defect, or no memory for it, costs one command
+        except Exception as problem:  # a defect, or too little memory, costs one command
             self._problem = Internal(f"{type(self.command).__name__} failed inside PSoup: {type(problem).__name__}")
             self._problem.__cause__ = problem
         self._done = True
         return True
 
     def check(self) -> None:
-        """Raise the error of the command, if it had one."""
+        """Raise the error of the command, if there was one."""
         ensure(self._done, self, "it is asked before it has ended")
         if self._problem is not None:
             raise self._problem
 
     def tags(self) -> TagColumns | None:
-        """The keys and labels of a block, if it has any. Raises InvalidInput for what may not be. O(bytes), once."""
+        """The keys and labels of a block, if it has any. Raises InvalidInput for invalid ones. O(bytes), once."""
         command = self.command
         assert isinstance(command, RegisterMany)
         if not self._tagged:
@@ -129,24 +128,24 @@ class Binding:
         return self._tags
 
     def query(self, row: int) -> StandingQuery | None:
-        """The query of a row, bound by now if it was not; None if the command will be refused."""
+        """The query of a row, bound now if it was not; None if the command will be refused."""
         self.advance()
         return self.queries[row] if self._problem is None else None
 
     def stands(self, tenant: KnownTenant) -> bool:
-        """Whether the names of streams mean what they did; True for a repeated command, which was not bound."""
+        """Whether all names still mean the same streams; True for a repeated command, which is not bound."""
         if self._problem is not None:
             return True
         return bool(len(self.queries)) and all(_spec(tenant, name) is spec for name, spec in self._specs.items())
 
     def digest(self) -> bytes:
-        """16 bytes that identify what a block asks for, without its request ID. O(bytes), once."""
+        """16 bytes that identify the content of a block, without its request ID. O(bytes), once."""
         assert isinstance(self.command, RegisterMany)
         self._digest = self._digest or block_digest(self.command)
         return self._digest
 
     def is_digest(self, digest: bytes) -> bool:
-        """Whether a `digest` is the block's."""
+        """Whether a `digest` belongs to the block."""
         return digest == self.digest()
 
     # Inside ---------------------------------------------------------------------------------------------------
@@ -160,7 +159,7 @@ class Binding:
             yield
         keyed = command.keyed if isinstance(command, RegisterMany) else bool(command.tag.key)
         if self._beside and not keyed and self._tenant.requests.knows(command.request_id):
-            return  # it will be answered as before
+            return  # the earlier answer will be repeated
         if isinstance(command, Register):
             yield from self._bind_texts([command.sql], None)
         elif command.rows is None:
@@ -222,7 +221,7 @@ class Binding:
         self.queries, self.rows = queries if made is None else made.done(queries), taken
 
     def _template(self, sql: str) -> Prepared:
-        """The prepared statement, made now or by an earlier call: blocks of one statement share it."""
+        """The prepared statement, made now or by an earlier call; blocks of one statement share it."""
         templates = self._statements.templates
         template = templates.pop(sql, None)
         if template is None or not all(self._lookup(source.spec.name) is source.spec for source in template.sources):
@@ -241,7 +240,7 @@ class Binding:
 
 
 def _with(made: Preparation, query: StandingQuery) -> Preparation | None:
-    """The preparation with one more query; None at the first join, as its sides are no queries of the block."""
+    """The preparation with one more query; None at the first join, whose sides are not queries of the block."""
     if query.sides:
         return None
     made.add(query)
@@ -254,7 +253,7 @@ def _spec(tenant: KnownTenant, name: str) -> StreamSpec | None:
 
 
 def _values_of(template: Prepared, command: RegisterMany, rows: pa.Table) -> Values:
-    """The columns of parameters: those that have keys or labels are none, unless the statement names them."""
+    """The columns of parameters, without columns for keys and labels unless the statement names these."""
     tagged = {command.key, *command.labels} - {""}
     if command.names:
         places = [place for place, name in enumerate(command.names) if name not in tagged or template.takes(name)]
@@ -268,14 +267,14 @@ def _values_of(template: Prepared, command: RegisterMany, rows: pa.Table) -> Val
 
 
 def _name(number: int, problem: PSoupError) -> None:
-    """Say in the error's message and facts which query it is about."""
+    """Add the number of the query to the error's message and facts."""
     problem.message = f"query {number}: {problem.message}"
     problem.args = (problem.message,)
     problem.facts["query"] = str(number)
 
 
 def block_digest(command: RegisterMany) -> bytes:
-    """16 bytes that identify what is asked for, without the request ID. O(bytes)."""
+    """16 bytes that identify the content of a block, without the request ID. O(bytes)."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr(command.names).encode())
     if command.key or command.labels:

@@ -1,6 +1,6 @@
-"""The books of admission, all together: as values that can be compared, and the invariants between them.
+"""The state of admission as a whole: as values that can be compared, and the invariants between its parts.
 
-Nothing here decides or changes; tests and `PSOUP_VERIFY` ask.
+Nothing here decides or changes state. For tests and `PSOUP_VERIFY`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.plan.sides import query_of
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """The accounts of admission; the same objects, not copies."""
+    """The parts of admission's state; shared, not copied."""
 
     budget: Budget
     streams: Mapping[int, KnownStream]
@@ -32,7 +32,7 @@ class Books:
     known: KnownTenants
 
     def state(self, sequence: int, following: tuple[int, int]) -> dict[str, object]:
-        """All of it as plain values that compare equal. `following`: the next stream ID and the next query ID."""
+        """The state as plain values that can be compared. `following`: the next stream ID and the next query ID."""
         budget, tenants = self.budget, self.tenants.items()
         return {
             "sequence": sequence,
@@ -94,21 +94,23 @@ class Books:
             tenant.replaced.check()
 
     def _check_use(self, owner: object) -> None:
-        """Raise Corrupt if what a tenant is said to have is not what stands."""
+        """Raise Corrupt if a tenant's counters differ from its queries and producers."""
         queries: dict[str, set[int]] = {name: set() for name in self.tenants}
         for query_id, stream_id in self.queries.items():
             queries[self.streams[stream_id].tenant].add(query_of(query_id))
         for name, tenant in self.tenants.items():
             use, producers = tenant.use, sum(len(stream.producers) for stream in tenant.streams.values())
-            found = len(queries[name])
-            ensure(use.queries == found, owner, "queries of a tenant are miscounted", tenant=name, found=found)
+            registered = len(queries[name])
+            ensure(
+                use.queries == registered, owner, "queries of a tenant are miscounted", tenant=name, found=registered
+            )
             ensure(use.producers == producers, owner, "producers of a tenant are miscounted", tenant=name)
         charged = sum(tenant.use.query_bytes for tenant in self.tenants.values())
         ensure(charged == self.budget.queries, owner, "queries are charged to no tenant", charged=charged)
 
 
 def _by_tenant(streams: Iterable[KnownStream], size: Callable[[KnownStream], int]) -> dict[str, int]:
-    """The sizes of streams, added up by tenant; tenants without any are left out."""
+    """The sizes of streams, added up by tenant; tenants with 0 are left out."""
     sizes = Counter[str]()
     for stream in streams:
         sizes[stream.tenant] += size(stream)

@@ -1,11 +1,11 @@
-"""The memory that is promised: tuples by their bytes, queries and producers by what each is expected to take.
+"""The memory budget: tuples are charged by their bytes, queries and producers by an estimate of each.
 
-    push      tuples + queries + producers + the batch      over the budget: refused, and says what would be needed
+    push      tuples + queries + producers + the batch      over the budget: refused, with the bytes needed
     register  tuples + queries + producers + the block      the same
-    results   take what is left, and give way   (the engine evicts them: an answer is evaluated when asked for)
+    results   take the rest, and give way   (the engine evicts them: answers are then evaluated on demand)
 
-A charge is known before there is anything to measure, and is given back as it was taken. The bill
-(`psoup.answer.figures.bill`) measures the memory itself.
+A charge is known before the memory is used, and returned in full. The bill (`psoup.answer.figures.bill`) measures
+memory in use.
 """
 
 from __future__ import annotations
@@ -28,40 +28,50 @@ from psoup.plan.standing import StandingQuery
 from psoup.sql.templates.block import BoundBlock
 
 ROW_BYTES = 400
-"""Bytes of a query made of a template and a row of short values: its columns, its part of index and names."""
+"""Bytes of a query made from a template and a row of short values: its columns, and its part of index and names."""
 
-FREE_VALUES, VALUES_TIMES = 64, 2
-"""Bytes of values of a row that are included, and how often each further byte is kept: as a value, and in the index."""
+FREE_VALUES = 64
+"""Bytes of a row's values that ROW_BYTES includes."""
+VALUES_TIMES = 2
+"""Copies of each further byte: as a value, and in the index."""
 
 RETRY_AFTER_MS = 100
-"""Milliseconds that a producer is told to wait when the memory is full of tuples that are not on disk yet."""
+"""Milliseconds that a producer should wait while memory is full of tuples that are not on disk yet."""
 
 TEXT_BYTES = 3_000
-"""Bytes of a query registered by a text, beside the text itself."""
+"""Bytes of a query registered by its text, without the text."""
 
-FREE_INTERVALS, INTERVAL_BYTES = 16, 256
-"""Intervals of its WHERE that are included, and bytes of each further interval: a list after IN has thousands."""
+FREE_INTERVALS = 16
+"""Intervals of a WHERE that the charge includes."""
+INTERVAL_BYTES = 256
+"""Bytes of each further interval: a list after IN may have thousands."""
 
 ROW_INTERVAL_BYTES = 64
-"""Bytes of such an interval in a block, whose intervals are columns of the index."""
+"""Bytes of a further interval in a block, whose intervals are columns of the index."""
 
 JOIN_BYTES = 1_000
-"""Bytes of the plan of a join, beside its text and its sides."""
+"""Bytes of the plan of a join, without its text and its sides."""
 
 TAG_BYTES = 64
-"""Bytes of a key beside its text, and of a label: the runs that find it."""
+"""Bytes of a key without its text, and of a label, in the runs that find it."""
 
-STREAM_BYTES, COLUMN_BYTES = 32_000, 10_000
-"""Bytes of a stream without a tuple, and of each of its columns: buffers of the open chunk, its index of queries."""
+STREAM_BYTES = 32_000
+"""Bytes of a stream without tuples."""
+COLUMN_BYTES = 10_000
+"""Bytes of each of its columns: buffers of the open chunk, and the index of queries."""
 
-_STREAMS_SHARE, _STREAMS_LEAST = 4, 64 * 1024 * 1024
+_STREAMS_SHARE = 4
+"""The part of the budget, one in so many, that streams may take before their first tuple."""
+_STREAMS_LEAST = 64 * 1024 * 1024
+"""Bytes that they may take in any case."""
 _PRODUCERS_SHARE = 4
-"""The part of the budget that what producers sent last may take, where there is more than one tenant."""
+"""The part of the budget, one in so many, for producers' last batches, if there are several tenants."""
 
 
 @dataclass(slots=True)
 class _BlockCharge:
-    """Queries of a block that cost more than ROW_BYTES: how many there were, the charge of each, how many stand."""
+    """Queries of a block that cost more than ROW_BYTES: their number, the charge of each, and the number still
+    registered."""
 
     count: int
     charge: int
@@ -72,18 +82,18 @@ _BLOCK_COUNT: Callable[[_BlockCharge], int] = attrgetter("count")
 
 
 class Budget:
-    """The promises. `limit`: bytes; `known`: the tenants that there are. One owner, no threads."""
+    """The promised memory. `limit`: bytes; `known`: the tenants. One owner, no threads."""
 
-    def __init__(self, limit: int, known: KnownTenants) -> None:
+    def __init__(self, limit: int, tenants: KnownTenants) -> None:
         self.limit = limit
         self.tuples = 0
         self.queries = 0
-        self.producers = SharedRoom(limit // _PRODUCERS_SHARE, known)
-        self.streams = SharedRoom(max(limit // _STREAMS_SHARE, _STREAMS_LEAST), known)
+        self.producers = SharedRoom(limit // _PRODUCERS_SHARE, tenants)
+        self.streams = SharedRoom(max(limit // _STREAMS_SHARE, _STREAMS_LEAST), tenants)
         self._charges: dict[int, int] = {}
-        """Charges of queries that were registered by a text, by query ID."""
+        """Charges of queries registered by their texts, by query ID."""
         self._blocks: SortedDict[int, _BlockCharge] = SortedDict()
-        """Blocks by their first query ID: only those whose queries are not charged ROW_BYTES."""
+        """Blocks by their first query ID; only blocks whose queries are not charged ROW_BYTES."""
 
     @property
     def used(self) -> int:
@@ -93,7 +103,7 @@ class Budget:
     def check_batch(self, spec: StreamSpec, needed: int) -> None:
         """Raise ResourceExhausted if tuples of `needed` bytes do not fit.
 
-        A stream with an archive is only asked to wait: its older tuples are on their way to the disk.
+        For a stream with an archive the error says to wait: its older tuples are being written to disk.
         """
         if needed and self.used + needed > self.limit:
             waits = spec.retention.archive > 0 and self.used - self.tuples + needed <= self.limit
@@ -106,41 +116,42 @@ class Budget:
             raise self._refusal(f"{some} about {needed:,} more", needed)
 
     def check_stream(self, tenant: str, spec: StreamSpec, before: StreamSpec | None = None) -> None:
-        """Raise ResourceExhausted if one more stream of a tenant, or more columns than it had `before`, do not fit.
+        """Raise ResourceExhausted if a new stream of a tenant, or columns added to the one `before`, do not fit.
 
-        All may take a quarter of the budget, beside it, and half of that is the tenants' own.
+        All streams may take a quarter of the budget, in addition to it. Half of that is divided among the tenants.
         """
         room, needed = self.streams, stream_charge(spec) - (0 if before is None else stream_charge(before))
         if not room.fits(tenant, needed):
-            used, most = room.of(tenant), room.most(tenant)
+            used, limit = room.of(tenant), room.most(tenant)
             raise ResourceExhausted(
-                f"streams{_of(room, tenant)} may take {most:,} bytes before they have a tuple{_shared(room, tenant)},"
+                f"streams{_of(room, tenant)} may take {limit:,} bytes before they have a tuple{_shared(room, tenant)},"
                 f" and take {used:,}; stream {spec.name!r} needs {needed:,} more: drop streams, or {_more(room)}",
                 reason="STREAMS_BUDGET",
                 needed=needed,
-                **MEMORY.over(used, most),
+                **MEMORY.over(used, limit),
             )
 
     def full_of_producers(self, tenant: str, needed: int) -> ResourceExhausted | None:
-        """The error if a tenant may not have `needed` bytes more of what producers sent last; None if it may. O(1).
+        """The error if a tenant's producers may not have `needed` more bytes; None if they may. O(1).
 
-        Half of their part of the budget is the tenants' own. A tenant that is alone may take all of the budget.
+        Half of the producers' part of the budget is divided among the tenants. A single tenant may take all of the
+        budget.
         """
         room = self.producers
         if room.alone or room.fits(tenant, needed):
             return None
-        used, most = room.of(tenant), room.most(tenant)
+        used, limit = room.of(tenant), room.most(tenant)
         return ResourceExhausted(
-            f"what producers sent last{_of(room, tenant)} may take {most:,} bytes{_shared(room, tenant)}, and takes"
+            f"what producers sent last{_of(room, tenant)} may take {limit:,} bytes{_shared(room, tenant)}, and takes"
             f" {used:,}; this batch needs {needed:,} more, and no other producer of the stream has been silent for long"
             f" enough to be forgotten: send from fewer producers, wait, drop streams, or {_more(room)}",
             reason="PRODUCERS_BUDGET",
             needed=needed,
-            **MEMORY.over(used, most),
+            **MEMORY.over(used, limit),
         )
 
     def adopt(self, event: Registered | RegisteredMany) -> int:
-        """Charge the queries of an event; returns how much that is."""
+        """Charge the queries of an event; returns the charge."""
         if isinstance(event, Registered):
             self._charges[event.query_id] = size = text_charge(event.query) + tag_charge(event.tag)
         elif isinstance(event.queries, BoundBlock):
@@ -157,7 +168,7 @@ class Budget:
         return size
 
     def give_back_queries(self, query_ids: Sequence[int]) -> int:
-        """Give back the charges of queries (ascending) that are gone, and return them. O(log blocks) for each block."""
+        """Return the charges of removed queries (ascending); returns their sum. O(log blocks) for each block."""
         before = self.queries
         charges = [self._charges.pop(query_id) for query_id in query_ids if query_id in self._charges]
         self.queries -= sum(charges) + ROW_BYTES * (len(query_ids) - len(charges))
@@ -189,7 +200,7 @@ def _of(room: SharedRoom, tenant: str) -> str:
 
 
 def _shared(room: SharedRoom, tenant: str) -> str:
-    """Which part of a room is a tenant's own, in words; nothing if there is one tenant. Nothing of what others hold."""
+    """The part of a room that is reserved for a tenant, in words; empty for a single tenant."""
     return "" if room.alone else f" ({room.own(tenant):,} are its own, the others are for the tenant that comes first)"
 
 
@@ -198,19 +209,19 @@ def _more(room: SharedRoom) -> str:
 
 
 def charge_of(event: Registered | RegisteredMany) -> int:
-    """Bytes that the queries of an event are charged. O(queries), of a template O(1)."""
+    """Bytes charged for the queries of an event. O(queries); O(1) for a template."""
     if isinstance(event, Registered):
         return text_charge(event.query) + tag_charge(event.tag)
     return block_charge(event.queries) + tags_charge(event.tags) * len(event.queries)
 
 
 def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:
-    """Bytes that the queries of a block are charged."""
+    """Bytes charged for the queries of a block."""
     return row_charge(queries) * len(queries) if isinstance(queries, BoundBlock) else sum(map(text_charge, queries))
 
 
 def row_charge(block: BoundBlock) -> int:
-    """Bytes that each query of a block is charged: values by their mean, lists of the template by those of one row.
+    """Bytes charged for each query of a block: values by their mean, lists of the template by the first row.
 
     A join is charged for each of its sides.
     """
@@ -224,7 +235,7 @@ def row_charge(block: BoundBlock) -> int:
 
 
 def tag_charge(tag: Tag) -> int:
-    """Bytes that the key and the labels of a query are charged."""
+    """Bytes charged for the key and the labels of a query."""
     if tag is NO_TAG:
         return 0
     texts = [tag.key, *(part for label in tag.labels for part in label)]
@@ -232,7 +243,7 @@ def tag_charge(tag: Tag) -> int:
 
 
 def tags_charge(tags: TagColumns | None) -> int:
-    """Bytes that the keys and labels of each query of a block are charged: by their mean."""
+    """Bytes charged for the keys and labels of each query of a block, by their mean."""
     if tags is None:
         return 0
     columns = len(tags.labels) + (tags.keys is not None)
@@ -240,7 +251,7 @@ def tags_charge(tags: TagColumns | None) -> int:
 
 
 def text_charge(query: StandingQuery) -> int:
-    """Bytes that a query registered by a text is charged; a join its plan, and each side as if it stood alone."""
+    """Bytes charged for a query registered by its text; for a join its plan, and each side as a separate query."""
     if query.sides:
         return JOIN_BYTES + len(query.text) + sum(map(text_charge, query.sides))
     return TEXT_BYTES + len(query.text) + INTERVAL_BYTES * _further_intervals(query)
@@ -248,12 +259,13 @@ def text_charge(query: StandingQuery) -> int:
 
 def _further_intervals(query: StandingQuery) -> int:
     intervals = -FREE_INTERVALS
-    for factor in query.factors:  # of each query of a block, while others wait: a sum takes five times as long
+    # runs for each query of a block while other commands wait; a sum takes five times as long
+    for factor in query.factors:
         for term in factor.terms:
             intervals += len(term.intervals)
     return max(0, intervals)
 
 
 def stream_charge(spec: StreamSpec) -> int:
-    """Bytes that a stream without tuples is charged: what its columns need before there is a first tuple."""
+    """Bytes charged for a stream without tuples: the memory that its columns need before the first tuple."""
     return STREAM_BYTES + COLUMN_BYTES * len(spec.schema.attributes)

@@ -1,7 +1,7 @@
-"""The catalog: names and IDs that admission knows, of tenants, their streams, queries and request IDs.
+"""The catalog of admission: names and IDs of tenants, their streams, queries and request IDs.
 
-    tenant ── name (any case) ── StreamState ── how many queries use it, watermark, producers
-       └──── request ID ──────── what it registered (`requests`)
+    tenant ── name (any case) ── StreamState ── number of queries, watermark, producers
+       └──── request ID ──────── the queries that it registered (`requests`)
 
 Plain state; the rules that change it are in `admission`.
 """
@@ -24,12 +24,12 @@ from psoup.sql import Prepared
 from psoup.sql.templates.forms import Forms
 
 _NAMES_COMPARED = 256
-"""Names looked at for a suggestion: a tenant with many streams must not make a misspelling slow."""
+"""The most names compared for a suggestion, so that a misspelling costs little with many streams."""
 
 
 @dataclass(slots=True)
 class KnownStream:
-    """The state of a stream by which its next event is judged. `watermark`: see `psoup.events.Pushed`."""
+    """The state of a stream on which its next event depends. `watermark`: see `psoup.events.Pushed`."""
 
     tenant: str
     stream_id: int
@@ -42,50 +42,50 @@ class KnownStream:
 
 @dataclass(slots=True)
 class Statements:
-    """The statements of a tenant that one thread remembers."""
+    """The cached statements of a tenant, for one thread."""
 
     templates: dict[str, Prepared] = field(default_factory=dict)
-    """Prepared statements by their text, the least recently used first, and the stream they were prepared for."""
+    """Prepared statements by their text, the least recently used first, with the stream they were prepared for."""
     forms: Forms = field(default_factory=Forms)
 
 
 @dataclass(slots=True)
 class Use:
-    """The use of a tenant's quotas, as of the last prepared event."""
+    """The use of a tenant's quotas, after the last prepared event."""
 
     queries: int = 0
     query_bytes: int = 0
     producers: int = 0
     most: int = 0
-    """Bytes of tuples when they were last added up, and of all that came since: it has no more."""
+    """An upper bound of the bytes of tuples: their sum at the last count, and all bytes accepted since."""
     judged: Quotas | None = None
-    """The quotas under which they were last added up: what came under others was not counted."""
+    """The quotas at the last count; under other quotas nothing was counted."""
     on_disk: int = 0
     looked: int | None = None
-    """The event as of which `on_disk` was added up."""
+    """The event at which `on_disk` was counted."""
     coming: deque[tuple[int, int]] = field(default_factory=deque)
-    """The events and bytes of pushes that were not published when they were accepted; only with a quota."""
+    """Events and bytes of pushes that were not published when they were accepted; only with a quota."""
 
 
 @dataclass(slots=True)
 class KnownTenant:
-    """The streams of one tenant by folded name, and the registrations it has asked for by request ID."""
+    """The streams of one tenant by lower-case name, and its registrations by request ID."""
 
     streams: dict[str, KnownStream] = field(default_factory=dict)
     requests: KnownRequests = field(default_factory=KnownRequests)
     removals: KnownRemovals = field(default_factory=KnownRemovals)
     statements: Statements = field(default_factory=Statements)
     statements_beside: Statements = field(default_factory=Statements)
-    """Names and schemas for the thread that binds slow commands."""
+    """Statements for the thread that binds slow commands."""
     replaced: Succession = field(default_factory=Succession)
     use: Use = field(default_factory=Use)
 
     def find(self, name: str) -> KnownStream | None:
-        """The stream of that name, in any case. O(1)."""
+        """The stream of this name, in any case. O(1)."""
         return self.streams.get(name.lower())
 
     def stream(self, name: str) -> KnownStream:
-        """The stream of that name; raises NotFound that names the nearest."""
+        """The stream of this name; raises NotFound with the most similar name."""
         state = self.find(name)
         if state is None:
             near = difflib.get_close_matches(name[:256].lower(), [candidate.lower() for candidate in self.names()], n=1)
@@ -94,10 +94,10 @@ class KnownTenant:
         return state
 
     def no_query(self, query_id: int) -> NotFound:
-        """The error for a query that does not stand."""
+        """The error for a query that is not registered."""
         return WhyGone(self.replaced.freeze()).error(query_id)
 
     def names(self) -> list[str]:
         """The names of some streams, for suggestions."""
-        states = list(self.streams.values())  # in one go: another thread may ask while streams come and go
+        states = list(self.streams.values())  # in one step: another thread may call this while streams come and go
         return [state.spec.name for state in states[:_NAMES_COMPARED]]

@@ -1,6 +1,6 @@
-"""Definitions of streams: CREATE STREAM, ALTER STREAM and DROP STREAM, judged against the streams of the tenant.
+"""Definitions of streams: decisions on CREATE STREAM, ALTER STREAM and DROP STREAM.
 
-Functions here change nothing; their events have changed nothing yet.
+Functions here change nothing; they return events that are not applied yet.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _EXAMPLES = 3
 def decide_create(
     tenant: KnownTenant, command: CreateStream, stream_id: int, sequence: int, now: int, config: EngineConfig
 ) -> StreamCreated:
-    """Decide on a new stream; raises AlreadyExists, with the fact whether the existing stream is the same.
+    """Decide on a new stream; raises AlreadyExists, with a fact that tells whether the existing stream is identical.
 
-    The statement in the event says AHEAD: a statement without it is older than that word, and means another bound.
+    The statement in the event always has AHEAD. In logs, a statement without it is older than that word, and means
+    another bound.
     """
     check_budget(command.sql, defines=True)
     spec, text = create_stream(command.sql, new=True), command.sql
@@ -63,30 +64,30 @@ def decide_create(
 def decide_alter(
     tenant: KnownTenant, command: AlterStream, sequence: int, now: int, config: EngineConfig
 ) -> tuple[int, StreamAltered | None]:
-    """Return (stream ID, what changes): None if all columns are there already, and may be; or if AHEAD is that already.
+    """Return (stream ID, event), without an event if nothing changes.
 
-    Raises NotFound; AlreadyExists that names a column which is there, or is there with another type.
+    Raises NotFound, and AlreadyExists with the name of a column that exists, if need be with another type.
     """
     check_budget(command.sql, defines=True)
-    asked = alter_stream(command.sql, new=True)
-    stream = tenant.stream(asked.stream)
-    asked = replace(asked, attributes=_missing_columns(stream.spec, asked))
-    spec = asked.of(stream.spec)
-    if asked.ahead is not None:
+    alteration = alter_stream(command.sql, new=True)
+    stream = tenant.stream(alteration.stream)
+    alteration = replace(alteration, attributes=_missing_columns(stream.spec, alteration))
+    spec = alteration.of(stream.spec)
+    if alteration.ahead is not None:
         _check_ahead(spec, config)
     if spec == stream.spec:
         return stream.stream_id, None
-    text = alter_statement(spec.name, asked.attributes, asked.ahead)
+    text = alter_statement(spec.name, alteration.attributes, alteration.ahead)
     event = StreamAltered(sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now)
     return stream.stream_id, event
 
 
-def _missing_columns(spec: StreamSpec, asked: Alteration) -> tuple[Attribute, ...]:
-    """Return the columns that are asked for and not there; raises AlreadyExists, and InvalidInput for too many."""
-    there = {attribute.name.lower(): attribute for attribute in spec.schema.attributes}
-    missing = tuple(attribute for attribute in asked.attributes if attribute.name.lower() not in there)
-    for attribute in asked.attributes:
-        column, lenient = there.get(attribute.name.lower()), attribute.name in asked.lenient
+def _missing_columns(spec: StreamSpec, alteration: Alteration) -> tuple[Attribute, ...]:
+    """Return the columns that the stream lacks; raises AlreadyExists, and InvalidInput for too many."""
+    present = {attribute.name.lower(): attribute for attribute in spec.schema.attributes}
+    missing = tuple(attribute for attribute in alteration.attributes if attribute.name.lower() not in present)
+    for attribute in alteration.attributes:
+        column, lenient = present.get(attribute.name.lower()), attribute.name in alteration.lenient
         if column is not None and not (lenient and column.type == attribute.type):
             raise AlreadyExists(
                 f"stream {spec.name!r} has a column {column.name!r} of type {column.type} already; choose another name"
@@ -95,9 +96,9 @@ def _missing_columns(spec: StreamSpec, asked: Alteration) -> tuple[Attribute, ..
                 stream=spec.name,
                 column=column.name,
             )
-    if missing and len(there) + len(missing) > MAX_ATTRIBUTES:
+    if missing and len(present) + len(missing) > MAX_ATTRIBUTES:
         raise InvalidInput(
-            f"stream {spec.name!r} has {len(there):,} columns, and {MAX_ATTRIBUTES:,} is the most;"
+            f"stream {spec.name!r} has {len(present):,} columns, and {MAX_ATTRIBUTES:,} is the most;"
             f" {len(missing)} more do not fit",
             reason="TOO_MANY_COLUMNS",
         )
@@ -124,7 +125,7 @@ def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:
 
 
 def check_archive(spec: StreamSpec, stored: bool) -> None:
-    """Raise FailedPrecondition if `spec` asks for an archive, and closed chunks are not `stored`."""
+    """Raise FailedPrecondition if `spec` has an archive, and closed chunks are not `stored`."""
     if spec.retention.archive and not stored:
         raise FailedPrecondition(
             f"stream {spec.name!r} asks for an ARCHIVE, and nothing is kept on disk here; leave ARCHIVE out, or run the"
@@ -135,10 +136,10 @@ def check_archive(spec: StreamSpec, stored: bool) -> None:
 
 
 def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence: int) -> Prepared:
-    """Decide on the drop of a stream; raises NotFound if the name means another stream by now.
+    """Decide to drop a stream; raises NotFound if the name now means another stream.
 
-    FailedPrecondition while queries, its `users` (int64[k]), use it, unless these are dropped with it, and are as many
-    as was said.
+    Raises FailedPrecondition while queries, its `users` (int64[k]), use it, unless they are dropped with it and their
+    number is the one in the command.
     """
     if command.stream_id not in (None, stream.stream_id):
         raise NotFound(

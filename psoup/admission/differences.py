@@ -1,4 +1,4 @@
-"""The differences between two definitions of a stream, in words: what CREATE STREAM says, and what is there.
+"""The differences, in words, between an existing stream and a CREATE STREAM statement.
 
 there  CREATE STREAM s (a BIGINT) RETENTION 3 DAYS
 said   CREATE STREAM s (a BIGINT, b TEXT) RETENTION 4 DAYS
@@ -13,17 +13,18 @@ from psoup.model import Attribute, Retention, StreamSpec
 from psoup.plan.canonical import describe_duration
 
 _SHOWN = 8
+"""The most differences that a message shows."""
 
 
-def differences(there: StreamSpec, said: StreamSpec) -> str:
-    """Say what differs, column by column and clause by clause; "" if nothing does."""
-    found = [*_columns(there, said), *_clauses(there, said)]
-    more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-    return "; ".join([*found[:_SHOWN], *more])
+def differences(existing: StreamSpec, wanted: StreamSpec) -> str:
+    """Describe the differences, column by column and clause by clause; "" if there are none."""
+    differing = [*_columns(existing, wanted), *_clauses(existing, wanted)]
+    more = [f"and {len(differing) - _SHOWN} more"] if len(differing) > _SHOWN else []
+    return "; ".join([*differing[:_SHOWN], *more])
 
 
-def _columns(there: StreamSpec, said: StreamSpec) -> Iterator[str]:
-    has, wanted = _named(there), _named(said)
+def _columns(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:
+    has, wanted = _named(existing), _named(stated)
     for name, column in wanted.items():
         if name not in has:
             yield f"it has no column {_written(column)}"
@@ -36,15 +37,15 @@ def _columns(there: StreamSpec, said: StreamSpec) -> Iterator[str]:
         yield f"its columns are in the order {', '.join(column.name for column in has.values())}"
 
 
-def _clauses(there: StreamSpec, said: StreamSpec) -> Iterator[str]:
-    if there.name != said.name:
-        yield f"its name is written {there.name}"
+def _clauses(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:
+    if existing.name != stated.name:
+        yield f"its name is written {existing.name}"
     for word, is_now, wanted in (
-        ("TIMESTAMP BY", _time(there), _time(said)),
-        ("LATENESS", describe_duration(there.lateness), describe_duration(said.lateness)),
-        ("IDLE AFTER", _duration(there.idle_after), _duration(said.idle_after)),
-        ("AHEAD", _duration(there.ahead), _duration(said.ahead)),
-        ("RETENTION", _kept(there.retention), _kept(said.retention)),
+        ("TIMESTAMP BY", _time(existing), _time(stated)),
+        ("LATENESS", describe_duration(existing.lateness), describe_duration(stated.lateness)),
+        ("IDLE AFTER", _duration(existing.idle_after), _duration(stated.idle_after)),
+        ("AHEAD", _duration(existing.ahead), _duration(stated.ahead)),
+        ("RETENTION", _kept(existing.retention), _kept(stated.retention)),
     ):
         if is_now != wanted:
             yield f"{word} is {is_now}, not {wanted}"
@@ -67,7 +68,7 @@ def _duration(micros: int | None) -> str:
 
 
 def _kept(retention: Retention) -> str:
-    """A RETENTION as it is written."""
+    """A RETENTION clause as it is written."""
     whole = retention.duration if retention.rows is None else retention.rows
     if whole is None:
         return "absent"

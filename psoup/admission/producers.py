@@ -1,20 +1,20 @@
-"""Exactly once for each (producer, epoch, number): the last batches of each producer, and their acknowledgements.
+"""Exactly-once pushes: the last batches of each producer by (epoch, number), with their acknowledgements.
 
     epoch 7:   0 1 2 3 4 5 | 6 = expected next           a greater epoch starts again at 0 and fences 7 off
                    '-----'
-                   remembered: digest and acknowledgement, so that a repeat is answered and not taken again
+                   remembered: digest and acknowledgement, so that a repeat is answered but not accepted twice
 
     event  … 40 … 52 … 61 … 70 …        producers by their last batches, the longest silent first
            a     b | c     d            a and b made way for others: the horizon is 52
 
-A producer is forgotten after it was idle for long, or early, when more come than are remembered, or when those of its
-tenant take more memory than the tenant may have beside others (`Budget.full_of_producers`). Its batches may come
-again, so behind the horizon an unknown name is believed to be new only if its sender says so: by an event
-after the horizon that had happened before its number 0 was first sent (`since`). Batches of forgotten producers are
-not after the horizon, so no number 0 is taken twice.
+A producer is forgotten after a long idle time. It is forgotten earlier if there are too many producers, or if its
+tenant's producers take too much memory (`Budget.full_of_producers`). Its batches may be sent again. So after the
+horizon has moved, an unknown name must prove that it is new. Its sender names an event after the horizon that happened
+before number 0 was first sent (`since`). Batches of forgotten producers are not after the horizon, so no number 0 is
+accepted twice.
 
-Kept for one stream. `admit` and `making_way` change nothing, `record` alone does; the state after `record` depends on
-the events alone, and a log needs to have only those that are remembered, and the last event that moved the horizon.
+There is one such table for each stream. Only `record` changes it. Its state depends only on events: the log must keep
+the remembered batches, and the last event that moved the horizon.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ from psoup.events.events import Pushed
 from psoup.invariants import ensure
 
 MAX_NAME_BYTES = 256
-PRODUCER_BYTES, ACKNOWLEDGEMENT_BYTES = 1_000, 300
-"""Bytes of a producer in memory, and of each of its acknowledgements, as measured."""
+"""The most bytes of a producer's name."""
+PRODUCER_BYTES = 1_000
+"""Measured bytes of a producer in memory."""
+ACKNOWLEDGEMENT_BYTES = 300
+"""Measured bytes of each of its acknowledgements."""
 _MAX_INT64 = 2**63 - 1
 
 
@@ -40,7 +43,7 @@ _MAX_INT64 = 2**63 - 1
 class _KnownProducer:
     """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark); contiguous, up to `expected`.
 
-    `last`: the time of its last batch, `sequence`: the event of it. `rows`: as in ProducerAcknowledgement.
+    `last`: the time of its last batch, `sequence`: its event. `rows`: as in ProducerAcknowledgement.
     """
 
     epoch: int
@@ -56,7 +59,7 @@ class _KnownProducer:
 
 
 class Producers:
-    """The producers of one stream, the longest silent first. `nbytes`: what they are charged."""
+    """The producers of one stream, the longest silent first. `nbytes`: their charge."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.nbytes = 0
@@ -64,7 +67,7 @@ class Producers:
         self._known: OrderedDict[str, _KnownProducer] = OrderedDict()
         self._horizon = 0
         self._moved = 0
-        """The time when the horizon moved: once a producer would be idle that long, it is too old to matter."""
+        """The time when the horizon moved; after the idle time of a producer the horizon no longer matters."""
 
     def __len__(self) -> int:
         """The number of remembered producers."""
@@ -74,10 +77,10 @@ class Producers:
         return name in self._known
 
     def admit(self, command: Push | Recall, digest: bytes, now: int, sequence: int) -> PushAcknowledgement | None:
-        """Return None if the batch is next in line; its acknowledgement if it was taken before.
+        """Return None for the next batch in order; the acknowledgement of a batch that was accepted before.
 
-        `sequence`: the last event there is. Raises FailedPrecondition for a gap, a fenced epoch, a repeat too old to be
-        recognised, or a producer that may be a forgotten one; Conflict for a repeat with another digest;
+        `sequence`: of the last event. Raises FailedPrecondition for a gap, a fenced epoch, a repeat too old to
+        recognise, or a producer that may have been forgotten; Conflict for a repeat with another digest;
         ResourceExhausted for one producer too many. Changes nothing. O(1).
         """
         producer = self._standing(command.producer, now)
@@ -109,19 +112,20 @@ class Producers:
         return self._remembered(command, digest, producer)
 
     def making_way(self, command: Push | Recall, now: int, full: ResourceExhausted | None = None) -> int:
-        """The event up to which producers are to be forgotten so that this batch can be remembered; 0 if it can be.
+        """The event up to which producers must be forgotten to make room for this batch; 0 if none must.
 
-        `full`: the error if the tenant's producers may take no more memory; the longest silent one has more than a
-        batch needs. Raises it, or ResourceExhausted for one producer too many, if none has been silent for long enough.
+        `full`: the error if the tenant's producers may take no more memory; the longest silent producer has more than a
+        batch needs. Raises it, or ResourceExhausted for one producer too many, if no producer has been silent for long
+        enough.
         """
-        known = command.producer in self._known
-        if full is None and (known or len(self._known) < self._config.producers):
+        is_known = command.producer in self._known
+        if full is None and (is_known or len(self._known) < self._config.producers):
             return 0
         name, oldest = next(iter(self._known.items()), ("", None))
         if oldest is not None and now - oldest.last > self._config.producer_idle:
             return 0
         rested = oldest is not None and now - oldest.last >= self._config.producer_rest
-        if oldest is not None and rested and name != command.producer and (known or command.since):
+        if oldest is not None and rested and name != command.producer and (is_known or command.since):
             return oldest.sequence
         raise full or ResourceExhausted(
             f"the stream remembers {len(self._known):,} producers, the most it may; use one of their names with a"
@@ -148,18 +152,18 @@ class Producers:
         )
 
     def sent_before(self, command: Push) -> int | None:
-        """The number of rows that the producer of the next batch has sent in its epoch; None: not known."""
+        """The number of rows that the producer has sent in its epoch before this batch; None: not known."""
         return self._known[command.producer].rows if command.number else 0
 
     def needed(self, command: Push | Pushed) -> int:
-        """Bytes that remembering this batch is charged, beside what is forgotten for it. O(1)."""
+        """Bytes charged for remembering this batch, without bytes of forgotten producers. O(1)."""
         producer = self._known.get(command.producer)
         if producer is None:
             return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES
         return ACKNOWLEDGEMENT_BYTES if len(producer.kept) < self._config.kept_acknowledgements else 0
 
     def record(self, event: Pushed) -> None:
-        """Adopt a batch that was accepted, and forget the producers that were silent too long before it."""
+        """Record an accepted batch, and forget the producers that were silent for too long before it."""
         self._move_horizon(event)
         producer = self._standing(event.producer, event.time)
         if producer is None or producer.epoch != event.epoch or producer.expected != event.number:
@@ -180,17 +184,17 @@ class Producers:
         return {"horizon": (self._horizon, self._moved), "known": producers}
 
     def check(self) -> None:
-        """Check that remembered numbers are contiguous, end at the expected one and are not more than allowed."""
-        held = sum(producer.nbytes for producer in self._known.values())
-        ensure(self.nbytes == held, self, "it is charged otherwise than it holds", charged=self.nbytes, held=held)
+        """Check that remembered numbers are contiguous, end before the expected one, and are not too many."""
+        total = sum(producer.nbytes for producer in self._known.values())
+        ensure(self.nbytes == total, self, "it is charged otherwise than it holds", charged=self.nbytes, held=total)
         last = self._horizon
         for producer in self._known.values():
             numbers, expected = list(producer.kept), producer.expected
             wanted = list(range(expected - len(numbers), expected))
             ensure(numbers == wanted, self, "remembered numbers have a gap", numbers=numbers, expected=expected)
-            most = self._config.kept_acknowledgements
+            limit = self._config.kept_acknowledgements
             ensure(
-                len(numbers) <= most, self, "more numbers are remembered than allowed", count=len(numbers), most=most
+                len(numbers) <= limit, self, "more numbers are remembered than allowed", count=len(numbers), most=limit
             )
             order = producer.sequence > last
             ensure(
@@ -203,7 +207,7 @@ class Producers:
         return None if producer is None or now - producer.last > self._config.producer_idle else producer
 
     def _check_not_forgotten(self, command: Push | Recall, now: int, sequence: int) -> None:
-        """Raise FailedPrecondition if an unknown producer may have been forgotten, and would send twice."""
+        """Raise FailedPrecondition if an unknown producer may have been forgotten, and could send twice."""
         if command.since > sequence:
             raise FailedPrecondition(
                 f"producer {command.producer!r} is new since event {command.since}, and the last event is {sequence}:"
@@ -289,19 +293,19 @@ class Producers:
 
 
 def _as_many(command: Push | Recall, record: tuple[bytes, int, int, int, int, int | None]) -> bool:
-    """Whether a batch has as many rows as the one that was taken."""
+    """Whether a batch has as many rows as the accepted one."""
     _, _, accepted, late, ahead, _ = record
     return isinstance(command, Push) and command.table.num_rows == accepted + late + ahead
 
 
 def check_identity(command: Push | Recall) -> None:
-    """Raise InvalidInput for a producer, epoch or number that no batch can have."""
+    """Raise InvalidInput for an invalid producer, epoch or number."""
     if not command.producer and command.digest == STAGED:
         raise InvalidInput("a batch in parts needs a producer's name, so that it is taken once; give one")
     if len(command.producer.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise InvalidInput(f"the producer's name is longer than {MAX_NAME_BYTES} bytes; take a shorter one")
-    for what, value in (("epoch", command.epoch), ("number", command.number), ("since", command.since)):
+    for label, value in (("epoch", command.epoch), ("number", command.number), ("since", command.since)):
         if not 0 <= value <= _MAX_INT64:
-            raise InvalidInput(f"producer {command.producer!r}: {what} {value} is not between 0 and {_MAX_INT64}")
+            raise InvalidInput(f"producer {command.producer!r}: {label} {value} is not between 0 and {_MAX_INT64}")
         if value and not command.producer:
-            raise InvalidInput(f"{what} {value} without a producer's name means nothing; name the producer")
+            raise InvalidInput(f"{label} {value} without a producer's name means nothing; name the producer")

@@ -1,14 +1,14 @@
-"""Pushes and heartbeats: the conditions of a batch, which of its rows are taken, and with which physical IDs.
+"""Pushes and heartbeats: the checks of a batch, the rows that are accepted, and their physical IDs.
 
     event time                                            watermark W, bound = clock + max_ahead
       time:   ... late ... | W ... accepted ... bound | ... ahead ...
-      late and ahead rows are refused alone; a NULL time refuses the batch
+      only late and ahead rows are refused; a NULL time refuses the batch
       a heartbeat promises that no tuple below W will come; past the bound, all rows until then would be late: refused
     system time
       every row of the batch gets max(clock, last physical ID)
 
-A batch must be its producer's next, and there must be room for it. Rows stay in the order they were sent; ordering by
-time is the release's work. Functions here change nothing; the state changes when the event is adopted.
+A batch must be its producer's next, and there must be room for it. Rows stay in the order they were sent; a release
+sorts them by time. Functions here change nothing; the state changes when the event is adopted.
 """
 
 from __future__ import annotations
@@ -34,20 +34,23 @@ from psoup.from_arrow import columns_from_arrow
 from psoup.kinds import TYPES
 from psoup.model import Kind, StreamSpec, time_text
 
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
+_LEAST = -(2**63)
+"""The least time."""
+_GREATEST = 2**63 - 1
+"""The greatest time."""
 _NO_TIMES: Array = np.zeros(0, np.int64)
 _NO_TIMES.flags.writeable = False
 NONE_REFUSED = RefusedTuples(_NO_TIMES, _NO_TIMES)
-"""No row was refused; shared, read-only."""
+"""No refused row; shared, read-only."""
 
 
 def read_columns(
     spec: StreamSpec, table: pa.RecordBatch | pa.Table, config: EngineConfig, *, staged: bool = False
 ) -> tuple[Column, ...]:
-    """The checked columns of a push; raises InvalidBatch. O(bytes), without a copy where types already fit.
+    """The checked columns of a push; raises InvalidBatch. O(bytes); columns whose types fit are not copied.
 
-    The buffers are verified before anything reads them: a payload off the wire may hold offsets or UTF-8 that would
-    lead outside its memory. `staged`: all parts of a batch, which may have more rows.
+    The buffers are verified before they are read: a payload off the wire may have offsets or UTF-8 that point outside
+    its memory. `staged`: all parts of a batch, which may have more rows.
     """
     limit = config.staged_rows if staged else config.batch_rows
     if table.num_rows > limit:
@@ -72,13 +75,13 @@ def read_columns(
 
 
 def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int) -> None:
-    """Refuse rows that grow too much in the columns of their stream, before they do.
+    """Refuse rows whose columns would grow too much, before they are converted.
 
-    A column that is missing has a value for each row there, and a byte is eight. O(columns).
+    A missing column gets a value for each row, and a byte becomes eight. O(columns).
     """
     kinds = [attribute.type.kind for attribute in spec.schema.attributes]
     grown = table.num_rows * sum(1 if kind is Kind.BOOLEAN else 8 for kind in kinds)
-    if Kind.TEXT in kinds:  # Arrow looks through every buffer for it
+    if Kind.TEXT in kinds:  # Arrow reads every buffer to compute it
         grown += table.nbytes
     if grown > limit:
         raise InvalidBatch(
@@ -108,7 +111,7 @@ def check_text(name: str, column: Column, limit: int) -> None:
 
 
 def check_finite(name: str, column: Column) -> None:
-    """Refuse the infinite times and dates of other systems: at the ends of their integers they would be ordinary."""
+    """Refuse infinite times and dates: at the ends of their integers they would be taken as ordinary values."""
     last = TYPES[column.type.kind].infinite
     if last is None or not len(column):
         return
@@ -130,7 +133,7 @@ def check_finite(name: str, column: Column) -> None:
 
 
 def payload_digest(columns: tuple[Column, ...]) -> bytes:
-    """The digest of the values of a batch, for a caller that sent no digest of its own. O(bytes)."""
+    """The digest of the values of a batch, for a caller that sent none. O(bytes)."""
     return digest_of(part for column in columns for part in _parts(column))
 
 
@@ -148,7 +151,7 @@ def _parts(column: Column) -> Iterator[Array]:
 
 
 def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
-    """Raise InvalidBatch for a NULL in the attribute that is the stream's time. O(rows)."""
+    """Raise InvalidBatch for a NULL in the stream's time attribute. O(rows)."""
     if spec.time_attribute is None:
         return
     column = columns[spec.time_attribute]
@@ -165,10 +168,10 @@ def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
 def in_event_time(
     spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int, *, whole: bool = False
 ) -> tuple[Batch, RefusedTuples, int | None]:
-    """Find the accepted rows, the refused times, and the watermark after them. `bound`: the greatest time accepted.
+    """Find the accepted rows, the refused times, and the new watermark. `bound`: the greatest time accepted.
 
-    Raises InvalidBatch for a NULL time; FailedPrecondition if it is to be taken `whole` and a row would be refused,
-    were it to come after the rows before it. No late and no ahead row: no copy.
+    Raises InvalidBatch for a NULL time. With `whole` it raises FailedPrecondition if a row would be refused, also if
+    its rows came one after the other. Without refused rows nothing is copied.
     """
     assert spec.time_attribute is not None
     check_times(spec, columns)
@@ -176,23 +179,23 @@ def in_event_time(
     batch, refused = Batch(columns, times), NONE_REFUSED
     if not len(times):
         return batch, refused, watermark
-    least = _LEAST if watermark is None else watermark
+    earliest = _LEAST if watermark is None else watermark
     bound = min(bound, _GREATEST)
-    some_refused = int(times.min()) < least or int(times.max()) > bound
+    some_refused = int(times.min()) < earliest or int(times.max()) > bound
     if whole and (some_refused or bool((times < np.maximum.accumulate(times) - spec.lateness).any())):
         raise FailedPrecondition("some of the rows would be refused alone", reason="NOT_WHOLE")
     if some_refused:
-        late = times < least
+        late = times < earliest
         ahead = (times > bound) & ~late
         refused = RefusedTuples(times[late], times[ahead])
         batch = batch.take(np.flatnonzero(~(late | ahead)))
         if not len(batch):
             return batch, refused, watermark
-    return batch, refused, max(least, int(batch.times.max()) - spec.lateness)
+    return batch, refused, max(earliest, int(batch.times.max()) - spec.lateness)
 
 
 def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:
-    """Return the rows, all with one physical ID not below that of the last tuple, and that ID as the watermark."""
+    """Return the rows with one physical ID, at least the last tuple's, and that ID as the watermark."""
     if not rows:
         return Batch(columns, _NO_TIMES), watermark
     physical = now if watermark is None else max(now, watermark)
@@ -201,19 +204,20 @@ def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """The event that a push to the stream `spec` would have, for work that is worth doing before it is decided."""
+    """The event of a push to the stream `spec`, for work that is done before the decision."""
 
     spec: StreamSpec
     event: Pushed
 
     @property
     def columns(self) -> tuple[Column, ...] | None:
-        """The checked columns of all rows; None if some of them were refused."""
+        """The checked columns of all rows; None if some rows were refused."""
         return None if self.event.refused.count else self.event.batch.columns
 
     def same(self, event: Pushed) -> Pushed:
-        """The event that was decided for the same stream, with the very columns that were foreseen if their rows are
-        the same. O(late).
+        """The decided event for the same stream, with the very columns that were foreseen if the rows are the same.
+
+        O(late).
         """
         before, now = self.event.refused, event.refused
         if not (np.array_equal(before.late, now.late) and np.array_equal(before.ahead, now.ahead)):
@@ -223,8 +227,8 @@ class Foreseen:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """The rows that a push would take. `rows`, `late`, `ahead`: the numbers of those that it would take, and of
-    those that it would not, int64, ascending."""
+    """The rows that a push would accept. `rows`, `late`, `ahead`: numbers of accepted and of refused rows, int64,
+    ascending."""
 
     columns: tuple[Column, ...]
     times: Array
@@ -235,7 +239,7 @@ class Offered:
     ahead: Array
 
     def refused_for(self) -> str:
-        """The reason why a push would refuse the only row; empty if it would take it."""
+        """The reason why a push would refuse a single row; empty if it would accept it."""
         if len(self.late):
             return "it is too late: its time is below the watermark"
         return "it is too far ahead of the clock" if len(self.ahead) else ""
@@ -249,7 +253,7 @@ def offered(
     config: EngineConfig,
     now: int,
 ) -> Offered:
-    """Find the rows of `table` that a push would take at clock time `now`; raises as a push does. O(bytes)."""
+    """Find the rows of `table` that a push would accept at clock time `now`; raises as a push does. O(bytes)."""
     columns = read_columns(spec, table, config)
     rows, none = np.arange(table.num_rows), np.zeros(0, np.int64)
     if not spec.event_time:
@@ -275,9 +279,9 @@ def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
 def decide_heartbeat(
     stream: KnownStream, command: Heartbeat, config: EngineConfig, sequence: int, now: int
 ) -> Prepared:
-    """Return the event of a heartbeat, or that it was known. `sequence`: that of the event.
+    """Return the event of a heartbeat, or that its time was reached already. `sequence`: of the event.
 
-    Raises FailedPrecondition for a stream in system time or a stream that a job feeds, InvalidInput, OutOfRange.
+    Raises FailedPrecondition for a stream in system time or fed by a job; InvalidInput, OutOfRange.
     """
     if not stream.spec.event_time:
         raise FailedPrecondition(
@@ -303,13 +307,15 @@ def decide_heartbeat(
     if reached and stream.spec.idle_after is None:
         return Prepared(HeartbeatAcknowledgement(sequence - 1, True, stream.watermark))
     watermark = stream.watermark if reached and stream.watermark is not None else command.time
-    event = WatermarkRaised(sequence, stream.tenant, stream.stream_id, watermark, now)  # the stream is heard, at least
+    # at least it shows that the stream is alive
+    event = WatermarkRaised(sequence, stream.tenant, stream.stream_id, watermark, now)
     return Prepared(HeartbeatAcknowledgement(event.sequence, reached, event.watermark), event)
 
 
 def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, now: int) -> Prepared:
-    """Decide whether a batch was taken, behind event `sequence`; raises as its push would. Or find where a producer
-    stopped; raises NotFound. O(1).
+    """Decide whether a batch was accepted, after event `sequence`; raises as its push would.
+
+    For Locate, find the place where a producer stopped; raises NotFound. O(1).
     """
     if isinstance(command, Locate):
         return Prepared(stream.producers.position(command, now))
@@ -327,9 +333,9 @@ def decide_push(
     now: int,
     foreseen: Foreseen | None = None,
 ) -> Prepared:
-    """Decide on a push behind event `sequence`; raises if it is refused. Changes nothing. O(bytes).
+    """Decide on a push after event `sequence`; raises if it is refused. Changes nothing. O(bytes).
 
-    `foreseen`: what was decided before, of use unless the stream is another now: its columns are not read again.
+    `foreseen`: an earlier decision, used if the stream has not changed: its columns are not read again.
     """
     foreseen = foreseen if foreseen is not None and foreseen.spec is stream.spec else None
     check_push(stream.spec, stream.past)
@@ -376,7 +382,7 @@ def decide_push(
 def _taken(
     stream: KnownStream, command: Push, columns: tuple[Column, ...], config: EngineConfig, now: int
 ) -> tuple[Batch, RefusedTuples, int | None]:
-    """Split the rows: those that are taken, the times of the others, and the watermark after them."""
+    """Split the rows: the accepted ones, the times of the refused ones, and the new watermark."""
     if stream.spec.event_time:
         bound = latest_time(stream.spec, config, now)
         return in_event_time(stream.spec, columns, stream.watermark, bound, whole=command.whole)

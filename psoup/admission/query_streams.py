@@ -1,11 +1,11 @@
-"""The stream ID of every standing query, as arrays: 8 bytes a query, and 8 for each side of a join.
+"""The stream ID of every standing query, in arrays: 8 bytes a query, and 8 for each side of a join.
 
-    page 0       query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : no such query, or it is gone
-    page 2       query IDs 8,192 to 12,287  [ 7  7  … ]                   a page goes with its last query
+    page 0       query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : the query does not exist
+    page 2       query IDs 8,192 to 12,287  [ 7  7  … ]                   a page is dropped with its last query
     page 2**28   sides of 0 to 4,095        [ -  -  7  -  -  - … ]        query 2 is a join; its first side is on 7
 
-IDs are given out in order and never again, so pages are filled one after the other. A join is on the streams of its
-sides, which come and go with it. Callers know queries only: the ID of a side is of no query.
+IDs are assigned in order and never reused, so pages are filled one after the other. A join is on the streams of its
+sides, which are added and removed with it. Callers use only IDs of queries; the ID of a side is not one.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Owners:
         self._page = page
         self._pages: dict[int, Array] = {}
         self._counts: dict[int, int] = {}
-        """Queries on each page."""
+        """The number of queries on each page."""
         self._streams: dict[int, int] = {}
-        """Queries and sides of each stream."""
+        """The number of queries and sides of each stream."""
         self._places = 0
-        """The most sides that a query ever had."""
+        """The most sides of any query so far."""
 
     def __len__(self) -> int:
         return sum(self._counts.values())
@@ -45,13 +45,13 @@ class Owners:
         return sum(page.nbytes for page in self._pages.values())
 
     def get(self, query_id: int) -> int | None:
-        """The stream ID of a query that stands, or None. O(1)."""
+        """The stream ID of a standing query, or None. O(1)."""
         page = self._pages.get(query_id // self._page) if query_id < FIRST_SIDE else None
         stream_id = _NO_STREAM if page is None else int(page[query_id % self._page])
         return None if stream_id == _NO_STREAM else stream_id
 
     def stand(self, query_ids: Array) -> Array:
-        """Whether each of some queries stands: bool[n]. O(n), in pages."""
+        """Flags of queries that are registered: bool[n]. O(n), in pages."""
         standing: Array = np.zeros(len(query_ids), np.bool_)
         numbers = query_ids // self._page
         for number in np.unique(numbers).tolist():
@@ -62,27 +62,27 @@ class Owners:
         return standing
 
     def streams(self, query_ids: Array) -> Array:
-        """The stream ID of each of some queries (int64[k], ascending), int64[k]; -1 for those that do not stand."""
-        found: Array = np.full(len(query_ids), _NO_STREAM, np.int64)
+        """The stream ID of each query (int64[k], ascending), int64[k]; -1 for queries that do not exist."""
+        owners: Array = np.full(len(query_ids), _NO_STREAM, np.int64)
         if not len(query_ids):
-            return found
+            return owners
         numbers, starts = np.unique(query_ids // self._page, return_index=True)
         for number, start, own_ids in zip(numbers.tolist(), starts, np.split(query_ids, starts[1:]), strict=True):
             if number in self._pages:
-                found[start : start + len(own_ids)] = self._pages[number][own_ids - number * self._page]
-        found[query_ids >= FIRST_SIDE] = _NO_STREAM
-        return found
+                owners[start : start + len(own_ids)] = self._pages[number][own_ids - number * self._page]
+        owners[query_ids >= FIRST_SIDE] = _NO_STREAM
+        return owners
 
     def standing(self, first_id: int, count: int) -> int:
-        """The number of queries among first_id, first_id + 1, ... that stand. O(count), in pages."""
+        """The number of standing queries among first_id, first_id + 1, ... O(count), in pages."""
         return sum(int((part != _NO_STREAM).sum()) for part in self._parts(first_id, count))
 
     def stands_any(self, first_id: int, count: int) -> bool:
-        """Whether any of them stands."""
+        """Whether any of these queries exists."""
         return any(bool((part != _NO_STREAM).any()) for part in self._parts(first_id, count))
 
     def _parts(self, first_id: int, count: int) -> Iterator[Array]:
-        """The entries of these queries on the pages that exist."""
+        """The entries of these queries on existing pages."""
         for number in range(first_id // self._page, (first_id + count - 1) // self._page + 1):
             page = self._pages.get(number)
             if page is not None:
@@ -130,7 +130,7 @@ class Owners:
             first_id += stop - start
 
     def add_block(self, first_id: int, count: int, stream_ids: Sequence[int]) -> None:
-        """Add queries that have a stream each, or all the same. O(count) bytes, and a step for each change."""
+        """Add queries with a stream for each, or one for all. O(count) bytes, and a step for each change of stream."""
         ids = np.array(stream_ids, np.int64)
         starts = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1))
         ends = [*starts[1:].tolist(), count]
@@ -138,7 +138,7 @@ class Owners:
             self.add(first_id + start, end - start, int(ids[start]))
 
     def remove(self, query_id: int) -> None:
-        """Remove a query that is gone; it must be there. O(1)."""
+        """Remove a query, which must exist. O(1)."""
         if self._places:
             self.remove_all(np.array([query_id]))
             return
@@ -172,7 +172,7 @@ class Owners:
                     del self._streams[stream_id]
 
     def of_stream(self, stream_id: int) -> Array:
-        """The IDs of the queries that are on a stream, or have a side on it: int64, ascending. O(pages)."""
+        """The IDs of the queries on a stream, or with a side on it: int64, ascending. O(pages)."""
         pages = sorted(self._pages.items()) if stream_id in self._streams else []
         places = [np.flatnonzero(page == stream_id) + number * self._page for number, page in pages]
         ids = np.concatenate([np.zeros(0, np.int64), *places])

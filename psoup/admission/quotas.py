@@ -1,12 +1,12 @@
-"""The quotas that follow from events: what each tenant has, and the refusal of what would be more than it may have.
+"""The quotas of tenants that follow from events: the use of each, and the refusal above it.
 
     counted at each event           streams, queries, their bytes, producers
-    asked of what is published      bytes of tuples in memory and on disk, and what was accepted since
-    both                            bytes of tuples in memory, with what is remembered of producers
+    read from published state       bytes of tuples in memory and on disk, plus bytes accepted since
+    both                            bytes of tuples in memory, with producers' last batches
 
-Only what makes more is judged, after everything else: what is there stays when a quota is lessened. Without a quota an
-event pays a look at some numbers. What is published is added up only when the last sum, and all that came since, would
-be too much: O(streams of the tenant) then.
+Only events that add something are checked, after all other checks; a smaller quota removes nothing. Without a quota an
+event costs a few comparisons. Published bytes are added up only if the last sum and all bytes since would exceed the
+quota: O(streams of the tenant).
 """
 
 from __future__ import annotations
@@ -23,52 +23,51 @@ from psoup.events.tenants import Tenant, over_quota
 from psoup.published.snapshot import Snapshot, StreamView
 
 LOOK = 64
-"""Events between two looks at what is on disk: tuples get there long after they were accepted."""
+"""Events between two counts of bytes on disk: tuples get there long after they were accepted."""
 
 _LESS = "drop streams, or lessen a RETENTION"
 
 
 class Judge:
-    """Judges events that are not adopted yet, by the quotas of their tenants. One thread, admission's.
+    """Checks events that are not adopted yet against the quotas of their tenants. One thread, admission's.
 
-    `known`: the tenants with their quotas; `tenants`, `streams`: what there is of each, by name and by ID;
-    `remembered`: bytes of what their producers sent last.
+    `known`: the tenants with their quotas; `tenants`, `streams`: the state of each, by name and by ID; `remembered`:
+    bytes of their producers' last batches.
     """
 
     def __init__(
         self,
-        known: KnownTenants,
+        quotas_of_tenants: KnownTenants,
         tenants: Mapping[str, KnownTenant],
         streams: Mapping[int, KnownStream],
         remembered: SharedRoom,
     ) -> None:
-        self._known, self._tenants, self._streams, self._remembered = known, tenants, streams, remembered
+        self._known, self._tenants, self._streams, self._remembered = quotas_of_tenants, tenants, streams, remembered
         self._published: Callable[[], Snapshot] | None = None
 
     def share(self, published: Callable[[], Snapshot]) -> None:
-        """Take bytes of tuples from `published`; before, they are not judged."""
+        """Read bytes of tuples from `published`; before, they are not checked."""
         self._published = published
 
     def queries(self, tenant: str) -> int:
-        """Queries that stand. From any thread, as the next ones."""
+        """The number of standing queries. From any thread, like the next three."""
         return self._of(tenant).use.queries
 
     def query_bytes(self, tenant: str) -> int:
-        """Bytes that they are charged."""
+        """Bytes charged for the queries."""
         return self._of(tenant).use.query_bytes
 
     def producers(self, tenant: str) -> int:
-        """Producers that are remembered."""
+        """The number of remembered producers."""
         return self._of(tenant).use.producers
 
     def producer_bytes(self, tenant: str) -> int:
-        """Bytes of what they sent last, which count as tuples do."""
+        """Bytes of producers' last batches, which count like tuples."""
         return self._remembered.of(tenant)
 
     def check(self, event: Event) -> None:
-        """Raise ResourceExhausted, reason QUOTA, for what is more than the event's tenant may have. Changes nothing
-        but sums that are remembered.
-        """
+        """Raise ResourceExhausted, reason QUOTA, for an event above its tenant's quotas. Changes nothing but cached
+        sums."""
         if isinstance(event, Pushed):
             self._check_push(event)
         elif isinstance(event, Registered | RegisteredMany):
@@ -83,7 +82,7 @@ class Judge:
                 self._check_disk(tenant, event.sequence, sum(chunk.source.nbytes for chunk in event.chunks))
 
     def note(self, event: Event) -> None:
-        """Note an event that was accepted. O(1) in the mean."""
+        """Record an accepted event. O(1), amortised."""
         if not isinstance(event, Pushed) or self._published is None:
             return
         tenant, size = self._known.get(event.tenant), event.batch.nbytes
@@ -122,30 +121,30 @@ class Judge:
             self._check_disk(tenant, event.sequence, 0)
 
     def _check_tuples(self, tenant: Tenant, event: Pushed) -> None:
-        """Raise ResourceExhausted for more bytes of tuples, with what producers sent last, than the tenant may have."""
-        quotas, held, needed = tenant.quotas, self._remembered.of(event.tenant), event.batch.nbytes
-        if event.producer and not event.forgotten:  # who makes way for another has more than a batch needs
+        """Raise ResourceExhausted if tuples, with producers' last batches, exceed the tenant's quota."""
+        quotas, remembered, needed = tenant.quotas, self._remembered.of(event.tenant), event.batch.nbytes
+        if event.producer and not event.forgotten:  # a producer that makes way for another has more than a batch needs
             needed += self._streams[event.stream_id].producers.needed(event)
         if not needed:
             return
         use = self._of(event.tenant).use
-        if use.judged is not quotas or use.most + held + needed > quotas.tuple_bytes:
+        if use.judged is not quotas or use.most + remembered + needed > quotas.tuple_bytes:
             self._add_up(event.tenant, use)
             use.judged = quotas
-        if use.most + held + needed > quotas.tuple_bytes:
-            some = f", or send from fewer producers: {held:,} are what they sent last" if held else ""
-            raise over_quota(tenant, "tuple_bytes", use.most + held, needed, _LESS + some)
+        if use.most + remembered + needed > quotas.tuple_bytes:
+            some = f", or send from fewer producers: {remembered:,} are what they sent last" if remembered else ""
+            raise over_quota(tenant, "tuple_bytes", use.most + remembered, needed, _LESS + some)
 
     def _add_up(self, tenant: str, use: Use) -> None:
         use.most = 0
         if self._published is not None:
             snapshot = self._published()
             _forget(use, snapshot.sequence)
-            held = sum(view.nbytes for view in self._views(tenant, snapshot))
-            use.most = held + sum(size for _, size in use.coming)
+            in_memory = sum(view.nbytes for view in self._views(tenant, snapshot))
+            use.most = in_memory + sum(size for _, size in use.coming)
 
     def _check_disk(self, tenant: Tenant, sequence: int, needed: int) -> None:
-        """Raise ResourceExhausted if there is more on disk, with `needed` bytes that are sure to come."""
+        """Raise ResourceExhausted if bytes on disk, plus `needed` bytes that will be added, exceed the quota."""
         if self._published is None:
             return
         use = self._of(tenant.name).use
@@ -156,14 +155,14 @@ class Judge:
             raise over_quota(tenant, "archive_bytes", use.on_disk, needed, _LESS)
 
     def _views(self, tenant: str, snapshot: Snapshot) -> Iterator[StreamView]:
-        found = (snapshot.by_id.get(stream.stream_id) for stream in self._of(tenant).streams.values())
-        return (view for view in found if view is not None)
+        views = (snapshot.by_id.get(stream.stream_id) for stream in self._of(tenant).streams.values())
+        return (view for view in views if view is not None)
 
     def _of(self, tenant: str) -> KnownTenant:
         return self._tenants.get(tenant) or KnownTenant()
 
 
 def _forget(use: Use, sequence: int) -> None:
-    """Forget pushes up to an event, which are published."""
+    """Drop pushes up to a published event."""
     while use.coming and use.coming[0][0] <= sequence:
         use.coming.popleft()

@@ -1,9 +1,9 @@
-"""Registration: the decision whether queries may stand, and the event of it.
+"""Registration: the decision to register queries, and its event.
 
-    command ──repeated?──> the same answer as before
-       └──bind (`binding`), now or beside──> does it fit, do its streams still mean the same? ──> event
+    command ──repeated?──> the earlier answer
+       └──bind (`binding`), now or beside──> does it fit, are its streams unchanged? ──> event
 
-Functions here change nothing that a decision depends on.
+Functions here change no state on which decisions depend.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
 
 _SHOWN = 120
-"""Characters of a statement that an error shows."""
+"""The most characters of a statement that an error shows."""
 
 
 class EventPlace(NamedTuple):
@@ -46,7 +46,7 @@ class EventPlace(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The state as of the last event: the standing queries, their keys and labels, the memory."""
+    """The state after the last event: the registered queries, their keys and labels, the memory budget."""
 
     owners: Owners
     tags: KnownTags
@@ -61,8 +61,9 @@ def decide_registration(
     place: EventPlace,
     config: EngineConfig,
 ) -> Prepared:
-    """Decide on one query, or a block; `binding`: of the command, if it was bound. Raises as binding does, and
-    Conflict, ResourceExhausted.
+    """Decide on one query, or a block. `binding`: of the command, if it was bound before.
+
+    Raises the errors of binding, and Conflict, ResourceExhausted.
     """
     if isinstance(command, RegisterMany):
         check_block(command, config)
@@ -75,7 +76,7 @@ def decide_registration(
 def _decide_register(
     binding: Binding, command: Register, tenant: KnownTenant, standing: Standing, place: EventPlace
 ) -> Prepared:
-    """Decide on one query. Raises as binding does, and Conflict, ResourceExhausted."""
+    """Decide on one query. Raises the errors of binding, and Conflict, ResourceExhausted."""
     tag, keyed, expires = command.tag, bool(command.tag.key), lifetime_days(command.expires_after)
     same = partial(is_call, command.sql, tag, expires)
     check_replace(command.replace, keyed)
@@ -83,14 +84,14 @@ def _decide_register(
         check_tag(tag)
         standing.tags.check_names(command.tenant, (name for name, _ in tag.labels))
     replaced = 0
-    if keyed and standing.tags.query_of(command.tenant, tag.key, standing.owners) >= 0:  # mostly the key is free
+    if keyed and standing.tags.query_of(command.tenant, tag.key, standing.owners) >= 0:  # usually the key is free
         tags = TagColumns.of(tag)
         assert tags is not None
-        asked = Asked(command.tenant, tags, same, binding.query, command.replace, expires)
-        if (known := held(asked, standing.tags, standing.owners)) is not None:
-            if known.sequence:
-                return Prepared(QueryAcknowledgement(known.sequence, True, known.first))
-            replaced = int(known.replaced[0])
+        call = Asked(command.tenant, tags, same, binding.query, command.replace, expires)
+        if (holders := held(call, standing.tags, standing.owners)) is not None:
+            if holders.sequence:
+                return Prepared(QueryAcknowledgement(holders.sequence, True, holders.first))
+            replaced = int(holders.replaced[0])
     if not keyed and (earlier := tenant.requests.earlier(command.request_id, same, standing.owners)) is not None:
         return Prepared(QueryAcknowledgement(earlier.sequence, True, earlier.first_id))
     _finish(binding, tenant, standing.budget)
@@ -124,11 +125,11 @@ def _decide_register_many(
     check_replace(command.replace, keyed)
     replaced: Array | None = None
     if tags is not None and keyed:
-        asked = Asked(command.tenant, tags, binding.is_digest, binding.query, command.replace, expires)
-        if (known := held(asked, standing.tags, standing.owners)) is not None:
-            if known.sequence:
-                return Prepared(QueriesAcknowledgement(known.sequence, True, known.first, len(tags)))
-            replaced = known.replaced
+        call = Asked(command.tenant, tags, binding.is_digest, binding.query, command.replace, expires)
+        if (holders := held(call, standing.tags, standing.owners)) is not None:
+            if holders.sequence:
+                return Prepared(QueriesAcknowledgement(holders.sequence, True, holders.first, len(tags)))
+            replaced = holders.replaced
     elif (earlier := tenant.requests.earlier(command.request_id, binding.is_digest, standing.owners)) is not None:
         return Prepared(QueriesAcknowledgement(earlier.sequence, True, earlier.first_id, earlier.count))
     _finish(binding, tenant, standing.budget)
@@ -160,7 +161,7 @@ def _decide_register_many(
 
 
 def check_pairs(queries: Sequence[StandingQuery]) -> None:
-    """Raise InvalidInput if pairs are to be kept of queries that have none."""
+    """Raise InvalidInput if pairs are to be kept for queries that cannot have kept pairs."""
     for row in range(1 if isinstance(queries, BoundBlock) else len(queries)):
         if join_with_pairs(queries[row].plan) is None:
             raise InvalidInput(
@@ -172,7 +173,7 @@ def check_pairs(queries: Sequence[StandingQuery]) -> None:
 
 
 def _streams_of(queries: Sequence[StandingQuery], tenant: KnownTenant) -> tuple[list[int], list[tuple[int, ...]]]:
-    """The streams of queries, one for all of a template, and of their sides: none if no query is a join."""
+    """The streams of queries (one for all of a template), and of their sides; no sides if no query is a join."""
     if isinstance(queries, BoundBlock):
         streams = [tenant.stream(source.spec.name).stream_id for source in queries.template.sources]
         return streams[:1], [tuple(streams)] if len(streams) > 1 else []
@@ -183,7 +184,7 @@ def _streams_of(queries: Sequence[StandingQuery], tenant: KnownTenant) -> tuple[
 
 
 def _finish(binding: Binding, tenant: KnownTenant, budget: Budget) -> None:
-    """Bind the rest, and check it against the present state."""
+    """Bind the rest of the command, and check it against the present state."""
     binding.advance()
     binding.check()
     if not binding.stands(tenant):
@@ -194,7 +195,7 @@ def _finish(binding: Binding, tenant: KnownTenant, budget: Budget) -> None:
 
 
 def check_block(command: RegisterMany, config: EngineConfig) -> None:
-    """Raise InvalidInput for a block that is empty, too large or of two kinds."""
+    """Raise InvalidInput for a block that is empty, too large, or mixed."""
     if command.rows is not None and len(command.statements) != 1:
         raise InvalidInput(
             f"rows of parameters belong to one statement, not to {len(command.statements)}", reason="BLOCK"
@@ -212,7 +213,7 @@ def check_block(command: RegisterMany, config: EngineConfig) -> None:
 
 
 def check_count(queries: int, config: EngineConfig) -> None:
-    """Raise InvalidInput for a block of no queries, or of too many: called before its values are decoded, too."""
+    """Raise InvalidInput for a block without queries, or with too many; also called before its values are decoded."""
     if not queries:
         raise InvalidInput("the block holds no queries; give at least one", reason="BLOCK")
     if queries > config.block_queries:

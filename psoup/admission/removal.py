@@ -1,7 +1,7 @@
-"""Removal of queries: which are meant, whether they are there, and what an earlier call with its request ID did.
+"""Removal of queries: the selection of queries, and the answer to a repeated request ID.
 
-    IDs                 all of them stand, or none goes
-    labels, a prefix    of keys: those that stand, perhaps none
+    IDs                 all must exist, or none is removed
+    labels, a prefix    of keys: all that exist, perhaps none
     request ID          a retry gets the answer of the first call (`psoup.admission.removed`)
 
 Functions here change nothing.
@@ -27,13 +27,13 @@ from psoup.events.tags import Tag
 from psoup.wording import counted
 
 _NAMED = 3
-"""The number of missing queries that an error names."""
+"""The most missing queries that an error names."""
 
 
 def decide_unregister(
     command: Unregister, tenant: KnownTenant, queries: Owners, streams: Mapping[int, KnownStream], sequence: int
 ) -> Prepared:
-    """Decide on the removal of one query; raises NotFound, which names the query that took its place."""
+    """Decide on the removal of one query; raises NotFound, which names the query that replaced it."""
     stream_id = queries.get(command.query_id)
     if stream_id is None or streams[stream_id].tenant != command.tenant:
         raise tenant.no_query(command.query_id)
@@ -50,9 +50,9 @@ def decide_unregister_many(
     sequence: int,
     now: int,
 ) -> Prepared:
-    """Decide on the removal of some queries; raises NotFound that names IDs which are missing, and InvalidInput.
+    """Decide on the removal of some queries; raises NotFound, which names missing IDs, and InvalidInput.
 
-    `sequence`: that of the event, if there is one. `now`: the clock, for queries that have expired.
+    `sequence`: of the event, if there is one. `now`: the clock, for queries that have expired.
     """
     check_request_id(command.request_id)
     earlier = tenant.removals.earlier(command)
@@ -77,7 +77,7 @@ def decide_unregister_many(
 
 
 def _standing(ids: Array, tenant: str, queries: Owners, streams: Mapping[int, KnownStream]) -> Array:
-    """The IDs, all of which must be of queries of the tenant."""
+    """The IDs, which must all belong to queries of the tenant."""
     owners = queries.streams(ids)
     used = np.unique(owners[owners >= 0]).tolist()
     mine = [stream_id for stream_id in used if streams[stream_id].tenant == tenant]

@@ -1,10 +1,10 @@
-"""Registrations by the request IDs of their callers, so that a repeated call gets the same answer.
+"""Registrations by request ID, so that a repeated call gets the same answer.
 
-    request ID ──> digest of what was asked for, its queries, the event          the latest `kept_requests`
-    query ID   ──> request ID                                                    while one of its queries stands
+    request ID ──> digest of the call, its queries, the event                     the latest `kept_requests`
+    query ID   ──> request ID                                                    while one of its queries exists
 
-A request ID is forgotten with its last query: a call with it then registers anew, and is not given queries that are
-gone. The state depends only on the adopted events, so a replay ends with the same.
+A request ID is dropped with its last query. A later call with it registers new queries. The state depends only on
+adopted events, so a replay gives the same state.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from psoup.invariants import ensure
 from psoup.wording import counted, verb
 
 MAX_REQUEST_ID_BYTES = 256
+"""The most bytes of a request ID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The outcome of a call: `count` queries with the IDs from `first_id` on, by the event `sequence`."""
+    """The result of a call: `count` queries with the IDs from `first_id` on, by the event `sequence`."""
 
     digest: bytes
     first_id: int
@@ -41,88 +42,88 @@ class Asked:
 class KnownRequests:
     """The request IDs of one tenant, oldest first."""
 
-    _asked: OrderedDict[str, Asked] = field(default_factory=OrderedDict)
+    _calls: OrderedDict[str, Asked] = field(default_factory=OrderedDict)
     _names: SortedDict[int, str] = field(default_factory=SortedDict)
     """The request IDs by the first of their queries."""
 
     def items(self) -> Iterator[tuple[str, Asked]]:
-        """Request IDs and what they registered, oldest first."""
-        yield from self._asked.items()
+        """Request IDs and their registrations, oldest first."""
+        yield from self._calls.items()
 
     def knows(self, request_id: str) -> bool:
-        """Whether a call with this ID registered queries that still stand; from any thread."""
-        return request_id in self._asked
+        """Whether a call with this ID registered queries, some of which still exist; from any thread."""
+        return request_id in self._calls
 
     def earlier(self, request_id: str, same: Callable[[bytes], bool], owners: Owners) -> Asked | None:
-        """The outcome of an earlier call with this ID, all of which stands; None if there was none, or it is gone.
+        """The result of an earlier call with this ID, whose queries all exist; None if there is none.
 
-        Raises Conflict if it asked for something else (`same` is asked about its digest), FailedPrecondition if some of
-        its queries are gone and others stand: neither the old IDs nor new queries would be what the caller wants.
+        Raises Conflict if its content was different (`same` compares digests). Raises FailedPrecondition if only some
+        of its queries exist: neither the old IDs nor new queries would be what the caller wants.
         """
         check_request_id(request_id)
-        asked = self._asked.get(request_id) if request_id else None
-        if asked is None:
+        call = self._calls.get(request_id) if request_id else None
+        if call is None:
             return None
-        if not same(asked.digest):
-            what = "another query" if asked.count == 1 else f"{counted(asked.count, 'query')} of another call"
+        if not same(call.digest):
+            holder = "another query" if call.count == 1 else f"{counted(call.count, 'query')} of another call"
             raise Conflict(
-                f"request ID {request_id!r} was used to register {what}; use a new request ID for a new query",
+                f"request ID {request_id!r} was used to register {holder}; use a new request ID for a new query",
                 reason="REQUEST_ID_REUSED",
                 request_id=request_id,
-                query_id=asked.first_id,
-                queries=asked.count,
+                query_id=call.first_id,
+                queries=call.count,
             )
-        gone = asked.count - owners.standing(asked.first_id, asked.count)
+        gone = call.count - owners.standing(call.first_id, call.count)
         if gone:
             raise FailedPrecondition(
-                f"request ID {request_id!r} registered {counted(asked.count, 'query')}, and {gone:,} of them"
+                f"request ID {request_id!r} registered {counted(call.count, 'query')}, and {gone:,} of them"
                 f" {verb(gone, 'is', 'are')} unregistered by now; use a new request ID to register all of them"
                 " again, or go on with those that are left",
                 reason="QUERIES_GONE",
                 request_id=request_id,
-                queries=asked.count,
+                queries=call.count,
                 gone=gone,
             )
-        return asked
+        return call
 
     def remember(self, event: Registered | RegisteredMany, limit: int) -> None:
-        """Keep the outcome of a registration, and forget the oldest beyond `limit`."""
+        """Keep the result of a registration, and drop the oldest beyond `limit`."""
         if not event.request_id:
             return
         if isinstance(event, Registered):
-            asked = Asked(call_digest(event.query.text, event.tag, event.expires), event.query_id, 1, event.sequence)
+            call = Asked(call_digest(event.query.text, event.tag, event.expires), event.query_id, 1, event.sequence)
         else:
-            asked = Asked(event.digest, event.first_id, len(event.queries), event.sequence)
+            call = Asked(event.digest, event.first_id, len(event.queries), event.sequence)
         self._forget(event.request_id)
-        self._asked[event.request_id] = asked
-        self._names[asked.first_id] = event.request_id
-        while len(self._asked) > limit:
-            self._forget(next(iter(self._asked)))
+        self._calls[event.request_id] = call
+        self._names[call.first_id] = event.request_id
+        while len(self._calls) > limit:
+            self._forget(next(iter(self._calls)))
 
     def unregistered(self, query_ids: Sequence[int], owners: Owners) -> None:
-        """Note that queries (ascending) are gone from `owners`: with the last of its call, an ID is forgotten.
+        """Record that queries (ascending) were removed from `owners`; a request ID is dropped with its last query.
 
         O(log n) for each call.
         """
         for first_id, request_id, _ in meeting(query_ids, self._names, self._count_of):
-            if not owners.stands_any(first_id, self._asked[request_id].count):
+            if not owners.stands_any(first_id, self._calls[request_id].count):
                 self._forget(request_id)
 
     def _count_of(self, request_id: str) -> int:
-        return self._asked[request_id].count
+        return self._calls[request_id].count
 
     def _forget(self, request_id: str) -> None:
-        asked = self._asked.pop(request_id, None)
-        if asked is not None:
-            del self._names[asked.first_id]
+        call = self._calls.pop(request_id, None)
+        if call is not None:
+            del self._names[call.first_id]
 
     def check(self, owners: Owners) -> None:
-        """Check that each request ID has a query that stands, and that both maps agree."""
-        named = {asked.first_id: name for name, asked in self._asked.items()}
+        """Check that each request ID has an existing query, and that both maps agree."""
+        named = {call.first_id: name for name, call in self._calls.items()}
         ensure(named == dict(self._names), self, "both maps differ", first_ids=[*named], named=[*self._names])
-        for asked in self._asked.values():
-            stands = owners.stands_any(asked.first_id, asked.count)
-            ensure(stands, self, "all queries of a request are gone", first_id=asked.first_id, count=asked.count)
+        for call in self._calls.values():
+            stands = owners.stands_any(call.first_id, call.count)
+            ensure(stands, self, "all queries of a request are gone", first_id=call.first_id, count=call.count)
 
 
 def check_request_id(request_id: str) -> None:
@@ -132,12 +133,12 @@ def check_request_id(request_id: str) -> None:
 
 
 def is_call(text: str, tag: Tag, expires: int, digest: bytes) -> bool:
-    """Whether a `digest` is that of a call with this text, this key and labels, and these days to live."""
+    """Whether a `digest` belongs to a call with this text, key, labels and lifetime in days."""
     return digest == call_digest(text, tag, expires)
 
 
 def call_digest(text: str, tag: Tag = NO_TAG, expires: int = 0) -> bytes:
-    """16 bytes that identify what is asked for: 65,536 texts of 64 KiB would be 4 GiB."""
+    """16 bytes that identify the content of a call: 65,536 texts of 64 KiB would take 4 GiB."""
     more = [] if tag is NO_TAG else [tag.key, *(part for label in tag.labels for part in label)]
     whole = "\0".join([text, *more, *([f"expires {expires}"] if expires else [])])
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()

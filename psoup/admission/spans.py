@@ -1,9 +1,9 @@
-"""Spans of query IDs (first, how many), one for each call, and which of them some queries are in.
+"""Spans of query IDs (first, count), one for each call, and the search for spans that contain queries.
 
     spans    [3 … 9]      [12]     [20 …… 99]
     queries    5 7    10       15     23 … 80        meeting: (3, 2 queries), (20, 58 queries)
 
-A step for each span that is met, not for each query: those of a block leave at the cost of a look-up.
+The search takes a step for each span, not for each query: removing a whole block costs one look-up.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ V = TypeVar("V")
 def meeting(
     query_ids: Sequence[int], spans: SortedDict[int, V], count_of: Callable[[V], int]
 ) -> Iterator[tuple[int, V, int]]:
-    """The spans that some queries (ascending) are in: first ID, its value, and how many of the queries.
+    """The spans that contain some queries (ascending): first ID, value, and the number of the queries.
 
-    Spans do not overlap; a span may be removed when it has been given. O((spans met) log n).
+    Spans do not overlap; the caller may remove a span after it was yielded. O((spans met) log n).
     """
     at = 0
     while at < len(query_ids):

@@ -1,10 +1,10 @@
-"""Keys and labels as admission judges them: their form, the query that has a key, the label names that a tenant has.
+"""Keys and labels in admission: their form, the query with a key, the label names of a tenant.
 
-    key ──> published runs (the writer's), and those of events on their way there ──> its query, if that stands
-    query ID ──> the call that registered it: digest, label names     while one of its queries stands
+    key ──> published runs (the writer's), and runs of events not yet published ──> its query, if it exists
+    query ID ──> the call that registered it: digest, label names     while one of its queries exists
 
-So keys are kept once, by the writer; what admission keeps beside them is as long as its lead over the writer.
-A key is free as soon as its query is gone, a label name with the last query that has it.
+So the writer keeps all keys, and admission only those of events that the writer has not published. A key is free as
+soon as its query is removed, a label name after the last query with it.
 """
 
 from __future__ import annotations
@@ -32,16 +32,20 @@ from psoup.published.tags import Runs, find, key_names, key_run, runs_of, with_r
 from psoup.wording import counted
 
 MAX_KEY_BYTES = 256
+"""The most bytes of a key."""
 MAX_LABEL_BYTES = 64
-"""Bytes of the name of a label, and of its value."""
+"""The most bytes of the name of a label, and of its value."""
 MAX_LABELS = 8
-"""Labels of one query, or of one block."""
+"""The most labels of one query, or of one block."""
 MAX_LABEL_NAMES = 32
-"""Names of labels that the queries of a tenant may have at a time."""
+"""The most names of labels that the queries of a tenant may have at a time."""
 
-_SHOWN, _LISTED = 60, 8
+_SHOWN = 60
+"""The most characters of a text in a message."""
+_LISTED = 8
+"""The most columns that a message lists."""
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_integer, pa.types.is_null)
-"""Types of a column of keys or labels, which is made a column of texts."""
+"""Types of a column of keys or labels; it is converted to texts."""
 
 
 class Call(NamedTuple):
@@ -58,28 +62,28 @@ _QUERIES_OF: Callable[[Call], int] = attrgetter("queries")
 
 
 class KnownTags:
-    """Keys and labels of all tenants. `published`: the writer's, as of an event that admission has prepared."""
+    """Keys and labels of all tenants. `published`: the writer's, after some event that admission has prepared."""
 
     def __init__(self) -> None:
         self._published: Callable[[], Published] = NothingPublished
         self._ahead: Runs = ()
-        """Keys of events that are not published yet, or were not when they were last asked for."""
+        """Keys of events that were not published when they were last looked up."""
         self._coming: list[Registered | RegisteredMany] = []
-        """Some events, for their labels and the texts of their keys."""
+        """Events not yet published, for their labels and the texts of their keys."""
         self._calls: SortedDict[int, Call] = SortedDict()
         """Calls by their first query."""
         self._names: dict[tuple[str, str], int] = {}
-        """The number of calls that have a label name, by tenant and name."""
+        """The number of calls with a label name, by tenant and name."""
 
     def share(self, published: Callable[[], Published]) -> None:
-        """Take the writer's keys and labels from `published` from now on."""
+        """Read the writer's keys and labels from `published` from now on."""
         self._published = published
         self._catch_up()
 
     # Looking -----------------------------------------------------------------------------------------------
 
     def check_names(self, tenant: str, names: Iterable[str]) -> None:
-        """Raise InvalidInput if a tenant would have too many names of labels."""
+        """Raise InvalidInput if a tenant would have too many label names."""
         new = sorted(name for name in names if (tenant, name) not in self._names)
         names_used = sorted(name for owner, name in self._names if owner == tenant)
         if new and len(names_used) + len(new) > MAX_LABEL_NAMES:
@@ -92,7 +96,7 @@ class KnownTags:
             )
 
     def query_of(self, tenant: str, key: str, owners: Owners) -> int:
-        """The query that stands with that key, or -1."""
+        """The standing query with this key, or -1."""
         queries = self._standing(key_names(tenant, pa.array([key], pa.string())), owners)
         return int(queries[0])
 
@@ -105,30 +109,31 @@ class KnownTags:
         return every[owners.stand(every)]
 
     def queries_of(self, tenant: str, tags: TagColumns, owners: Owners) -> Array:
-        """The query that stands with each key of a block, or -1: int64[n]."""
+        """For each key of a block the standing query with it, or -1: int64[n]."""
         run = key_run(tenant, tags)
-        sought = self._standing(np.stack([run.high, run.low], axis=1), owners)  # in order, they lie side by side
+        # sorted, so that neighbours are looked up together
+        sought = self._standing(np.stack([run.high, run.low], axis=1), owners)
         queries: Array = np.empty_like(sought)
         queries[run.ids] = sought
         return queries
 
     def record(self, query_id: int) -> QueryRecord | None:
-        """The query as it is published; None if it is not yet."""
+        """The published query; None if it is not published yet."""
         return self._published().queries.get(query_id)
 
     def lifetimes(self) -> Lifetimes:
-        """The queries that expire, as the writer knows them."""
+        """The queries that expire, from the writer's published state."""
         return self._published().lifetimes
 
     def _standing(self, names: Array, owners: Owners) -> Array:
-        """The query of each name that stands, or -1: the newest query of the name, as no other may stand."""
+        """For each name its standing query, or -1: the newest query of the name, as no other may exist."""
         queries = find((*self._published().tags.keys, *self._ahead), names)
         taken = np.flatnonzero(queries >= 0)
         queries[taken[~owners.stand(queries[taken])]] = -1
         return queries
 
     def call_of(self, query_id: int) -> tuple[int, Call]:
-        """The call of a query that stands with a key, and the first query of it. O(log n)."""
+        """The call of a standing query with a key, and its first query. O(log n)."""
         first, call = self._calls.peekitem(self._calls.bisect_right(query_id) - 1)
         ensure(query_id < first + call.queries, self, "a key is of no call", query=query_id, first=first)
         return first, call
@@ -155,13 +160,13 @@ class KnownTags:
             self._names[event.tenant, name] = self._names.get((event.tenant, name), 0) + 1
 
     def _catch_up(self) -> None:
-        """Forget what the writer has published."""
+        """Drop the keys and labels that the writer has published."""
         published = self._published().tags.sequence
         self._ahead = tuple(run for run in self._ahead if run.sequence > published)
         self._coming = [event for event in self._coming if event.sequence > published]
 
     def unregistered(self, query_ids: Sequence[int], owners: Owners) -> None:
-        """Note that queries (ascending) are gone from `owners`: with the last of its queries, a call is forgotten.
+        """Record that queries (ascending) were removed from `owners`; a call is dropped with its last query.
 
         O(log n) for each call.
         """
@@ -179,7 +184,7 @@ class KnownTags:
         yield from self._calls.items()
 
     def check(self, owners: Owners) -> None:
-        """Check that each call has a query that stands, and that the names are those of the calls."""
+        """Check that each call has an existing query, and that the label names are those of the calls."""
         names: dict[tuple[str, str], int] = {}
         for first, call in self._calls.items():
             stands = owners.stands_any(first, call.queries)
@@ -190,7 +195,7 @@ class KnownTags:
 
 
 def check_tag(tag: Tag) -> None:
-    """Raise InvalidInput for a key or a label that is empty, too long, or has a NUL. A `key` of "" is no key."""
+    """Raise InvalidInput for a key or a label that is empty, too long, or has a NUL. An empty `key` means none."""
     _check_count(len(tag.labels))
     if tag.key:
         _check_text(tag.key, "key", MAX_KEY_BYTES)
@@ -200,7 +205,7 @@ def check_tag(tag: Tag) -> None:
 
 
 def tag_in(key: str, labels: Mapping[str, str]) -> Tag:
-    """The tag that a request names, checked as by `check_tag`; too many labels are refused before they are read."""
+    """The tag of a request, checked as by `check_tag`; too many labels are refused before they are read."""
     _check_count(len(labels))
     tag = tag_of(key, labels)
     check_tag(tag)
@@ -208,7 +213,7 @@ def tag_in(key: str, labels: Mapping[str, str]) -> Tag:
 
 
 def tags_of(table: pa.Table, key: str, labels: Sequence[str], number: int = 1) -> TagColumns:
-    """The tags in columns of a table off the wire. Raises InvalidInput that names a missing or wrong column."""
+    """The tags in columns of a table off the wire. Raises InvalidInput with the name of a missing or wrong column."""
     _check_count(len(labels))
     wanted = [*([key] if key else ()), *labels]
     lacking = [name for name in dict.fromkeys(wanted) if name not in table.column_names]
@@ -242,7 +247,7 @@ def _texts(table: pa.Table, name: str, number: int) -> pa.StringArray:
             column=name[:_SHOWN],
         )
     try:
-        column.validate(full=True)  # offsets and UTF-8 off the wire
+        column.validate(full=True)  # offsets and UTF-8 come off the wire
         whole = column.cast(pa.string()).combine_chunks()
     except pa.ArrowException as problem:
         said = str(problem).splitlines()[0][:200]
@@ -251,13 +256,14 @@ def _texts(table: pa.Table, name: str, number: int) -> pa.StringArray:
 
 
 def check_prefix(prefix: str) -> None:
-    """Raise InvalidInput for a prefix that no key can have; "" is no prefix."""
+    """Raise InvalidInput for a prefix that no key can have; "" means no prefix."""
     if prefix:
         _check_text(prefix, "prefix of keys", MAX_KEY_BYTES)
 
 
 def check_tags(tags: TagColumns, tenant: str, number: int = 1) -> None:
-    """Check the tags of a block, as `check_tag`, and its keys for repeats. `number`: of its first query. O(bytes)."""
+    """Check the tags of a block, as `check_tag`, and its keys for duplicates. `number`: of its first query.
+    O(bytes)."""
     _check_count(len(tags.labels))
     for name in tags.names:
         _check_text(name, f"name of label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)
@@ -291,13 +297,13 @@ def _check_count(labels: int) -> None:
 
 
 def _bad_places(texts: pa.StringArray, limit: int) -> Array:
-    """The places of texts that are not valid, ascending."""
+    """The places of invalid texts, ascending."""
     long = pc.greater(pc.binary_length(texts), limit)
     bad = pc.or_(pc.or_(long, pc.equal(texts, "")), pc.match_substring(texts, "\0"))
     return np.flatnonzero(bad.to_numpy(zero_copy_only=False))
 
 
-def _check_text(text: str, what: str, limit: int, number: int | None = None) -> None:
+def _check_text(text: str, kind: str, limit: int, number: int | None = None) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
     if not text:
         why = "is empty; give a text, or leave it out"
@@ -310,4 +316,4 @@ def _check_text(text: str, what: str, limit: int, number: int | None = None) -> 
     else:
         return
     where, facts = ("", {}) if number is None else (f"query {number}: ", {"query": number})
-    raise InvalidInput(f"{where}the {what} {why}", reason="KEY" if what == "key" else "LABEL", **facts)
+    raise InvalidInput(f"{where}the {kind} {why}", reason="KEY" if kind == "key" else "LABEL", **facts)

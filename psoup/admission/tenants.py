@@ -1,9 +1,9 @@
-"""Decisions about tenants: which may be made, what their quotas may be, and which may go.
+"""Decisions about tenants: creation, quotas, and removal.
 
-    always there     `default`, which cannot be dropped
-    dropped          only if nothing of it stands: no stream, so no query, and no access token
+    always exists    `default`, which cannot be dropped
+    dropped          only without streams (and so without queries), and without access tokens
 
-Functions here change nothing, but for `KnownTenants.adopt`.
+Functions here change nothing, except for `KnownTenants.adopt`.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from psoup.model import DEFAULT_TENANT
 from psoup.wording import counted
 
 MOST_TENANTS = 1_000
-"""Tenants that there may be."""
+"""The most tenants."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _MOST = 2**53
+"""The greatest value of a quota."""
 _WHOLE = {field.name for field in fields(Quotas) if field.type == "int"}
 _NAMES = {field.name for field in fields(Quotas)}
 
 
 class KnownTenants(dict[str, Tenant]):
-    """The tenants by their names, as of the last prepared event. `changes`: how many events of tenants there were."""
+    """The tenants by their names, after the last prepared event. `changes`: the number of events of tenants."""
 
     def __init__(self) -> None:
         super().__init__({DEFAULT_TENANT: FIRST_TENANT})
@@ -50,21 +51,22 @@ class KnownTenants(dict[str, Tenant]):
         self._weights = FIRST_TENANT.quotas.weight
 
     def adopt(self, event: TenantEvent) -> None:
-        """Take over an event. O(tenants)."""
+        """Apply an event. O(tenants)."""
         if isinstance(event, TenantDropped):
             self.pop(event.name, None)
         else:
             self[event.tenant.name] = event.tenant
         self.changes += 1
-        self._weights = math.fsum(tenant.quotas.weight for tenant in self.values())  # exact, so in any order the same
+        # an exact sum, so the same in any order
+        self._weights = math.fsum(tenant.quotas.weight for tenant in self.values())
 
     def share(self, name: str) -> float:
-        """A tenant's part of what all divide by weight: above 0, at most 1; who is not there has weight 1. O(1)."""
-        there = self.get(name)
-        return min(1.0, (1.0 if there is None else there.quotas.weight) / self._weights)
+        """A tenant's part by weight: above 0, at most 1. A tenant that does not exist has weight 1. O(1)."""
+        tenant = self.get(name)
+        return min(1.0, (1.0 if tenant is None else tenant.quotas.weight) / self._weights)
 
     def known(self, name: str) -> Tenant:
-        """The tenant of that name; raises NotFound."""
+        """The tenant of this name; raises NotFound."""
         tenant = self.get(name)
         if tenant is None:
             raise no_tenant(name)
@@ -73,34 +75,34 @@ class KnownTenants(dict[str, Tenant]):
 
 def decide_tenant(
     command: CreateTenant | AlterTenant | DropTenant,
-    known: KnownTenants,
+    tenants: KnownTenants,
     tokens: Iterable[AccessToken],
     streams: int,
     sequence: int,
     now: int,
 ) -> Prepared:
-    """Decide on a tenant. `streams`: how many the tenant of the command has; `sequence`: of the event. O(tokens).
+    """Decide on a tenant. `streams`: the number of its streams; `sequence`: of the event. O(tokens).
 
-    Raises InvalidInput for a name or a quota that is not valid, AlreadyExists, NotFound, ResourceExhausted with too
-    many tenants; FailedPrecondition for one that is not empty, or is `default`.
+    Raises InvalidInput for an invalid name or quota, AlreadyExists, NotFound, ResourceExhausted with too many tenants;
+    FailedPrecondition for one that is not empty, or is `default`.
     """
     event: TenantEvent
     if isinstance(command, CreateTenant):
-        _check_new(command, known)
+        _check_new(command, tenants)
         event = TenantCreated(sequence, Tenant(command.name, _checked(asdict(command.quotas)), now))
     elif isinstance(command, AlterTenant):
-        tenant = known.known(command.name)
+        tenant = tenants.known(command.name)
         quotas = _checked({**asdict(tenant.quotas), **command.changes})
         event = TenantAltered(sequence, replace(tenant, quotas=quotas), now)
     else:
-        tenant = known.known(command.name)
+        tenant = tenants.known(command.name)
         _check_empty(command.name, tokens, streams)
         event = TenantDropped(sequence, command.name, now)
-    told = event.tenant if isinstance(event, TenantCreated | TenantAltered) else tenant
-    return Prepared(TenantAcknowledgement(sequence, tenant=told), event)
+    shown = event.tenant if isinstance(event, TenantCreated | TenantAltered) else tenant
+    return Prepared(TenantAcknowledgement(sequence, tenant=shown), event)
 
 
-def _check_new(command: CreateTenant, known: KnownTenants) -> None:
+def _check_new(command: CreateTenant, tenants: KnownTenants) -> None:
     if not _NAME.fullmatch(command.name):
         raise InvalidInput(
             f"{command.name[:64]!r} is not a valid name of a tenant: 1 to 63 lower-case letters, digits, - and _, of"
@@ -108,13 +110,13 @@ def _check_new(command: CreateTenant, known: KnownTenants) -> None:
             reason="TENANT_NAME",
             field="name",
         )
-    if command.name in known:
+    if command.name in tenants:
         raise AlreadyExists(
             f"there is a tenant {command.name!r} already; psoup tenant set changes its quotas",
             reason="TENANT_EXISTS",
             tenant=command.name,
         )
-    if len(known) >= MOST_TENANTS:
+    if len(tenants) >= MOST_TENANTS:
         raise ResourceExhausted(
             f"there are {MOST_TENANTS:,} tenants, the most there may be; drop those that are not in use",
             reason="TOO_MANY_TENANTS",
@@ -123,7 +125,7 @@ def _check_new(command: CreateTenant, known: KnownTenants) -> None:
 
 
 def _checked(values: Mapping[str, int | float]) -> Quotas:
-    """The quotas of these values; raises InvalidInput for one that is not valid."""
+    """The quotas of these values; raises InvalidInput for an invalid one."""
     for name, value in values.items():
         if name not in _NAMES:
             raise InvalidInput(
@@ -138,7 +140,7 @@ def _checked(values: Mapping[str, int | float]) -> Quotas:
             )
     if not 0.01 <= values["weight"] <= 100:
         raise InvalidInput(
-            f"weight is {values['weight']}; it must be from 0.01 to 100, and 1 is that of others",
+            f"weight is {values['weight']}; it must be from 0.01 to 100; the default is 1",
             reason="QUOTA_VALUE",
             field="weight",
         )

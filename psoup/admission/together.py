@@ -1,11 +1,11 @@
-"""Small pushes that wait at the same time become one event: one row of the log, one step of the engine.
+"""Group commit of small pushes: pushes that wait at the same time become one event, and one row of the log.
 
     push  1 row ┐
-    push  2 rows├──> push of 4 rows, whole ──> one event, one sequence ──> each caller is told of its own rows
+    push  2 rows├──> push of 4 rows, whole ──> one event, one sequence ──> each caller gets the answer for its rows
     push  1 row ┘
 
-Each must have the outcome it would have alone: pushes of producers have numbers of their own and are left out, and if a
-row would be refused, or a column has an error, nothing is joined and each push is prepared alone.
+Each push must have the same result as without joining. Pushes of producers have numbers, and are not joined. If a row
+would be refused, or a column has an error, nothing is joined and each push is prepared separately.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import Command, Push
 
 SMALL_ROWS = 64
-"""Rows of a push up to which joining is worth it: from about here on preparing a row takes longer than copying it."""
+"""The most rows of a push that is joined: for larger ones preparing a row takes longer than copying it."""
 
-MOST, MOST_BYTES = 256, 4 * 1024 * 1024
-"""Pushes in one event, and their bytes: few rows may hold long texts, and an event is one row of the log."""
+MOST = 256
+"""The most pushes in one event."""
+MOST_BYTES = 4 * 1024 * 1024
+"""The most bytes in one event: few rows may have long texts, and an event is one row of the log."""
 
 
 def may_join(first: Command, other: Command) -> bool:
@@ -38,24 +40,24 @@ def may_join(first: Command, other: Command) -> bool:
 
 
 def is_small(command: Command) -> TypeGuard[Push]:
-    """Whether a command can be in one event with others."""
+    """Whether a command can share an event."""
     if not isinstance(command, Push) or command.producer or command.epoch or command.number:
         return False
     return isinstance(command.table, pa.RecordBatch) and 0 < command.table.num_rows <= SMALL_ROWS
 
 
 def join(pushes: Sequence[Push]) -> Push:
-    """The rows of all `pushes`, in their order. Raises InvalidBatch if those of one cannot be read. O(bytes)."""
+    """The rows of all `pushes`, in their order. Raises InvalidBatch if the rows of one cannot be read. O(bytes)."""
     try:
         table = pa.Table.from_batches([push.table for push in pushes])
-        table.validate(full=True)  # before it is copied: offsets may lead outside its memory
+        table.validate(full=True)  # before it is copied: offsets may point outside its memory
         return Push(pushes[0].stream, table.combine_chunks(), tenant=pushes[0].tenant, whole=True)
     except pa.ArrowException as problem:
         raise InvalidBatch(f"the pushes cannot be joined: {problem}", reason="CORRUPT_BATCH") from problem
 
 
 def share(answer: PushAcknowledgement, pushes: Sequence[Push]) -> list[PushAcknowledgement]:
-    """Make the answer to each of `pushes` from the answer to all."""
+    """Split the answer to the joined push into answers to each of `pushes`."""
     answers, first = list[PushAcknowledgement](), 0
     for push in pushes:
         rows = push.table.num_rows
