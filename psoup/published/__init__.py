@@ -1,1 +1,1 @@
-"""Immutable values that the writer publishes and readers read; nothing here evaluates."""
+"""Published state: immutable values that the writer publishes and readers read. Nothing here evaluates."""

@@ -1,11 +1,11 @@
-"""Room for readers that match rows, kept for the readers after them: the queries of all slots by name, and memory.
+"""Data that readers who match rows keep for later ones: the queries of all slots by name, and scratch memory.
 
     SQC IDs      7   9   4   8         names     12   -2   15   -1        (of queries 100 + 12, 100 + 15)
-                                                      │         '── shared[0]: none, the clause is gone
+                                                      │         '── shared[0]: no query, the clause is removed
                                                       '── shared[1]: queries 113, 120, 121
 
-A clause has one query as a rule, and none if only sides of joins have it. For all slots of a stream the names are made
-when many are asked for, and kept as long as no query comes or goes.
+A clause usually has one query, and none if only sides of joins have it. The names of all slots of a stream are made
+when many are needed, and kept until a query is added or removed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from psoup.results.room import RowRoom
 
 _NONE: Array = np.zeros(0, np.int64)
 _SHARE = 16
-"""The share of the slots from which on all slots are named: a sixteenth."""
+"""Share of the slots, a sixteenth, from which on all slots are named."""
 _KEPT_BYTES = 1 << 26
-"""Bytes of memory kept for the next reader, at most."""
+"""The most bytes of memory kept for the next reader."""
 ROWS_BYTES = 1 << 26
-"""Bytes of the rows of bits of a piece of more than 64 rows."""
+"""The most bytes of the rows of bits of a piece with more than 64 rows."""
 _WORD = 64
 
 
 class Named:
     """Names of clauses: a query, which is `first` + name, or -1 - k for all of `shared[k]` (int64 each, ascending).
 
-    `names`: int32, in half the time of int64, which they are where they must. `bases`: int64, for
+    `names`: int32 if they fit, which takes half the time of int64. `bases`: int64, for
     `psoup.kernels.named.place_by_offset`.
     """
 
@@ -73,17 +73,17 @@ class Named:
         return -len(self._shared)
 
     def of(self, slots: Array) -> Array:
-        """The query of each slot (int64 or uint32[k]), or its name below 0: int64."""
+        """The query of each slot (int64 or uint32[k]), or its negative name: int64."""
         names = self.names[slots].astype(np.int64)
         return np.where(names < 0, names, names + self.first)
 
     def sizes(self, names: Array) -> Array:
-        """The number of queries that each of some names below 0 stands for, int64."""
+        """The number of queries behind each negative name, int64."""
         return self._ptr[-names] - self._ptr[-1 - names]
 
     def written_out(self, queries: Array, several: Array) -> Array:
-        """Queries, int64, in their order: instead of the names below 0 at `several` (int64[k], ascending) what they
-        stand for."""
+        """Queries, int64, in their order; negative names at `several` (int64[k], ascending) are replaced by their
+        queries."""
         if not len(several):
             return queries
         size = len(queries) - len(several) + int(self.sizes(queries[several]).sum())
@@ -98,14 +98,14 @@ class Named:
 
 
 class MatchRoom:
-    """The room of one stream. Any thread: what is kept is changed in single steps."""
+    """The data of one stream. Any thread: it is changed in single steps."""
 
     def __init__(self) -> None:
         self._named: Named | None = None
         self._spare: list[tuple[Scratch, OpenResults]] = []
 
     def named(self, clauses: PagedMap[ClauseRecord], sqc_of_slot: Array, pairs: int) -> Named | None:
-        """The names by slot, of the snapshot with these clauses; None if that is not worth it for so many pairs."""
+        """The names by slot, of the snapshot with these clauses; None if they do not pay for so many pairs."""
         named = self._named
         if named is not None and named.clauses is clauses and len(named.names) == len(sqc_of_slot):
             return named
@@ -115,7 +115,7 @@ class MatchRoom:
         return named
 
     def take(self, config: EngineConfig, slots: int) -> tuple[Scratch, OpenResults]:
-        """Memory for a join with so many slots, and results that hold nothing, as `passing`, of a piece."""
+        """Scratch for a join with so many slots, and empty results as `passing` makes them, for a piece."""
         try:
             scratch, results = self._spare.pop()
         except IndexError:
@@ -124,14 +124,14 @@ class MatchRoom:
         return scratch, results
 
     def give_back(self, scratch: Scratch, results: OpenResults) -> None:
-        """Keep the memory that `take` gave, unless there is spare memory, or it is much."""
+        """Keep the memory from `take`, unless there is spare memory already, or it is too large."""
         if not self._spare and scratch.nbytes + results.rows.nbytes <= _KEPT_BYTES:
             results.clear()
             self._spare.append((scratch, results))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the memory that is kept."""
+        """Bytes of the kept memory."""
         named, spare = self._named, [*self._spare]
         spare_bytes = sum(
             scratch.nbytes + results.rows.nbytes + results.row_of_slot.nbytes for scratch, results in spare
@@ -140,32 +140,32 @@ class MatchRoom:
 
 
 class TooManyRows(Exception):
-    """A piece needs more rows of bits than may be held."""
+    """Raised if a piece needs more rows of bits than the limit."""
 
 
 class BoundedRoom(RowRoom):
-    """Room for the rows of bits of a piece. Raises TooManyRows for more than `ROWS_BYTES`, unless a row is a word."""
+    """Memory for the rows of bits of a piece. Raises TooManyRows above `ROWS_BYTES`, unless a row is a single word."""
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config.chunk_rows // _WORD, config.block_words)
         self._bounded = config.chunk_rows > _WORD
 
-    def take(self, least: int, wanted: int) -> Array:
+    def take(self, minimum: int, wanted: int) -> Array:
         """See RowRoom."""
         size = self._words * 8
-        if self._bounded and least * size > ROWS_BYTES:
+        if self._bounded and minimum * size > ROWS_BYTES:
             raise TooManyRows
-        return super().take(least, min(wanted, max(least, ROWS_BYTES // size)))
+        return super().take(minimum, min(wanted, max(minimum, ROWS_BYTES // size)))
 
 
 def passing(config: EngineConfig, rows: int, slots: int) -> OpenResults:
-    """Results of so many rows, which are read once and as a whole; rows of bits raise TooManyRows."""
+    """Results of so many rows, which are read once and as a whole; rows of bits may raise TooManyRows."""
     size = replace(config, chunk_rows=-(-rows // _WORD) * _WORD)
     return OpenResults(size, slots, BoundedRoom(size), grouped=False)
 
 
 def _bases(queries: Array) -> Array:
-    """By how much the queries of the slots that share a base are greater than the slots, or UNEVEN: int64."""
+    """For each base, the difference between queries and slots if it is the same for all, else UNEVEN: int64."""
     width = 1 << TOGETHER
     bases: Array = np.full(-(-len(queries) // width), UNEVEN, np.int64)
     whole = len(queries) // width

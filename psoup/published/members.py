@@ -1,8 +1,8 @@
-"""The queries that share a clause: a tuple while they are few, as they mostly are, else a map that shares its pages.
+"""The queries that share a clause: a tuple for few queries, the usual case, else a map with shared pages.
 
 add((7,), [9])  ->  (7, 9)          past `few`: PagedMap, so that adding a query does not copy a million IDs
 
-Sides of joins are members, too, behind all queries. Only a query is shown to clients: a side is not (`since`).
+Sides of joins are members too, after all queries. Clients see only queries, not sides (`since`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Members = tuple[int, ...] | PagedMap[bool]
 
 
 def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> Members:
-    """The members with further IDs, ascending; queries above all other queries. O(k), and a page."""
+    """The members with further IDs, ascending; queries come after all earlier ones. O(k), and a page."""
     if isinstance(members, tuple):
         if len(members) + len(query_ids) <= shape.few_members:
             more = (*members, *query_ids)
@@ -33,7 +33,7 @@ def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> M
 
 
 def remove(members: Members, query_id: int) -> Members:
-    """The members without one ID, which must be there. O(members of a tuple), or a page."""
+    """The members without one ID, which must exist. O(members of a tuple), or a page."""
     if isinstance(members, tuple):
         return tuple(member for member in members if member != query_id)
     edited = members.edit()
@@ -53,7 +53,7 @@ def remove_all(members: Members, query_ids: Sequence[int]) -> Members:
 
 
 def since(members: Members, start: int) -> Iterator[int]:
-    """The IDs of queries from `start` on, ascending; of no side."""
+    """The IDs of queries from `start` on, ascending, without sides."""
     return takewhile(FIRST_SIDE.__gt__, with_sides(members, start))
 
 

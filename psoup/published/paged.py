@@ -1,10 +1,10 @@
-"""A map from IDs to records that readers can keep while the writer goes on: copy-on-write, page by page.
+"""A persistent map from IDs to records, copied on write page by page: readers keep a version while the writer goes on.
 
     PagedMap ─┬ directory {page number: page} ── page {id: record}, up to 512 of them (`Shape.page`)
-              └ blocks, by their least ID: many records as columns; a record is made when a reader asks for it
+              └ blocks, by their least ID: many records as columns; a record is made on access
 
-A published map never changes. An `Editor` copies the directory once and each page it touches once, so a run of
-changes costs the changes plus a page each, never the whole map. Keys are integers from 0; iteration is in key order.
+A published map never changes. An `Editor` copies the directory once, and each changed page once, never the whole map.
+Keys are integers from 0; iteration is in key order.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ W = TypeVar("W", covariant=True)
 _PAGE = Shape().page
 _FIRST_OF = attrgetter("first")
 _FEW = 64
-"""Keys up to which each is looked for by itself."""
+"""The most keys that are looked up one by one."""
 
 
 class KeyedBlock(Protocol[W]):
-    """Records with ascending keys that no other block lies between; see `psoup.published.records`."""
+    """Records with ascending keys; the key ranges of blocks do not overlap. See `psoup.published.records`."""
 
     @property
     def first(self) -> int:
-        """The least key there ever was."""
+        """The least key that the block ever had."""
         ...
 
     @property
@@ -63,11 +63,11 @@ class KeyedBlock(Protocol[W]):
         ...
 
     def without(self, key: int, owned: bool) -> Any:
-        """The block without a key, changed in place if it is `owned`; None if that was the last key."""
+        """The block without a key, changed in place if it is `owned`; None if it was the last key."""
         ...
 
     def without_all(self, places: Array, owned: bool) -> Any:
-        """The block without the keys at some positions, as `without`."""
+        """The block without the keys at some positions; see `without`."""
         ...
 
     def check(self) -> None:
@@ -76,12 +76,12 @@ class KeyedBlock(Protocol[W]):
 
 
 class Found(NamedTuple):
-    """Records of a map: those of its pages by their keys, and positions (int64[k], ascending) in some blocks."""
+    """The result of `find`: records of pages by their keys, and positions (int64[k], ascending) in some blocks."""
 
     records: dict[int, Any]
     blocks: list[tuple[Any, Array]]
     missing: Array
-    """Keys that have no record."""
+    """Keys without a record."""
 
 
 class PagedMap(Generic[V]):
@@ -114,7 +114,7 @@ class PagedMap(Generic[V]):
         return record if record is not None or not self.blocks else _in_blocks(self.blocks, key)
 
     def items(self, start: int = 0) -> Iterator[tuple[int, V]]:
-        """(key, record) for all keys >= start, ascending. O(pages + blocks) to begin with, then O(1) each."""
+        """(key, record) for all keys >= start, ascending. O(pages + blocks) at the start, then O(1) each."""
         if not self.blocks:
             return self._single(start)
         first = max(bisect_right(self.blocks, start, key=_FIRST_OF) - 1, 0)
@@ -133,11 +133,11 @@ class PagedMap(Generic[V]):
                     yield key, page[key]
 
     def find(self, keys: Array) -> Found:
-        """The records of some keys (int64[k], ascending), without a step for each that is in a block."""
+        """The records of some keys (int64[k], ascending), without a step for each key of a block."""
         return _find(self._pages, self._page, self.blocks, keys)
 
     def single(self) -> Iterator[V]:
-        """The records that are in no block, in no order."""
+        """The records outside blocks, in no order."""
         return chain.from_iterable(page.values() for page in self._pages.values())
 
     def pages(self) -> list[dict[int, V]]:
@@ -145,13 +145,13 @@ class PagedMap(Generic[V]):
         return list(self._pages.values())
 
     def edit(self) -> Editor[V]:
-        """A writer's handle; this map stays as it is."""
+        """A handle for changes; this map does not change."""
         return Editor(self._pages, self._count, self.blocks, self._page)
 
     def check(self) -> None:
-        """Check that keys lie in their pages and in one place, blocks one behind the other, and the count is right."""
-        held = sum(map(len, self._pages.values()))
-        ensure(self._count == held, self, "records are miscounted", counted=self._count, held=held)
+        """Check that keys are in their pages and only once, blocks do not overlap, and the count is right."""
+        in_pages = sum(map(len, self._pages.values()))
+        ensure(self._count == in_pages, self, "records are miscounted", counted=self._count, held=in_pages)
         for number, page in self._pages.items():
             strays = [key for key in page if key // self._page != number]
             ensure(
@@ -188,7 +188,7 @@ def _find(pages: dict[int, dict[int, Any]], page_size: int, blocks: Sequence[Key
             rest.append(part[places < 0])
     left = np.concatenate(rest)
     in_page = np.ones(len(left), np.bool_)
-    if len(left) > _FEW:  # most that are gone are in no page
+    if len(left) > _FEW:  # most missing keys are in no page
         in_page = np.isin(left // page_size, np.fromiter(pages, np.int64, len(pages)))
     for at in np.flatnonzero(in_page).tolist():
         key = int(left[at])
@@ -201,7 +201,7 @@ def _find(pages: dict[int, dict[int, Any]], page_size: int, blocks: Sequence[Key
 
 
 class Editor(Generic[V]):
-    """Changes on their way into the next PagedMap; used by one thread."""
+    """Changes for the next PagedMap; used by one thread."""
 
     __slots__ = (
         "_blocks",
@@ -223,11 +223,11 @@ class Editor(Generic[V]):
         self._count = count
         self._blocks: list[KeyedBlock[V]] = list(blocks)
         self._frozen: tuple[KeyedBlock[V], ...] | None = blocks
-        """The blocks as they were published, while they are still the same."""
+        """The blocks as they were published; None after a change."""
         self._directory_owned = False
         self._owned: set[int] = set()
         self._owned_blocks: set[int] = set()
-        """By identity, the blocks of which no published map has this state: they may be changed in place."""
+        """Identities of blocks whose state is in no published map: they may be changed in place."""
         self._published = PagedMap(pages, count, blocks, page)
 
     def __len__(self) -> int:
@@ -240,11 +240,11 @@ class Editor(Generic[V]):
         return record if record is not None or not self._blocks else _in_blocks(self._blocks, key)
 
     def find(self, keys: Array) -> Found:
-        """As `PagedMap.find`, with the changes so far."""
+        """`PagedMap.find`, with the changes so far."""
         return _find(self._pages, self._page, self._blocks, keys)
 
     def set(self, key: int, value: V) -> None:
-        """Add or replace. O(page) the first time a page is touched, then O(1). A key of a block is removed first."""
+        """Add or replace. O(page) for the first change of a page, then O(1). A key of a block must be removed first."""
         page = self._own(key // self._page)
         self._count += key not in page
         page[key] = value
@@ -255,7 +255,7 @@ class Editor(Generic[V]):
         return at >= 0 and self._blocks[at].find(key) >= 0
 
     def add_block(self, block: KeyedBlock[V]) -> None:
-        """Add records whose keys lie between those of two other blocks. O(blocks) at the next `freeze`."""
+        """Add records whose keys are between the keys of two other blocks. O(blocks) at the next `freeze`."""
         at = bisect_right(self._blocks, block.first, key=_FIRST_OF)
         before = self._blocks[at - 1].first if at else -1
         ensure(before < block.first, self, "two blocks begin with the same key", first=block.first)
@@ -263,7 +263,7 @@ class Editor(Generic[V]):
         self._frozen = None
 
     def remove(self, key: int) -> None:
-        """Take `key` out; KeyError if it is not there."""
+        """Remove `key`; KeyError if it does not exist."""
         number = key // self._page
         if key not in self._pages.get(number, ()):
             self._remove_from_block(key)
@@ -276,24 +276,25 @@ class Editor(Generic[V]):
             self._owned.discard(number)
 
     def remove_all(self, keys: Array) -> Found:
-        """Take some keys (int64[k], ascending) out, without a step for each that is in a block.
+        """Remove some keys (int64[k], ascending), without a step for each key of a block.
 
-        Returns what was found, in the blocks as they were. KeyError if one is not there: nothing has changed then.
+        Returns the removed records, with the blocks before the change. KeyError if a key does not exist; then nothing
+        changes.
         """
-        found = _find(self._pages, self._page, self._blocks, keys)
-        if len(found.missing):
-            raise KeyError(int(found.missing[0]))
-        for key in found.records:
+        removed = _find(self._pages, self._page, self._blocks, keys)
+        if len(removed.missing):
+            raise KeyError(int(removed.missing[0]))
+        for key in removed.records:
             self.remove(key)
-        if found.blocks:
+        if removed.blocks:
             place_of = {id(block): at for at, block in enumerate(self._blocks)}
-            for block, places in found.blocks:
+            for block, places in removed.blocks:
                 self._replace(place_of[id(block)], block.without_all(places, id(block) in self._owned_blocks))
             self._blocks = [block for block in self._blocks if block is not None]
-        return found
+        return removed
 
     def freeze(self) -> PagedMap[V]:
-        """The map with all changes so far, the same if there were none; later changes copy again."""
+        """The map with all changes so far, the same object if there were none; later changes copy again."""
         if not self._directory_owned and self._frozen is not None:
             return self._published
         self._directory_owned = False
@@ -305,7 +306,7 @@ class Editor(Generic[V]):
         return self._published
 
     def check(self) -> None:
-        """Check the map as it is now, and that no page of a published map was written in place."""
+        """Check the present map, and that no page of a published map was changed in place."""
         PagedMap(self._pages, self._count, tuple(self._blocks), self._page).check()
         self._published.check()
         shared = {id(page) for page in self._published.pages()}
@@ -327,7 +328,7 @@ class Editor(Generic[V]):
             del self._blocks[at]
 
     def _replace(self, at: int, block: Any) -> None:
-        """Put a block without some keys in the place of the block that had them; None if none is left."""
+        """Replace a block by one without some of its keys; None if no key is left."""
         self._owned_blocks.discard(id(self._blocks[at]))
         self._frozen = None
         self._blocks[at] = block

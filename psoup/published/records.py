@@ -1,11 +1,11 @@
-"""Queries and clauses as readers see them: single records, and blocks of many as columns.
+"""Published queries and clauses: single records, and blocks of many as columns.
 
-    QueryRecord, ClauseRecord      a record, with all that is known of the query or clause
+    QueryRecord, ClauseRecord      a record with all data of the query or clause
     QueryBlock                     first_id …    sqc_ids  int64[n]    the queries as their parameters (BoundBlock)
-    ClauseBlock                    ids  slots    rows     int32[n]    each of one query, whose factors are the clause's
+    ClauseBlock                    ids  slots    rows     int32[n]    each clause of one query, which has its factors
 
-A record of a block is made when a reader asks for it. Blocks are in a `PagedMap`, beside records of single queries;
-a clause that more queries come to share leaves its block and becomes a record.
+A record of a block is made on access. Blocks are in a `PagedMap`, beside single records. When a further query shares a
+clause of a block, the clause leaves its block and becomes a record.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from psoup.sql.templates.block import ManyQueries
 V = TypeVar("V")
 
 NO_CLAUSE = 0
-"""The `sqc_id` of a join: its sides have clauses."""
+"""The `sqc_id` of a join, whose sides have the clauses."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRecord:
-    """A registered query, `queries[row]`, or a side of one. `sqc_id` names its clause; `registered`: microseconds.
+    """A registered query, `queries[row]`, or a side of one. `sqc_id`: its clause; `registered`: microseconds.
 
     A join has the `stream_id` of its first side, and NO_CLAUSE.
     """
@@ -47,18 +47,18 @@ class QueryRecord:
     queries: Sequence[StandingQuery]
     row: int = 0
     tags: Tag | TagColumns = NO_TAG
-    """Its key and labels, or those of all of the block; see `tag`."""
+    """Its key and labels, or the tags of its block; see `tag`."""
     expires: int = 0
-    """Days without being asked after which it is unregistered; 0: never."""
+    """Days without use after which it is unregistered; 0: never."""
 
     @property
     def tag(self) -> Tag:
-        """Its key and its labels."""
+        """The key and the labels."""
         return self.tags if isinstance(self.tags, Tag) else self.tags.tag(self.row)
 
     @property
     def key(self) -> str:
-        """Its key alone."""
+        """The key."""
         return self.tags.key if isinstance(self.tags, Tag) else self.tags.key(self.row)
 
     @property
@@ -74,9 +74,9 @@ class QueryRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClauseRecord:
-    """A standing query clause and the queries that share it. `attributes` are the Query SteM's attribute IDs.
+    """A standing query clause and the queries that share it. `attributes`: the Query SteM's attribute IDs.
 
-    The clause is that of the query `queries[row]`, which may be gone.
+    The clause is the one of the query `queries[row]`, which may have been removed.
     """
 
     sqc_id: int
@@ -94,7 +94,7 @@ class ClauseRecord:
 
 
 Numbers = Array | range
-"""Integers of a block; a range where each is one more than the one before, as they mostly are: that takes no memory."""
+"""Integers of a block; consecutive ones, the usual case, are a range, which takes no memory."""
 
 
 def numbers(values: Numbers) -> Numbers:
@@ -119,7 +119,7 @@ def _bytes(*parts: Numbers) -> int:
 
 
 class RecordBlock(Generic[V]):
-    """Records with ascending IDs (n > 0), some of them gone by now. Changed only by the code that made the copy."""
+    """Records with ascending IDs (n > 0), some of which may be removed. Changed only by the code that made the copy."""
 
     __slots__ = ("_gone", "count", "ids", "live")
 
@@ -133,7 +133,7 @@ class RecordBlock(Generic[V]):
 
     @property
     def first(self) -> int:
-        """The least ID there ever was."""
+        """The least ID that the block ever had."""
         return int(self.ids[0])
 
     def get(self, key: int) -> V | None:
@@ -148,13 +148,13 @@ class RecordBlock(Generic[V]):
                 yield int(self.ids[at]), self.make(at)
 
     def find(self, key: int) -> int:
-        """The position of an ID that is not gone, or -1. O(log n)."""
+        """The position of an ID that is not removed, or -1. O(log n)."""
         at = self._from(key)
         stands = at < self.count and self.ids[at] == key and (self._gone is None or not self._gone[at])
         return at if stands else -1
 
     def places(self, keys: Array) -> Array:
-        """The position of each ID (int64[k]), or -1 where it is not here (any more). O(k log n)."""
+        """The position of each ID (int64[k]), or -1 for an ID that is missing or removed. O(k log n)."""
         ids = self.ids
         at: Array = keys - ids.start if isinstance(ids, range) else np.searchsorted(ids, keys)
         missing = (at < 0) | (at >= self.count)
@@ -166,26 +166,26 @@ class RecordBlock(Generic[V]):
         return at
 
     def standing(self) -> Array:
-        """The positions of those that are not gone, int64, ascending. O(n)."""
+        """The positions of remaining IDs, int64, ascending. O(n)."""
         return np.arange(self.count) if self._gone is None else np.flatnonzero(~self._gone)
 
     def _from(self, key: int) -> int:
-        """The position of the first ID that is not below `key`."""
+        """The position of the first ID of at least `key`."""
         if isinstance(self.ids, range):
             return min(max(key - self.ids.start, 0), self.count)
         return int(np.searchsorted(self.ids, key))
 
     def without(self, key: int, owned: bool) -> Self | None:
-        """The block without one ID, which must be there: itself if `owned`, else a copy; None if that was the last ID.
+        """The block without one ID, which must exist: itself if `owned`, else a copy; None if it was the last ID.
 
-        O(n) bytes for a copy; when half of the records are gone, the rest move together, which is amortised.
+        O(n) bytes for a copy. When half of the records are removed the rest is compacted, which is amortised.
         """
         at = self.find(key)
         ensure(at >= 0, self, "a record is removed that is not there", key=key)
         return self._without(at, 1, owned)
 
     def without_all(self, places: Array, owned: bool) -> Self | None:
-        """`without` for the IDs at some positions (int64[k], distinct), all of which stand."""
+        """`without` for the IDs at some positions (int64[k], distinct), which must all exist."""
         return self._without(places, len(places), owned)
 
     def _without(self, at: int | Array, count: int, owned: bool) -> Self | None:
@@ -201,7 +201,7 @@ class RecordBlock(Generic[V]):
         return changed if 2 * changed.live > changed.count else changed.taken(np.flatnonzero(~changed._gone))
 
     def check(self) -> None:
-        """Check that IDs ascend, and that the count of those left is right."""
+        """Check that IDs ascend, and that the count of remaining IDs is right."""
         left = self.count if self._gone is None else self.count - int(np.count_nonzero(self._gone))
         ensure(self.live == left > 0, self, "records are miscounted", counted=self.live, left=left)
         ascend = isinstance(self.ids, range) or bool((np.diff(self.ids) > 0).all())
@@ -210,7 +210,7 @@ class RecordBlock(Generic[V]):
         ensure(lengths == {self.count}, self, "a column has another length", lengths=lengths, count=self.count)
 
     def columns(self) -> tuple[Sized, ...]:
-        """The columns: each has a value for each record."""
+        """The columns, each with a value for each record."""
         raise NotImplementedError
 
     def make(self, at: int) -> V:
@@ -218,12 +218,12 @@ class RecordBlock(Generic[V]):
         raise NotImplementedError
 
     def taken(self, rows: Array | None) -> Self:
-        """A block of the records at `rows` (int64[k]), copied; without `rows` of all, sharing their arrays."""
+        """A block of the records at `rows` (int64[k]), copied; without `rows` of all records, with shared arrays."""
         raise NotImplementedError
 
 
 class QueryBlock(RecordBlock[QueryRecord]):
-    """Queries that one event registered by a template, or their sides at one place. `sqc_ids`: integers[n]."""
+    """Queries that one event registered with a template, or their sides at one place. `sqc_ids`: integers[n]."""
 
     __slots__ = ("expires", "queries", "registered", "sequence", "sqc_ids", "stream_id", "tags", "tenant")
 
@@ -257,7 +257,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
         return [ids + side_id(0, place) for place in range(len(self.queries.sides))]
 
     def columns(self) -> tuple[Sized, ...]:
-        """The columns: each has a value for each query."""
+        """The columns, each with a value for each query."""
         return self.ids, self.sqc_ids, self.queries, *(() if self.tags is None else (self.tags,))
 
     def make(self, at: int) -> QueryRecord:
@@ -287,7 +287,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
 
 
 class ClauseBlock(RecordBlock[ClauseRecord]):
-    """Clauses with a single query each: the query `members[i]`, which is `queries[rows[i]]`."""
+    """Clauses of a single query each: the query with ID `members[i]` is `queries[rows[i]]`."""
 
     __slots__ = ("attributes", "members", "queries", "rows", "slots", "stream_id")
 
@@ -307,18 +307,18 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         self.stream_id, self.attributes = stream_id, attributes
 
     def queries_of(self, sqc_ids: Array) -> Array:
-        """The query of each clause, or -1 if it is not here (any more): int64[k]. O(k log n)."""
+        """The query of each clause, or -1 for a clause that is missing or removed: int64[k]. O(k log n)."""
         at = self.places(sqc_ids)
         return np.where(at < 0, -1, picked(self.members, at))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the columns; the queries are charged with their own block."""
+        """Bytes of the columns; the queries are charged with their block."""
         gone = 0 if self._gone is None else self._gone.nbytes
         return _bytes(self.ids, self.slots, self.rows, self.members) + gone
 
     def columns(self) -> tuple[Sized, ...]:
-        """The columns: each has a value for each clause."""
+        """The columns, each with a value for each clause."""
         return self.ids, self.slots, self.rows, self.members
 
     def make(self, at: int) -> ClauseRecord:

@@ -1,9 +1,10 @@
-"""Why queries are gone: the latest 65,536 replacements, so that an old ID leads to the new one, and expirations.
+"""Reasons of removed queries: the latest 65,536 replacements, which lead from an old ID to the new one, and
+expirations.
 
     earlier   [  4   9  12   9 … ]      the query that was replaced
-    later     [  7  12  15  16 … ]      the query in its place: ascending, as IDs are given out in order
+    later     [  7  12  15  16 … ]      the query in its place: ascending, as IDs are assigned in order
 
-Pairs are only added at the end, of arrays that are longer than they are full: what was frozen before stays as it was.
+Pairs are only appended, to arrays with spare room, so that frozen views never change.
 """
 
 from __future__ import annotations
@@ -18,22 +19,23 @@ from psoup.errors import NotFound
 from psoup.invariants import ensure
 
 KEPT_REPLACEMENTS = 65_536
-"""Replacements of a tenant that are remembered."""
+"""Replacements of a tenant that are kept."""
 
 _LEAST = 16
 _STEPS = 64
-"""Replacements that are followed from one query: a look through all pairs takes some 20 microseconds."""
+"""The most replacements that are followed from one query; a pass over all pairs takes some 20 microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Successors:
-    """Replacements as they were at some event. earlier, later: int64[n]."""
+    """Replacements at some event. earlier, later: int64[n]."""
 
     earlier: Array
     later: Array
 
     def of(self, query_id: int) -> int:
-        """The query that took the place of another, or in turn of that one; 0 if none did. O(n), up to 64 times."""
+        """The query that replaced another, directly or through further replacements; 0 if none did. O(n), up to 64
+        times."""
         last = 0
         for _ in range(_STEPS):
             places = np.flatnonzero(self.earlier == query_id)
@@ -48,29 +50,29 @@ NO_SUCCESSORS = Successors(_NONE, _NONE)
 
 
 class Latest:
-    """The latest pairs of numbers that were added. `kept`: how many."""
+    """The latest pairs of numbers that were added. `kept`: the number of pairs to keep."""
 
-    def __init__(self, kept: int = KEPT_REPLACEMENTS) -> None:
-        self._kept = kept
+    def __init__(self, limit: int = KEPT_REPLACEMENTS) -> None:
+        self._kept = limit
         self._pairs: Array = np.zeros((2, _LEAST), np.int64)
         self._start = self._end = 0
 
     def add(self, earlier: Array, later: Array) -> None:
-        """Add pairs (int64[n] each). O(n) in the long run."""
+        """Add pairs (int64[n] each). O(n), amortised."""
         count = len(earlier)
         if self._end + count > self._pairs.shape[1]:
             start = max(self._start, self._end - self._kept)
-            held = self._pairs[:, start : self._end]
-            self._pairs = np.zeros((2, 2 * (held.shape[1] + count)), np.int64)
-            self._pairs[:, : held.shape[1]] = held
-            self._start, self._end = 0, held.shape[1]
+            remaining = self._pairs[:, start : self._end]
+            self._pairs = np.zeros((2, 2 * (remaining.shape[1] + count)), np.int64)
+            self._pairs[:, : remaining.shape[1]] = remaining
+            self._start, self._end = 0, remaining.shape[1]
         self._pairs[0, self._end : self._end + count] = earlier
         self._pairs[1, self._end : self._end + count] = later
         self._end += count
         self._start = max(self._start, self._end - self._kept)
 
     def freeze(self) -> Successors:
-        """The pairs as they are now. O(1)."""
+        """The present pairs. O(1)."""
         earlier, later = self._pairs[:, self._start : self._end]
         return Successors(earlier, later)
 
@@ -81,10 +83,10 @@ class Latest:
 
 
 class Succession(Latest):
-    """The latest replacements of one tenant; they are added in the order of the later queries."""
+    """The latest replacements of one tenant, in the order of the later queries."""
 
     def check(self) -> None:
-        """Check that the newer query of each pair has the greater ID, and that they ascend."""
+        """Check that the newer query of each pair has the greater ID, and that these ascend."""
         frozen = self.freeze()
         ensure(bool((frozen.earlier < frozen.later).all()), self, "a query is replaced by an older one")
         ensure(bool((np.diff(frozen.later) > 0).all()), self, "replacements are out of order", later=frozen.later)
@@ -92,13 +94,13 @@ class Succession(Latest):
 
 @dataclass(frozen=True, slots=True)
 class WhyGone:
-    """Why queries of a tenant are gone: what replaced them, or that they have expired."""
+    """Reasons of removed queries of a tenant: their replacements, or that they have expired."""
 
     successors: Successors = NO_SUCCESSORS
     expired: Successors = NO_SUCCESSORS
 
     def error(self, query_id: int) -> NotFound:
-        """The error for a query that does not stand."""
+        """The error for a query that does not exist."""
         later = self.successors.of(query_id)
         if later:
             return NotFound(
@@ -125,21 +127,21 @@ NOT_KNOWN = WhyGone()
 
 
 class Departed:
-    """The latest queries of one tenant that were replaced, and those that have expired."""
+    """The latest replaced queries of one tenant, and the latest expired ones."""
 
     def __init__(self) -> None:
         self.replaced = Succession()
         self.expired = Latest()
-        """Queries, and zeros."""
+        """Expired queries, paired with zeros."""
 
     def note_replaced(self, earlier: Array, later: Array) -> None:
-        """Remember what replaced what, as `Succession.add`."""
+        """Record replacements, as `Succession.add`."""
         self.replaced.add(earlier, later)
 
     def note_expired(self, query_ids: Array) -> None:
-        """Remember that queries (int64[k]) have expired."""
+        """Record that queries (int64[k]) have expired."""
         self.expired.add(query_ids, np.zeros_like(query_ids))
 
     def freeze(self) -> WhyGone:
-        """Both as they are now. O(1)."""
+        """The present state of both. O(1)."""
         return WhyGone(self.replaced.freeze(), self.expired.freeze())

@@ -1,9 +1,9 @@
-"""Queries that are meant together, by their labels or by how their keys begin: IDs as an array, found by columns.
+"""Selection of queries by their labels, or by the prefix of their keys: IDs as an array, found by columns.
 
-    labels user=u3        the runs of `psoup.published.tags`, and a look at the labels themselves
-    keys from "site-a/"   a look at all keys of the tenant: those of a block are one column
+    labels user=u3        the runs of `psoup.published.tags`, confirmed by the labels themselves
+    keys from "site-a/"   a pass over all keys of the tenant; the keys of a block are one column
 
-For what is done to many queries at once; lists for readers come page by page (`psoup.answer.describe`).
+For operations on many queries at once. Lists for readers are made page by page (`psoup.answer.describe`).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from psoup.published.tags import PublishedTags
 
 
 class Published(Protocol):
-    """The part of a snapshot in which queries are looked for."""
+    """The part of a snapshot in which queries are selected."""
 
     @property
     def queries(self) -> PagedMap[QueryRecord]:
-        """The queries that stand."""
+        """The registered queries."""
         ...
 
     @property
     def tags(self) -> PublishedTags:
-        """Their keys and labels."""
+        """The keys and labels of queries."""
         ...
 
     @property
     def lifetimes(self) -> Lifetimes:
-        """Queries that expire."""
+        """The queries that expire."""
         ...
 
 
 class NothingPublished:
-    """The snapshot before there is a writer."""
+    """The snapshot of a process without a writer yet."""
 
     queries: PagedMap[QueryRecord] = PagedMap()
     tags = PublishedTags()
@@ -49,12 +49,12 @@ class NothingPublished:
 
 
 def with_labels(published: Published, tenant: str, labels: Labels) -> Array:
-    """The queries of a tenant that have all of some labels (one at least): int64[k], ascending. O(log n + k)."""
-    found = published.queries.find(published.tags.with_labels(tenant, labels))
+    """The queries of a tenant that have all of some labels (at least one): int64[k], ascending. O(log n + k)."""
+    candidates = published.queries.find(published.tags.with_labels(tenant, labels))
     wanted = set(labels)
-    single = [query_id for query_id, record in found.records.items() if wanted <= set(record.tag.labels)]
+    single = [query_id for query_id, record in candidates.records.items() if wanted <= set(record.tag.labels)]
     ids = [np.array(single, np.int64)]
-    for block, places in found.blocks:
+    for block, places in candidates.blocks:
         if block.tags is not None:
             ids.append(picked(block.ids, places[block.tags.having(labels)[places]]))
     return np.sort(np.concatenate(ids))
@@ -76,7 +76,7 @@ def with_prefix(published: Published, tenant: str, prefix: str) -> Array:
 
 
 def among(event: Registered | RegisteredMany, labels: Labels, prefix: str) -> Array:
-    """The queries of a registration that are meant, whether they still stand or not: int64[k], ascending."""
+    """The selected queries of a registration, also removed ones: int64[k], ascending."""
     if isinstance(event, Registered):
         first, tags = event.query_id, TagColumns.of(event.tag)
     else:

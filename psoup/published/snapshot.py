@@ -5,11 +5,11 @@
              │         {side ID: QueryRecord}       (a join's selection of one of its streams; hidden from clients)
              ├ clauses {SQC ID: ClauseRecord}       (the factors, shared by queries)
              ├ tags    queries by their keys and labels
-             ├ tokens  who is let in
-             ├ tenants, each with what it may have
-             └ gone    why queries are gone
+             ├ tokens  the valid access tokens
+             ├ tenants, each with its quotas
+             └ gone    reasons of removed queries
 
-A reader takes the root once and never waits for the writer, nor the writer for it.
+A reader takes the root once. It never waits for the writer, nor the writer for it.
 """
 
 from __future__ import annotations
@@ -56,15 +56,17 @@ from psoup.runner import Runner, serial
 Side = Literal["left", "right"]
 
 _TEXT_SHOWN = 60
-"""Characters of a statement that an error shows."""
+"""The most characters of a statement that an error shows."""
 
-_NAME_COMPARED, _NAMES_COMPARED = 256, 64
-"""Characters of a name, and names, that are compared for a suggestion: some milliseconds at most."""
+_NAME_COMPARED = 256
+"""The most characters of a name that are compared for a suggestion."""
+_NAMES_COMPARED = 64
+"""The most names that are compared for a suggestion; it takes some milliseconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkEntry:
-    """A chunk's tuples, and its results as far as they are known."""
+    """A chunk's tuples, and its present results."""
 
     data: Chunk
     results: ChunkResults
@@ -72,7 +74,7 @@ class ChunkEntry:
 
 @dataclass(frozen=True, slots=True)
 class StreamView:
-    """A stream as published. Counts are of tuples; `created` is in microseconds.
+    """A published stream. Counts are of tuples; `created`: microseconds.
 
     The oldest `archived` of the `chunks` are on disk, where they take `archived_bytes`; the last chunk is open.
     """
@@ -100,27 +102,27 @@ class StreamView:
     nbytes: int
     queries: int
     index: QuerySteM
-    """The writer's index: readers ask it for figures only, which may be newer than the snapshot (`costs`, `bill`)."""
+    """The writer's index, only for figures, which may be newer than the snapshot (`costs`, `bill`)."""
     clauses: IndexView
-    """The clauses in the index, as of the snapshot."""
+    """The clauses in the index at the time of the snapshot."""
     room: MatchRoom
-    """Memory that readers who match rows leave for the next reader."""
+    """Scratch memory that a reader who matches rows leaves for the next one."""
     keys: KeyRoom
-    """The room of the key indexes that readers make, of all streams."""
+    """The key indexes of all streams, which readers make."""
     folds: FoldRoom
-    """The room of what readers have folded, of all streams."""
+    """The folds of all streams, which readers make."""
     packs: PackRoom
-    """The room of what is folded of many clauses at once, of all streams."""
+    """The packs of folds of many clauses, of all streams."""
     offers: OfferBox
     """The box of results that readers offer, of all streams."""
     outside: Outside = NONE_OUT
-    """Clauses that are not in the index, and why."""
+    """The clauses in quarantine, with the reasons."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
     """Notes of readers about the chunks; see `psoup.execution.join.located_side`."""
 
     @property
     def first_id(self) -> int:
-        """The oldest tuple ID kept."""
+        """The oldest kept tuple ID."""
         return self.chunks[0].data.first_id
 
     @property
@@ -139,18 +141,18 @@ class StreamView:
         return sum(map(len, self.waiting))
 
     def now(self, clock: int) -> int | None:
-        """NOW of the stream's time domain; None while an event-time stream has no watermark."""
+        """NOW of the stream's time domain; None while a stream in event time has no watermark."""
         if self.spec.time_attribute is not None:
             return self.watermark
         return clock if self.last_time is None else max(clock, self.last_time)
 
     def idle(self, clock: int) -> bool:
-        """Whether nothing came for longer than the stream's IDLE AFTER, by the clock; false without one. O(1)."""
+        """Whether the stream was silent for longer than its IDLE AFTER; false without one. O(1)."""
         after = self.spec.idle_after
         return after is not None and clock - (self.created if self.heard is None else self.heard) > after
 
     def timeline(self) -> Timeline:
-        """The places of times among the tuple IDs."""
+        """The mapping from times to tuple IDs."""
         return Timeline(
             self.chunks[0].data.first_id,
             self.chunks[-1].data.end_id,
@@ -163,7 +165,7 @@ class StreamView:
         )
 
     def chunk_of(self, tuple_id: int) -> ChunkEntry:
-        """The chunk that holds `tuple_id`, which must be kept. O(log chunks)."""
+        """The chunk with `tuple_id`, which must be kept. O(log chunks)."""
         at = bisect_right(self.chunks, tuple_id, key=lambda entry: entry.data.first_id) - 1
         return self.chunks[at]
 
@@ -171,7 +173,7 @@ class StreamView:
         return self._search(time, "left")
 
     def _through(self, time: int) -> int:
-        if self.last_time is not None and time >= self.last_time:  # nearly always: NOW
+        if self.last_time is not None and time >= self.last_time:  # the usual case: NOW
             return self.next_id
         return self._search(time, "right")
 
@@ -183,7 +185,7 @@ class StreamView:
         chunk = self._chunk_at(time, side)
         if chunk is None:
             return self.next_id
-        if time < chunk.first_time or (side == "left" and time == chunk.first_time):  # an archived chunk is not read
+        if time < chunk.first_time or (side == "left" and time == chunk.first_time):  # no archived chunk is read
             return chunk.first_id
         return chunk.first_id + int(np.searchsorted(chunk.times, time, side=side))
 
@@ -207,7 +209,7 @@ _SOURCES = NoteKind[int, list[tuple[StreamView, ClauseRecord]]](1_024)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The published root, as of `sequence`."""
+    """The published root, after the event `sequence`."""
 
     sequence: int
     streams: Mapping[tuple[str, str], StreamView]
@@ -216,18 +218,18 @@ class Snapshot:
     clauses: PagedMap[ClauseRecord]
     tags: PublishedTags
     gone: Mapping[str, WhyGone]
-    """Why queries are gone, by tenant."""
+    """Reasons of removed queries, by tenant."""
     config: EngineConfig
     run: Runner = serial
-    """The threads that a reader may use, beside its own thread."""
+    """The threads that a reader may use, beside its own."""
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
-    """The queries that expire, in which readers note that they are asked; it is the writer's, and of now."""
+    """The queries that expire; readers record their use here. It belongs to the writer, and is not frozen."""
     sides: int = 0
     """The number of `queries` that are sides of joins."""
     pairs: KeptPairs = NO_PAIRS
-    """Pairs of joins that are kept."""
+    """The kept pairs of joins."""
     tokens: Mapping[str, AccessToken] = field(default_factory=dict)
-    """The access tokens that stand, by their IDs."""
+    """The valid access tokens, by their IDs."""
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {FIRST_TENANT.name: FIRST_TENANT})
     """The tenants, by their names."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
@@ -239,21 +241,21 @@ class Snapshot:
         return len(self.queries) - self.sides
 
     def groups_of(self, tenant: str) -> GroupLimits:
-        """The bounds of the groups of one answer of a tenant: those of the engine, and its quota. O(1)."""
-        known, groups = self.tenants.get(tenant), self.config.groups
-        if known is None or not 0 < known.quotas.group_keys < groups.keys:
+        """The limits of the groups of a tenant's answer: the engine's, and the tenant's quota. O(1)."""
+        owner, groups = self.tenants.get(tenant), self.config.groups
+        if owner is None or not 0 < owner.quotas.group_keys < groups.keys:
             return groups
-        return GroupLimits(GroupQuota.of(known), groups.rows)
+        return GroupLimits(GroupQuota.of(owner), groups.rows)
 
     def tenant(self, name: str) -> Tenant:
-        """The tenant of that name; raises NotFound."""
+        """The tenant of this name; raises NotFound."""
         tenant = self.tenants.get(name)
         if tenant is None:
             raise no_tenant(name)
         return tenant
 
     def stream(self, name: str, tenant: str) -> StreamView:
-        """The stream of that name (any case); NotFound names the nearest."""
+        """The stream of this name (any case); NotFound gives the most similar name."""
         view = self.streams.get((tenant, name.lower()))
         if view is None:
             name = name[:_NAME_COMPARED]
@@ -268,7 +270,7 @@ class Snapshot:
         return list(islice(owned, _NAMES_COMPARED))
 
     def query(self, query_id: int, tenant: str) -> QueryRecord:
-        """The query of that ID, which is asked by that; NotFound if it is unknown, gone or another tenant's."""
+        """The query with this ID, whose use is recorded; NotFound if it is unknown, removed or another tenant's."""
         record = self.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
         if record is None or record.tenant != tenant:
             raise self.gone.get(tenant, NOT_KNOWN).error(query_id)
@@ -289,26 +291,26 @@ class Snapshot:
             return record
         names = ", ".join(self.by_id[stream_id].spec.name for stream_id in self.streams_of(record))
         raise InvalidInput(
-            f"{_shortened(record.query.text)!r} is a join ({names}): this is asked of queries over one stream",
+            f"{_shortened(record.query.text)!r} is a join ({names}); this call takes queries over one stream only",
             reason="JOIN_QUERY",
             query=record.query_id,
         )
 
     def side(self, query_id: int, place: int) -> QueryRecord:
-        """The side of a join that stands, at a place in FROM."""
+        """The side of a registered join, at a place in FROM."""
         record = self.queries.get(side_id(query_id, place))
         if record is None:
             raise corrupt(self, "a join has no side", query=query_id, place=place)
         return record
 
     def sides_of(self, record: QueryRecord) -> list[QueryRecord]:
-        """The sides of a join, in the order of FROM; of another query the query itself."""
+        """The sides of a join, in the order of FROM; for another query the query itself."""
         if record.sqc_id != NO_CLAUSE:
             return [record]
         return [self.side(record.query_id, place) for place in range(len(record.query.sides))]
 
     def sources_of(self, record: QueryRecord) -> list[tuple[StreamView, ClauseRecord]]:
-        """The stream of each source of a join, and the clause of its side. O(1) if it was asked before."""
+        """The stream of each source of a join, and the clause of its side. O(1) from the second call."""
         table = self.notes.table(_SOURCES)
         sources = table.get(record.query_id)
         if sources is None:
@@ -323,7 +325,7 @@ class Snapshot:
         return list(dict.fromkeys(side.stream_id for side in self.sides_of(record)))
 
     def query_with(self, key: str, tenant: str) -> QueryRecord:
-        """The query that has a key; NotFound if none does."""
+        """The query with a key; NotFound if there is none."""
         record = self.queries.get(max(self.tags.query_of(tenant, key), 0))
         if record is None or record.tenant != tenant or record.tag.key != key:
             raise NotFound(

@@ -3,7 +3,7 @@
     query IDs [7, 9000, 12, …] ── by block ──> the columns of each block, at the places of its queries ─┐
                               └─ the others ─> a record each, looked at once                            ┴─> in order
 
-For replies with many queries in them: nothing is done a query at a time, but for queries that were registered alone.
+For replies with many queries: queries of blocks take no step each; only queries registered singly do.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from psoup.published.paged import PagedMap
 from psoup.published.records import QueryBlock, QueryRecord
 
 KEY = ""
-"""Stands for the key among the names of labels, none of which is empty."""
+"""Stands for the key among the names of labels, which are never empty."""
 
 
 def tag_columns(queries: PagedMap[QueryRecord], query_ids: Array, names: Sequence[str]) -> list[pa.StringArray]:
-    """For each name the labels of some queries (int64[k]), or their keys (`KEY`): NULL where a query has none.
+    """For each name the labels of some queries (int64[k]), or their keys (`KEY`): NULL for a query without one.
 
-    O(k log blocks + bytes), and a step of Python for each block and for each query that is in none.
+    O(k log blocks + bytes), and a step of Python for each block and each query outside blocks.
     """
     order, parts = np.arange(0), [[pa.nulls(0, pa.string())] for _ in names]
     for places, tags, rows in _parts(queries, query_ids):
@@ -40,10 +40,10 @@ def tag_columns(queries: PagedMap[QueryRecord], query_ids: Array, names: Sequenc
 def _parts(
     queries: PagedMap[QueryRecord], query_ids: Array
 ) -> Iterator[tuple[Array, TagColumns | list[Tag] | None, Array]]:
-    """Places among `query_ids`, and their tags: columns or a list with the row of each in it; None for no tags."""
+    """Places among `query_ids`, and their tags, as columns or a list with the row of each; None for no tags."""
     firsts = np.array([block.first for block in queries.blocks], np.int64)
     which = np.searchsorted(firsts, query_ids, "right")
-    which = which.astype(np.uint16 if len(firsts) < 1 << 16 else np.uint32)  # 16 bits are sorted by counting
+    which = which.astype(np.uint16 if len(firsts) < 1 << 16 else np.uint32)  # 16-bit numbers are sorted by counting
     order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which, minlength=len(firsts) + 1))
     alone = [order[: ends[0]]]
     for number in np.flatnonzero(np.diff(ends)).tolist():

@@ -4,10 +4,9 @@
     label  (tenant, name, value)   40 bits   ─┴   run of 3                  a run that is not much longer than the
                                                   run of 1                  one behind it is merged with it
 
-A name is hashed with a secret of the process, as clauses are (`psoup.clauses.names`): two keys are one with a chance of
-1 in 2^128, and a reader looks at the labels themselves. A run keeps queries that are gone until it is merged or made
-anew, so a query found in it counts only if it stands: the caller checks that. Of a key the newest query is the only one
-that may stand.
+A name is hashed with a secret of the process, like clauses (`psoup.clauses.names`). Two different keys have one hash
+with a probability of 1 in 2^128; readers also compare the labels themselves. A run keeps removed queries until it is
+merged or made again, so callers must check that a query still exists. Only the newest query with a key may exist.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ _SECRET = b"".join((hash(("psoup tags", lane)) & _MASK).to_bytes(8, "little") fo
 _NO_WORDS: Array = np.zeros(0, np.uint64)
 _SPAN = 2**32
 _ROW = np.uint64(2**24 - 1)
-"""The bits of a label's name in which a row of a block has room."""
+"""The bits of a label's name that hold a row of a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Names and the queries `ids + first` that have them. `low` is empty where 64 bits, or fewer, are enough.
+    """Names, and the queries `ids + first` that have them. `low` is empty if 64 bits, or fewer, are enough.
 
-    high: uint64[n] ascending, equal ones by query. low: uint64[n]. ids: uint32[n]. `sequence`: the last event of it.
+    high: uint64[n] ascending, equal ones by query. low: uint64[n]. ids: uint32[n]. `sequence`: the last event in it.
     """
 
     high: Array
@@ -56,25 +55,25 @@ class Run:
         return self.high.nbytes + self.low.nbytes + self.ids.nbytes
 
     def at(self, first: int, sequence: int) -> Run:
-        """The same run for queries whose first has that ID, sharing the arrays."""
+        """The same run for queries whose first has this ID; shares the arrays."""
         return replace(self, first=first, sequence=sequence)
 
     def queries(self, word: int, after: int = -1) -> Array:
-        """The queries behind `after` that have a name of 64 bits, ascending. O(log n + k)."""
+        """The queries after `after` that have a name of 64 bits, ascending. O(log n + k)."""
         start, stop = (int(np.searchsorted(self.high, np.uint64(word), side)) for side in ("left", "right"))
         ids = self.ids[start:stop] + np.int64(self.first)
         return ids[int(np.searchsorted(ids, after, "right")) :]
 
 
 def merged(run: Run, later: Run) -> Run | None:
-    """Merge two runs into one; None if their queries are too far apart. O(n)."""
+    """Merge two runs; None if their queries are too far apart. O(n)."""
     first = min(run.first, later.first)
     if max(run.first, later.first) - first + _SPAN // 2 >= _SPAN:
         return None
     size = len(run) + len(later)
     high, low, ids = np.empty(size, np.uint64), np.empty(size if len(run.low) else 0, np.uint64), np.empty(size, "u4")
-    one, two = (part.ids + np.uint32(part.first - first) for part in (run, later))
-    count = kernels.merge_names(run.high, run.low, one, later.high, later.low, two, high, low, ids)
+    earlier_ids, later_ids = (part.ids + np.uint32(part.first - first) for part in (run, later))
+    count = kernels.merge_names(run.high, run.low, earlier_ids, later.high, later.low, later_ids, high, low, ids)
     if count < size:
         high, low, ids = high[:count].copy(), low[:count].copy(), ids[:count].copy()
     return Run(high, low, ids, first, later.sequence)
@@ -85,7 +84,7 @@ Runs = tuple[Run, ...]
 
 
 def with_run(runs: Runs, run: Run) -> Runs:
-    """The runs with one more, the newest. O(log n) a name in the long run."""
+    """The runs with one more, the newest. O(log n) for each name, amortised."""
     if not len(run):
         return runs
     runs_left = [*runs, run]
@@ -111,7 +110,7 @@ def find(runs: Sequence[Run], names: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTags:
-    """Keys and labels as of the event `sequence`."""
+    """Keys and labels after the event `sequence`."""
 
     sequence: int = 0
     keys: Runs = ()
@@ -123,11 +122,11 @@ class PublishedTags:
         return sum(run.nbytes for run in (*self.keys, *self.labels))
 
     def query_of(self, tenant: str, key: str) -> int:
-        """The query that had the key last, or -1. It may be gone."""
+        """The newest query with the key, which may be removed, or -1."""
         return int(find(self.keys, key_names(tenant, pa.array([key], pa.string())))[0])
 
     def queries_of(self, tenant: str, labels: Sequence[tuple[str, str]], after: int) -> Iterator[int]:
-        """Queries behind `after` that may have all of some labels (one at least), ascending. They may be gone."""
+        """Queries after `after` that may have all of some labels (at least one), ascending. They may be removed."""
         return iter(map(int, self.with_labels(tenant, labels, after)))
 
     def with_labels(self, tenant: str, labels: Sequence[tuple[str, str]], after: int = -1) -> Array:
@@ -157,7 +156,7 @@ def label_names(tenant: str, name: str, values: pa.StringArray) -> Array:
 
 
 def key_run(tenant: str, tags: TagColumns) -> Run:
-    """The keys of a block, of a query 0 and the following, made once. O(n log n)."""
+    """The keys of a block, for queries 0, 1, …; computed once. O(n log n)."""
     run = tags.made.get("keys")
     if run is None:
         run = tags.made["keys"] = _key_run(tenant, tags)
@@ -168,7 +167,7 @@ def _key_run(tenant: str, tags: TagColumns) -> Run:
     names = _NO_WORDS.reshape(0, 2) if tags.keys is None else key_names(tenant, tags.keys)
     order = np.argsort(names[:, 0])
     high = names[order, 0]
-    if bool((high[1:] == high[:-1]).any()):  # equal keys, which are refused
+    if bool((high[1:] == high[:-1]).any()):  # equal keys, which will be refused
         order = np.lexsort((names[:, 1], names[:, 0]))
     return Run(names[order, 0], names[order, 1], order.astype(np.uint32), 0, 0)
 
@@ -180,12 +179,13 @@ def label_run(tenant: str, tags: TagColumns) -> Run:
         rows_labelled, codes = codes_of(column)
         words.append(label_names(tenant, name, column.dictionary)[codes])
         rows.append(rows_labelled)
-    placed = np.sort(np.concatenate(words) | np.concatenate(rows).astype(np.uint64))  # a fifth of a stable argsort
+    # a fifth of the time of a stable argsort
+    placed = np.sort(np.concatenate(words) | np.concatenate(rows).astype(np.uint64))
     return Run(placed & ~_ROW, _NO_WORDS, (placed & _ROW).astype(np.uint32), 0, 0)
 
 
 def runs_of(tenant: str, tag: Tag) -> tuple[Run, Run]:
-    """Keys and labels of one query, as those of a block."""
+    """Keys and labels of one query, in the form of a block's."""
     keys = None if not tag.key else pa.array([tag.key], pa.string())
     words = [label_names(tenant, name, pa.array([value], pa.string())) for name, value in tag.labels]
     every = np.sort(np.concatenate([_NO_WORDS, *words]))
