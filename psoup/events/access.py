@@ -1,10 +1,10 @@
-"""Access tokens: what is known of one, the commands about them, and their events.
+"""Access tokens: the record of a token, the commands about tokens, and their events.
 
-    IssueToken ──prepare──> TokenIssued      from here on its holder is let in
-    RevokeToken ─prepare──> TokenRevoked     from here on nobody is, by that token
+    IssueToken ──prepare──> TokenIssued      from here on the token is valid
+    RevokeToken ─prepare──> TokenRevoked     from here on it is not
 
-Only a digest of a token is in here: neither the log, nor a backup, nor the memory says the token itself. What a role
-may do is a matter of the service's gate (`psoup_service.gate.roles`); here roles are words.
+Only a digest of a token is stored: neither the log, nor a backup, nor memory has the token itself. The service's gate
+defines the rights of roles (`psoup_service.gate.roles`); here roles are words.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ OPERATOR = "operator"
 class AccessToken:
     """A token, without its secret. Times are in microseconds since 1970 UTC.
 
-    `name`: who holds it, for people and the audit log. `digest`: the SHA-256 of the whole token. `streams`: patterns of
-    the names of streams that it is for, () for all of its tenant.
+    `name`: the holder, for people and the audit log. `digest`: the SHA-256 of the whole token. `streams`: patterns of
+    stream names that it allows, () for all streams of its tenant.
     """
 
     token_id: str
@@ -34,16 +34,16 @@ class AccessToken:
     streams: tuple[str, ...] = ()
     issued: int = 0
     expires: int = 0
-    """When it ends; 0: never."""
+    """The end of the token's validity; 0: none."""
 
     def expired(self, now: int) -> bool:
-        """Whether it has ended at the clock's time `now`."""
+        """Whether the token has expired at the clock's time `now`."""
         return 0 < self.expires <= now
 
 
 @dataclass(frozen=True, slots=True)
 class IssueToken:
-    """Let the holder of a token in. `first`: only if there is no token yet, as anybody may ask then."""
+    """Make a token valid. `first`: only if there is no token yet, as no token is needed for it then."""
 
     token: AccessToken
     first: bool = False
@@ -51,7 +51,7 @@ class IssueToken:
 
 @dataclass(frozen=True, slots=True)
 class RevokeToken:
-    """Let nobody in by a token any more. `tenant`: only if it is of that one; "" for any."""
+    """Make a token invalid. `tenant`: only if the token belongs to this tenant; "" for any."""
 
     token_id: str
     tenant: str = ""
@@ -59,7 +59,7 @@ class RevokeToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenIssued:
-    """The holder of a token is let in from here on."""
+    """A token is valid from here on."""
 
     sequence: int
     token: AccessToken
@@ -67,7 +67,7 @@ class TokenIssued:
 
 @dataclass(frozen=True, slots=True)
 class TokenRevoked:
-    """A token is gone."""
+    """A token is no longer valid."""
 
     sequence: int
     token_id: str
@@ -75,7 +75,7 @@ class TokenRevoked:
 
 
 def tokens_after(tokens: Mapping[str, AccessToken], event: TokenIssued | TokenRevoked) -> dict[str, AccessToken]:
-    """The tokens that stand after an event, by their IDs: a new dictionary. O(tokens)."""
+    """The valid tokens after an event, by their IDs: a new dictionary. O(tokens)."""
     if isinstance(event, TokenIssued):
         return {**tokens, event.token.token_id: event.token}
     return {token_id: token for token_id, token in tokens.items() if token_id != event.token_id}

@@ -11,7 +11,7 @@ from psoup.events.tenants import Tenant
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """The outcome of a command. `sequence` is the event's; `duplicate` says that it had happened before."""
+    """The result of a command. `sequence`: of the event; `duplicate`: whether it had happened before."""
 
     sequence: int
     duplicate: bool = False
@@ -19,7 +19,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class StreamAcknowledgement(Acknowledgement):
-    """The outcome of CreateStream, AlterStream and DropStream; `queries`: how many went with a stream."""
+    """The result of CreateStream, AlterStream and DropStream; `queries`: the number dropped with a stream."""
 
     stream_id: int = 0
     queries: int = 0
@@ -27,9 +27,9 @@ class StreamAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class PushAcknowledgement(Acknowledgement):
-    """The outcome of Push: how many tuples were taken, and how many were refused as late or too far ahead.
+    """The result of Push: the number of tuples accepted, and refused as late or too far ahead.
 
-    `first_row`: which of the event's tuples is the first of them, as small pushes share an event.
+    `first_row`: the place of the first of them among the event's tuples, as small pushes share an event.
     """
 
     accepted: int = 0
@@ -43,8 +43,8 @@ class PushAcknowledgement(Acknowledgement):
 class ProducerAcknowledgement(Acknowledgement):
     """The place where a producer stopped: its `epoch`, the `number` that comes next, and the `time` of its last batch.
 
-    `sequence`: the event of that batch. `rows`: those of all batches of the epoch, taken or refused for their times;
-    None if a part of them was logged by a version that did not count.
+    `sequence`: the event of that batch. `rows`: of all batches of the epoch, accepted or refused for their times; None
+    if part of them was logged by a version that did not count.
     """
 
     epoch: int = 0
@@ -55,7 +55,8 @@ class ProducerAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class AttachAcknowledgement(Acknowledgement):
-    """The outcome of Attach: the least time there is, at or before which more history must end; None without a tuple.
+    """The result of Attach: the first time of the stream, at or before which more history must end; None without
+    tuples.
 
     `batch`: the number of the job's last batch before it, None if there was none.
     """
@@ -67,21 +68,21 @@ class AttachAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAcknowledgement(Acknowledgement):
-    """The outcome of Heartbeat: the watermark after it."""
+    """The result of Heartbeat: the watermark after it."""
 
     watermark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QueryAcknowledgement(Acknowledgement):
-    """The outcome of Register and Unregister."""
+    """The result of Register and Unregister."""
 
     query_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class QueriesAcknowledgement(Acknowledgement):
-    """The outcome of RegisterMany: `count` queries with IDs from `first_id` on."""
+    """The result of RegisterMany: `count` queries with IDs from `first_id` on."""
 
     first_id: int = 0
     count: int = 0
@@ -89,28 +90,28 @@ class QueriesAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class RemovalAcknowledgement(Acknowledgement):
-    """The outcome of UnregisterMany: how many queries are gone by it."""
+    """The result of UnregisterMany: the number of removed queries."""
 
     count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TokenAcknowledgement(Acknowledgement):
-    """The outcome of IssueToken and RevokeToken: the token, as it stands or stood."""
+    """The result of IssueToken and RevokeToken: the token."""
 
     token: AccessToken | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TenantAcknowledgement(Acknowledgement):
-    """The outcome of CreateTenant, AlterTenant and DropTenant: the tenant, as it stands or stood."""
+    """The result of CreateTenant, AlterTenant and DropTenant: the tenant, as it is or was."""
 
     tenant: Tenant | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The result of prepare: the acknowledgement to give once `event` is logged; no event, nothing to log."""
+    """The result of prepare: the acknowledgement to give after `event` is logged; None: nothing to log."""
 
     acknowledgement: Acknowledgement
     event: Event | None = None
@@ -118,13 +119,13 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The result of apply: the last sequence applied, and bytes of tuples given back to the memory budget."""
+    """The result of apply: the last applied sequence, and bytes of tuples returned to the memory budget."""
 
     sequence: int
     freed_bytes: int = 0
     released: dict[int, int] = field(default_factory=dict)
     """Tuples released, by stream ID."""
     spent: dict[str, float] = field(default_factory=dict)
-    """Seconds that the work for each tenant's streams took, by the engine's timer."""
+    """Seconds of work for each tenant's streams, by the engine's timer."""
     matches: dict[str, int] = field(default_factory=dict)
-    """Matches of new tuples, of the tenants that have a quota of them."""
+    """Matches of new tuples, for tenants that have a quota of them."""

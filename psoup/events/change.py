@@ -1,12 +1,12 @@
-"""The change that an event makes, for those who keep account of events and do not apply them.
+"""The change of an event, for code that keeps account of events without applying them.
 
     event ──change_of──> rows 3             tuples that it brings
-                         stream 2, spec …   a stream's definition from here on
-                         dropped 2          a stream that is gone
-                         queries, ended     queries that begin to stand, IDs of those that are gone
+                         stream 2, spec …   a stream's new definition
+                         dropped 2          a dropped stream
+                         queries, ended     registered queries, IDs of removed ones
 
-The doctor counts with it, the log learns what it may forget, a rehearsed start learns names. No other place has
-to know each kind of event for that: the type checker fails if one is forgotten.
+The doctor counts with it, the log decides what it may drop, a rehearsed start learns names. Only this module handles
+each kind of event for them; the type checker fails if a kind is missing.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from psoup.plan.standing import StandingQuery
 
 
 class Change(NamedTuple):
-    """The change of one event. `rows`: without those that are stored in chunks."""
+    """The change of one event. `rows`: without rows stored in chunks."""
 
     rows: int = 0
     stream: int = 0
-    """The stream that `spec` defines from here on."""
+    """The stream that `spec` defines."""
     spec: StreamSpec | None = None
     dropped: int = 0
     first: int = 0
-    """The ID of the first of `queries`; the others follow."""
+    """The ID of the first of `queries`; the IDs of the rest follow."""
     queries: Sequence[StandingQuery] = ()
     ended: Sequence[int] = ()
-    """In a replay, some of them may have been gone before."""
+    """IDs of removed queries; in a replay some may have been removed before."""
 
 
 class Replacements(NamedTuple):
-    """The queries that an event puts in the place of others: int64[n] each."""
+    """The queries that an event replaces, and their replacements: int64[n] each."""
 
     earlier: Array
     later: Array
@@ -63,7 +63,7 @@ _NONE: Array = np.zeros(0, np.int64)
 
 
 def replacements(event: Registered | RegisteredMany | Replaced) -> Replacements:
-    """The replacements of an event, `later` ascending. O(n). A replay may know no more of some `earlier`."""
+    """The replacements of an event, `later` ascending. O(n). A replay may no longer know some of `earlier`."""
     if isinstance(event, Replaced):
         return Replacements(event.earlier, event.later)
     if isinstance(event, RegisteredMany):
@@ -80,7 +80,7 @@ _NOTHING = Change()
 
 
 def change_of(event: Event) -> Change:
-    """The change that `event` makes. O(1), or O(queries of a block that are gone)."""
+    """The change of `event`. O(1), or O(removed queries of a block)."""
     match event:
         case Pushed():
             return Change(rows=len(event.batch))
@@ -107,5 +107,5 @@ def change_of(event: Event) -> Change:
 
 
 def rows_of(event: Event) -> int:
-    """Tuples that an event brings; runs of events are limited by them."""
+    """The number of tuples of an event; runs of events are limited by them."""
     return len(event.batch) if isinstance(event, Pushed) else 0

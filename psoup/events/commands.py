@@ -18,7 +18,7 @@ from psoup.plan.standing import Parameter
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The extent of what is attached: chunks, tuples, and the times of the first and the last tuple (microseconds)."""
+    """The extent of an attachment: chunks, tuples, and the times of the first and the last tuple (microseconds)."""
 
     chunks: int
     rows: int
@@ -28,7 +28,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class CreateStream:
-    """The statement CREATE STREAM …"""
+    """A CREATE STREAM statement."""
 
     sql: str
     tenant: str = DEFAULT_TENANT
@@ -36,7 +36,7 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class AlterStream:
-    """The statement ALTER STREAM … ADD COLUMN …"""
+    """An ALTER STREAM … ADD COLUMN statement."""
 
     sql: str
     tenant: str = DEFAULT_TENANT
@@ -44,10 +44,10 @@ class AlterStream:
 
 @dataclass(frozen=True, slots=True)
 class DropStream:
-    """Forget a stream and its tuples; refused while queries use it, unless `cascade` forgets these, too.
+    """Drop a stream and its tuples; refused while queries use it, unless `cascade` drops these too.
 
     With a `stream_id`, only if the name still means that stream: a repeated call drops no other stream. With a number
-    of `queries`, only if so many use it: what was confirmed is what is done.
+    of `queries`, only if exactly so many use it, as the caller has confirmed.
     """
 
     name: str
@@ -59,11 +59,11 @@ class DropStream:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Tuples for a stream. With a `producer`, the batch is taken exactly once per (producer, epoch, number).
+    """Tuples for a stream. With a `producer`, a batch is accepted exactly once for each (producer, epoch, number).
 
-    `digest` identifies the payload, so that the same number with other rows is found to be a conflict; `STAGED` is
-    that of all batches that came in parts, whose rows are not compared and may be more than of a push. `whole`: no
-    row is refused alone (`psoup.admission.together`). `since`: an event before number 0 was first sent, or 0.
+    `digest` identifies the payload, so that the same number with other rows is a conflict. `STAGED` is the digest of
+    all batches that came in parts; their rows are not compared, and may be more than in a push. `whole`: no single row
+    is refused (`psoup.admission.together`). `since`: an event before number 0 was first sent, or 0.
     """
 
     stream: str
@@ -83,7 +83,7 @@ STAGED = b"staged batch"
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Ask whether a batch was taken, as its Push would find out."""
+    """Ask whether a batch was accepted, by the rules of its Push."""
 
     stream: str
     producer: str
@@ -96,7 +96,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Locate:
-    """Ask where a producer of a stream stopped."""
+    """Ask for the place where a producer of a stream stopped."""
 
     stream: str
     producer: str
@@ -105,12 +105,13 @@ class Locate:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """History for a stream; once for each `job`, whatever it holds when the job asks again.
+    """History for a stream; accepted once for each `job`, whatever a repeated call contains.
 
-    With a number `batch`, tuples that come after all others; once for each job and number, and numbers ascend.
+    With a number `batch`, tuples that come after all others; accepted once for each job and number, and numbers ascend.
 
-    `chunks` are consecutive, oldest first, with numbers and IDs from 0 on. Without them, asks only whether history of
-    this extent would be taken, and without an `extent` only whether the job was. `stream_id`: it must be that stream.
+    `chunks`: consecutive, oldest first, with numbers and IDs from 0 on. Without chunks the command only asks whether
+    history of this extent would be accepted, and without an `extent` whether the job was. `stream_id`: the required
+    stream.
     """
 
     stream: str
@@ -133,11 +134,11 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """SELECT … ; with a `request_id`, or a key in its `tag`, a retry gets the same query back. The key goes first.
+    """A SELECT statement; with a `request_id`, or a key in its `tag`, a retry returns the same query. A key takes
+    precedence.
 
-    `replace`: if another query has the key, the new one takes its place. `expires_after`: as in "90 days", the time
-    without being asked after which it is unregistered. `keep_pairs`: keep the pairs of its join
-    (`psoup.joins.pairs_store`).
+    `replace`: if another query has the key, the new one replaces it. `expires_after`: the time without use, such as "90
+    days", after which it is unregistered. `keep_pairs`: keep the pairs of its join (`psoup.joins.pairs_store`).
     """
 
     sql: str
@@ -151,13 +152,13 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class RegisterMany:
-    """Some queries at once, all or none: `statements`; or one statement with parameters and `rows` of their values.
+    """Several queries, all or none: `statements`; or one statement with parameters, and `rows` of their values.
 
-    `rows` may be a table with a column for each parameter. `names`: of the values in each row, if they are given to
-    the parameters by name. A `request_id` covers the whole call. `number`: that of the first query in errors.
-    `key`, `labels`: names of columns of that table with keys, which go before the request ID, and with labels; or
-    `tags`, which are these columns. `replace`: queries with these keys that are others give way to the new ones.
-    `expires_after`, `keep_pairs`: of each query.
+    `rows` may be a table with a column for each parameter. `names`: of the values in each row, if parameters are given
+    by name. A `request_id` covers the whole call. `number`: of the first query, in errors. `key`, `labels`: names of
+    columns of that table with keys, which take precedence over the request ID, and with labels; or `tags`, which are
+    these columns. `replace`: the new queries replace different ones with their keys. `expires_after`, `keep_pairs`: for
+    each query.
     """
 
     statements: Sequence[str]
@@ -175,7 +176,7 @@ class RegisterMany:
 
     @property
     def count(self) -> int:
-        """The number of queries that are asked for."""
+        """The number of queries."""
         return len(self.statements) if self.rows is None else len(self.rows)
 
     @property
@@ -186,7 +187,7 @@ class RegisterMany:
 
 @dataclass(frozen=True, slots=True)
 class Unregister:
-    """Forget a query."""
+    """Remove a query."""
 
     query_id: int
     tenant: str = DEFAULT_TENANT
@@ -194,9 +195,11 @@ class Unregister:
 
 @dataclass(frozen=True, slots=True)
 class UnregisterMany:
-    """Forget some queries at once, all or none: by their IDs (int64[k]); or those that have all of some `labels`, or
-    a key that begins with `prefix`, which may be none. With a `request_id`, a retry gets the same answer. `dry_run`:
-    only count them. `expired`: those of the IDs that still stand and were not asked for as long as they had said.
+    """Remove several queries, all or none.
+
+    They are given by their IDs (int64[k]); by some `labels`, which they must all have; or by the `prefix` of their
+    keys, which may select none. With a `request_id`, a retry gets the same answer. `dry_run`: only count them.
+    `expired`: remove only queries among the IDs that still exist and have expired.
     """
 
     query_ids: Array | None = None

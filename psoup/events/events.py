@@ -1,6 +1,6 @@
-"""Events: commands that were accepted, each stamped with its sequence and with everything that `apply` needs.
+"""Events: accepted commands, each stamped with its sequence and with everything that `apply` needs.
 
-Replay is `apply` over the logged events; nothing is decided twice.
+A replay applies the logged events; nothing is decided twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from psoup.plan.standing import Parameter, StandingQuery
 
 
 def no_queries() -> Array:
-    """The IDs of no query."""
+    """An empty array of query IDs."""
     return np.zeros(0, np.int64)
 
 
@@ -41,9 +41,9 @@ class StreamCreated:
 
 @dataclass(frozen=True, slots=True)
 class StreamAltered:
-    """A stream has more columns from here on, NULL in its old tuples; or another AHEAD.
+    """A stream has new columns from here on, with NULL in its old tuples; or another AHEAD.
 
-    `spec` and `sql` are the stream's as a whole, `added` is the statement that says just what is new.
+    `spec` and `sql` define the whole stream, `added` is the statement of the change.
     """
 
     sequence: int
@@ -57,9 +57,9 @@ class StreamAltered:
 
 @dataclass(frozen=True, slots=True)
 class StreamDropped:
-    """A stream, its tuples and its producers are gone, and `query_ids`: the queries that were on it (int64[k]).
+    """A stream is dropped with its tuples, its producers, and the queries on it: `query_ids` (int64[k]).
 
-    A replay has only those that the log still registers.
+    A replay has only queries that the log still registers.
     """
 
     sequence: int
@@ -70,24 +70,24 @@ class StreamDropped:
 
 @dataclass(frozen=True, slots=True)
 class RefusedTuples:
-    """Tuples of a batch that were not taken, by their times (int64[k], microseconds)."""
+    """Refused tuples of a batch, by their times (int64[k], microseconds)."""
 
     late: Array
     ahead: Array
 
     @property
     def count(self) -> int:
-        """The number of tuples that were refused."""
+        """The number of refused tuples."""
         return len(self.late) + len(self.ahead)
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """Accepted tuples in the order they were sent, their physical IDs set.
+    """Accepted tuples in the order they were sent, with their physical IDs.
 
-    `watermark`: the stream's after it (None: nothing seen yet). `time`: the clock at prepare. `stored` tuples are not
-    in `batch`: a replay has them in chunks. `forgotten`: of producers, those without a batch after this event; or 0.
-    `before`: how many rows the producer had sent in its epoch before, None if that is not known.
+    `watermark`: the stream's after it (None: no tuple yet). `time`: the clock at prepare. `stored`: tuples that are not
+    in `batch`, as a replay has them in chunks. `forgotten`: an event, or 0; producers without a batch after it are
+    forgotten. `before`: the rows that the producer had sent in its epoch before; None if not known.
     """
 
     sequence: int
@@ -107,7 +107,7 @@ class Pushed:
 
     @property
     def accepted(self) -> int:
-        """The number of tuples that were taken."""
+        """The number of accepted tuples."""
         return len(self.batch) + self.stored
 
 
@@ -115,8 +115,8 @@ class Pushed:
 class Attached:
     """History, or a `batch`, is part of the stream from here on.
 
-    `watermark` is the stream's after it, `time` the clock at prepare. `chunks` have their numbers and IDs, below those
-    of all there were, or above if it is a batch; a replay has none, as they come back with the stream.
+    `watermark`: the stream's after it; `time`: the clock at prepare. `chunks` have their numbers and IDs, below all
+    earlier ones, or above them for a batch. A replay has no chunks, as they come back with the stream.
     """
 
     sequence: int
@@ -132,7 +132,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkRaised:
-    """A heartbeat moved the watermark."""
+    """A heartbeat has moved the watermark."""
 
     sequence: int
     tenant: str
@@ -143,7 +143,7 @@ class WatermarkRaised:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A query stands from here on; with `replaced`, that query is gone. In a replay it may have been gone before."""
+    """A query is registered; with `replaced`, that query is removed. In a replay it may have been removed before."""
 
     sequence: int
     tenant: str
@@ -155,21 +155,21 @@ class Registered:
     tag: Tag = NO_TAG
     replaced: int = 0
     expires: int = 0
-    """Days without being asked after which it is unregistered; 0: never."""
+    """Days without use after which it is unregistered; 0: never."""
     side_streams: tuple[int, ...] = ()
-    """Of a join the stream of each of its sides; `stream_id` is the first of them."""
+    """For a join the stream of each side; `stream_id` is the first of them."""
     keep_pairs: bool = False
-    """Whether the pairs of its join are kept (`psoup.joins.pairs_store`)."""
+    """Whether to keep the pairs of its join (`psoup.joins.pairs_store`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredMany:
-    """Queries stand from here on, all at once: those with the IDs first_id, first_id + 1, ...
+    """Queries are registered together: with the IDs first_id, first_id + 1, ...
 
     `stream_ids`: of each query, or one for all. `digest` identifies the call, for retries. If all come from one
-    `template`, `rows` are the values of its parameters: the short form of `queries`, for a log; () if these are a
-    `BoundBlock`, which has its own. `gone`: positions of queries that were unregistered since; only a replay has them.
-    `replaced`: the query that each of them replaces, or -1 (int64[n]): they are gone, as with `Registered`.
+    `template`, `rows` are the values of its parameters, the short form of `queries` for a log; () if these are a
+    `BoundBlock`, which has the values. `gone`: positions of queries that were unregistered since; only a replay has
+    them. `replaced`: the query that each of them replaces, or -1 (int64[n]); replaced queries are removed.
     """
 
     sequence: int
@@ -186,18 +186,18 @@ class RegisteredMany:
     tags: TagColumns | None = None
     replaced: Array | None = None
     expires: int = 0
-    """Of each of them, as with `Registered`."""
+    """For each query, as in `Registered`."""
     side_streams: Sequence[tuple[int, ...]] = ()
-    """Of each query, or one for all, the streams of its sides, () if it has none; () without a join."""
+    """For each query, or one for all, the streams of its sides, () if it has none; () without a join."""
     keep_pairs: bool = False
-    """Of all of them, as with `Registered`."""
+    """For all queries, as in `Registered`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Queries took the place of others: `later` that of `earlier` (int64[n] each), and are gone, too.
+    """Queries have replaced others, `later` those in `earlier` (int64[n] each), and were removed later.
 
-    What is left of a registration: only a replay has it.
+    Only a replay has it, as the rest of a registration.
     """
 
     sequence: int
@@ -208,7 +208,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Unregistered:
-    """A query is gone."""
+    """A query is removed."""
 
     sequence: int
     tenant: str
@@ -217,10 +217,10 @@ class Unregistered:
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredMany:
-    """Some queries (int64[k], ascending) are gone, all at once. `count`: how many they were.
+    """Several queries (int64[k], ascending) are removed together. `count`: their number.
 
-    A replay has only those that the log still registers. `digest` identifies the call, for retries. `expired`: they
-    were not asked for as long as they had said.
+    A replay has only queries that the log still registers. `digest` identifies the call, for retries. `expired`:
+    whether they were removed because they had expired.
     """
 
     sequence: int

@@ -1,10 +1,10 @@
-"""Names that clients give to queries: a key and labels, of one query or of many as columns.
+"""Tags of queries, given by clients: a key and labels, of one query or of many as columns.
 
     Tag("search-42", (("kind", "alert"), ("user", "u3")))           of one query; labels in the order of their names
     TagColumns   keys    ["search-42", "search-43", …]              a text each
                  labels  user: codes [0 1 0 …] of ["u3", "u7"]      a code each, NULL where the query has no such label
 
-A key is unique among the standing queries of a tenant; a label is not. Admission decides what may be in them.
+A key is unique among the standing queries of a tenant; a label is not. Admission checks their form.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_TAG = Tag()
 
 
 def tag_of(key: str, labels: Mapping[str, str] | None) -> Tag:
-    """The tag of a key and of labels as callers have them; NO_TAG itself if there are none."""
+    """The tag of a key and of labels in the callers' form; NO_TAG itself if there are none."""
     return Tag(key, tuple(sorted(labels.items() if labels else ()))) if key or labels else NO_TAG
 
 
@@ -46,7 +46,7 @@ class TagColumns:
     keys: pa.StringArray | None
     labels: tuple[tuple[str, pa.DictionaryArray], ...]
     made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Values that admission has made of them and the writer needs, too: see `psoup.published.tags`."""
+    """Values that admission computed and the writer uses too; see `psoup.published.tags`."""
 
     @staticmethod
     def of(tag: Tag) -> TagColumns | None:
@@ -71,7 +71,7 @@ class TagColumns:
         return tuple(name for name, _ in self.labels)
 
     def let_go(self) -> None:
-        """Forget the values made of the columns: the writer has taken them."""
+        """Drop the computed values, after the writer has used them."""
         self.made.clear()
 
     def key(self, row: int) -> str:
@@ -84,7 +84,7 @@ class TagColumns:
         return Tag(self.key(row), tuple((name, value) for name, value in values if value is not None))
 
     def having(self, labels: Labels) -> Array:
-        """Which of the queries have all of some labels: bool[count]."""
+        """Flags of queries that have all of some labels: bool[count]."""
         columns, having = dict(self.labels), np.ones(self.count, np.bool_)
         for name, value in labels:
             code = columns[name].dictionary.index(value).as_py() if name in columns else -1
@@ -95,13 +95,13 @@ class TagColumns:
         return having
 
     def beginning(self, prefix: str) -> Array:
-        """Which of the queries have a key that begins with `prefix`: bool[count]."""
+        """Flags of queries with a key that begins with `prefix`: bool[count]."""
         if self.keys is None:
             return np.zeros(self.count, np.bool_)
         return pc.starts_with(self.keys, prefix).to_numpy(zero_copy_only=False)
 
     def take(self, rows: Array) -> TagColumns:
-        """The tags of some queries (int64[k]), copied: texts that only others had are left behind."""
+        """The tags of some queries (int64[k]), copied without unused texts."""
         places = pa.array(rows)
         keys = None if self.keys is None else self.keys.take(places)
         labels = tuple((name, coded(column.take(places).dictionary_decode())) for name, column in self.labels)

@@ -1,12 +1,12 @@
-"""Tenants: what is known of one, what it may take, the commands about them, and their events.
+"""Tenants: the record of a tenant, its quotas, the commands about tenants, and their events.
 
     CreateTenant ──prepare──> TenantCreated     its quotas hold from here on
-    AlterTenant ───prepare──> TenantAltered     the same, of another's or the first tenant's
-    DropTenant ────prepare──> TenantDropped     there is nothing of it any more
+    AlterTenant ───prepare──> TenantAltered     changes its quotas
+    DropTenant ────prepare──> TenantDropped     nothing of it exists any more
 
-Everything belongs to one tenant: streams, queries, access tokens. The tenant `default` is always there and owns what
-was there before there were others. Quotas that follow from events (streams, queries, bytes that stand) are judged by
-admission; rates and shares by the service. Here they are numbers.
+Every stream, query and access token belongs to one tenant. The tenant `default` always exists, and owns everything of a
+service without other tenants. Admission enforces quotas that follow from events (streams, queries, bytes); the service
+enforces rates and shares. Here they are numbers.
 """
 
 from __future__ import annotations
@@ -22,54 +22,55 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The most that a tenant may have or take; 0: no limit. What is not named in a constructor has none."""
+    """The quotas of a tenant; 0: no limit. The default of each is no limit."""
 
     streams: int = 0
-    """Streams that stand."""
+    """The number of streams."""
     queries: int = 0
-    """Queries that stand."""
+    """The number of queries."""
     query_bytes: int = 0
-    """Bytes of memory that its queries are charged, with their index."""
+    """Bytes of memory charged for its queries, with their index."""
     tuple_bytes: int = 0
-    """Bytes of memory that its tuples take, and what its producers sent last."""
+    """Bytes of memory for its tuples, and for the last batches of its producers."""
     archive_bytes: int = 0
     """Bytes of its tuples on disk."""
     producers: int = 0
-    """Producers that are remembered, of all its streams."""
+    """Producers that are remembered, over all its streams."""
     calls_per_second: float = 0
     """Calls that begin in a second."""
     open_calls: int = 0
     """Calls that are open at a time."""
     pushed_bytes_per_second: float = 0
-    """Bytes of tuples that it pushes in a second, as they are in memory."""
+    """Bytes of tuples pushed in a second, by their size in memory."""
     receive_bytes: int = 0
     """Bytes of requests that are being received at a time."""
     staged_bytes: int = 0
-    """Bytes of batches in parts that are not committed yet."""
+    """Bytes of staged batches that are not committed yet."""
     stages: int = 0
-    """Batches in parts that are open at a time."""
+    """Staged batches that are open at a time."""
     pinned_bytes: int = 0
     """Bytes that its open answers keep in memory."""
     watchers: int = 0
     """Watches that are open at a time."""
     prepare_share: float = 0
-    """Processor seconds a second that its registrations take to be prepared."""
+    """Processor seconds a second for preparing its registrations."""
     join_share: float = 0
-    """Processor seconds a second that its tuples and queries take to be joined."""
+    """Processor seconds a second for joining its tuples and queries."""
     read_share: float = 0
-    """Processor seconds a second that its answers take."""
+    """Processor seconds a second for its answers."""
     matches_per_second: float = 0
     """Matches of new tuples of its streams in a second."""
     group_keys: int = 0
-    """Groups that one of its answers may tell apart."""
+    """The most groups of one of its answers."""
     kept_bytes: int = 0
-    """Bytes of what is kept of its answers: folds of aggregates, pairs of joins, and key indexes."""
+    """Bytes of caches for its answers: folds of aggregates, pairs of joins, and key indexes."""
     weight: float = 1.0
-    """Its share beside others where they wait for one another: one of weight 3 gets three times what one of 1 gets."""
+    """The share where tenants wait for one another: a tenant with weight 3 gets three times the share of one with
+    weight 1."""
 
 
 NO_LIMITS = Quotas()
-"""The quotas of the tenant `default` until they are set: a service of one tenant has the limits of its settings."""
+"""The quotas of the tenant `default` until they are set: a service with one tenant has the limits of its settings."""
 
 GENEROUS = Quotas(
     streams=1_000,
@@ -87,12 +88,12 @@ GENEROUS = Quotas(
     pinned_bytes=256 * _MIB,
     watchers=1_000,
 )
-"""The quotas of a new tenant by default."""
+"""The default quotas of a new tenant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant. `created`: microseconds since 1970 UTC; 0 for the one that was always there."""
+    """A tenant. `created`: microseconds since 1970 UTC; 0 for the tenant `default`."""
 
     name: str
     quotas: Quotas = NO_LIMITS
@@ -100,12 +101,12 @@ class Tenant:
 
 
 FIRST_TENANT = Tenant(DEFAULT_TENANT)
-"""The tenant that is always there."""
+"""The tenant `default`, which always exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTenant:
-    """Make a tenant."""
+    """Create a tenant."""
 
     name: str
     quotas: Quotas = GENEROUS
@@ -121,14 +122,14 @@ class AlterTenant:
 
 @dataclass(frozen=True, slots=True)
 class DropTenant:
-    """Forget a tenant that has no stream and no token."""
+    """Drop a tenant without streams and tokens."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class TenantCreated:
-    """A tenant is there from here on."""
+    """A tenant exists from here on."""
 
     sequence: int
     tenant: Tenant
@@ -136,7 +137,7 @@ class TenantCreated:
 
 @dataclass(frozen=True, slots=True)
 class TenantAltered:
-    """A tenant has these quotas from here on; `tenant` is all that is known of it."""
+    """A tenant has these quotas from here on; `tenant` is its whole record."""
 
     sequence: int
     tenant: Tenant
@@ -145,7 +146,7 @@ class TenantAltered:
 
 @dataclass(frozen=True, slots=True)
 class TenantDropped:
-    """A tenant is gone."""
+    """A tenant is dropped."""
 
     sequence: int
     name: str
@@ -153,7 +154,7 @@ class TenantDropped:
 
 
 def no_tenant(name: str) -> NotFound:
-    """The error for a tenant that is not there, or of which the caller may know nothing."""
+    """The error for a tenant that does not exist, or that the caller may not see."""
     name = name[:64]
     return NotFound(
         f"there is no tenant {name!r}; the service's operator creates tenants (psoup tenant create)",
@@ -163,14 +164,15 @@ def no_tenant(name: str) -> NotFound:
 
 
 def over_quota(
-    tenant: Tenant, quota: str, used: int | float, needed: int | float, way: str, of: str = ""
+    tenant: Tenant, quota: str, used: int | float, needed: int | float, way: str, subject: str = ""
 ) -> ResourceExhausted:
-    """The error for what would be more than a quota allows. `way`: what the tenant can do; `needed`: how much more, at
-    least; `of`: what of the tenant it is about, if not all that it has.
+    """The error for use above a quota. `way`: the tenant's way out; `needed`: the least additional amount.
+
+    `subject`: the part of the tenant that it concerns, if not the whole tenant.
     """
     limit = getattr(tenant.quotas, quota)
     return ResourceExhausted(
-        f"{of}tenant {tenant.name!r} has {used:,} of the {limit:,} that its quota {quota} allows, and this needs"
+        f"{subject}tenant {tenant.name!r} has {used:,} of the {limit:,} that its quota {quota} allows, and this needs"
         f" {needed:,} more: {way}, or ask the service's operator for more (psoup tenant set {tenant.name}"
         f" --{quota.replace('_', '-')} N)",
         reason="QUOTA",
@@ -183,25 +185,25 @@ def over_quota(
 
 
 class GroupQuota(int):
-    """The groups that one answer of a tenant may tell apart, where its quota is what limits them."""
+    """The most groups of one answer of a tenant, if its quota limits them."""
 
     tenant: Tenant
 
     @classmethod
     def of(cls, tenant: Tenant) -> GroupQuota:
-        """The refusal for a tenant that has the quota `group_keys`."""
-        own = cls(tenant.quotas.group_keys)
-        own.tenant = tenant
-        return own
+        """The limit for a tenant that has the quota `group_keys`."""
+        quota = cls(tenant.quotas.group_keys)
+        quota.tenant = tenant
+        return quota
 
     def refusal(self) -> ResourceExhausted:
-        """The error for an answer that has more groups."""
+        """The error for an answer with more groups."""
         way = "narrow the window or the WHERE clause, group by fewer or coarser keys"
-        return over_quota(self.tenant, "group_keys", int(self), 1, way, of="one answer of ")
+        return over_quota(self.tenant, "group_keys", int(self), 1, way, subject="one answer of ")
 
 
 def kept_bytes_of(tenants: Mapping[str, Tenant], name: str) -> int:
-    """The bytes that may be kept of a tenant's answers; 0: no limit. O(1)."""
+    """The most bytes of caches for a tenant's answers; 0: no limit. O(1)."""
     tenant = tenants.get(name)
     return 0 if tenant is None else tenant.quotas.kept_bytes
 

@@ -1,1 +1,1 @@
-"""The plan, that is a bound query: its factors, its columns, its one canonical text. Knows no text of SQL."""
+"""The plan of a bound query: its factors, its columns, its canonical text. It knows no SQL text."""

@@ -1,4 +1,4 @@
-"""The nodes over one input that leave rows as they are, drop some, or put them in another order.
+"""The nodes over one input that keep rows, drop some, or sort them.
 
 Project, Distinct, Sort, Limit
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Above:
-    """Properties of every node over one input, unless the node says otherwise."""
+    """Default properties of nodes over one input."""
 
     __slots__ = ()
 
@@ -25,55 +25,55 @@ class Above:
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """The nodes whose rows it takes."""
+        """The input nodes."""
         return (self.input,)
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """All sources below, in the order of FROM."""
+        """All sources below the node, in the order of FROM."""
         return self.input.sources
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show."""
+        """The columns of the node's rows."""
         return self.input.schema
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows."""
+        """The order of the node's rows."""
         return self.input.order
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
+        """Whether the node keeps every row of the sources."""
         return self.input.keeps_rows
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
+        """The operator whose rule of update patterns applies to the node."""
         return Operator.UNARY_WEAKEST
 
     @property
     def pattern(self) -> Pattern:
-        """The update pattern: how its rows come and leave."""
+        """The update pattern: how rows are added and removed."""
         return RULES[self.operator]([self.input.pattern])
 
 
 @dataclass(frozen=True, slots=True)
 class Project(Above):
-    """The SELECT list: what rows show. Rows that show NOW change with it."""
+    """The SELECT list: the columns of rows. Rows with NOW in a column change with it."""
 
     input: Node
     outputs: tuple[Output, ...]
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show."""
+        """The columns of the node's rows."""
         return self.outputs
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
+        """The operator whose rule of update patterns applies to the node."""
         changing = any(reads_now(output.expr) for output in self.outputs)
         return Operator.STRICT if changing else Operator.UNARY_WEAKEST
 
@@ -86,18 +86,18 @@ class Project(Above):
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Above):
-    """The first of the rows that show the same, in the order of the input."""
+    """The first of rows with equal columns, in the order of the input."""
 
     input: Node
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
+        """Whether the node keeps every row of the sources."""
         return False
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
+        """The operator whose rule of update patterns applies to the node."""
         return Operator.WEAK
 
     @property
@@ -115,7 +115,7 @@ class Sort(Above):
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows."""
+        """The order of the node's rows."""
         return (*self.keys, *self.input.order)
 
     @property
@@ -127,8 +127,10 @@ class Sort(Above):
 
 @dataclass(frozen=True, slots=True)
 class Limit(Above):
-    """The first rows of the input after `skip`, all if `rows` is None. If rows come in order of arrival, no later row
-    pushes one of them out."""
+    """The first rows of the input after `skip`, all if `rows` is None.
+
+    If rows come in order of arrival, no later row removes one of them.
+    """
 
     input: Node
     rows: int | None
@@ -136,12 +138,12 @@ class Limit(Above):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
+        """Whether the node keeps every row of the sources."""
         return False
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
+        """The operator whose rule of update patterns applies to the node."""
         return Operator.UNARY_WEAKEST if _by_arrival(self.input) else Operator.STRICT
 
     @property
@@ -153,7 +155,7 @@ class Limit(Above):
 
 
 def _by_arrival(node: Node) -> bool:
-    """Whether rows come in the order in which their tuples came."""
+    """Whether rows come in the order in which their tuples arrived."""
     if not node.order:
         return False
     first = node.order[0]

@@ -1,11 +1,11 @@
-"""Canonical text: equal standing query clauses have one text, whatever their case, order, aliases and spelling were.
+"""Canonical text: equal standing query clauses have one text, for any case, order, aliases and spelling.
 
     NOT (Price <= 3) AND sym IN ('b', 'a')   ->   price > 3 ... is written   price >= 4 AND sym IN ('a', 'b')
     begin (now - 900 seconds)                ->   BEGIN (NOW - 15 MINUTES) END (NOW)
 
-It is made from the factors, so clauses that select by the same keys share a text even where their SQL differed; two
-different factors never have the same text. It is for people and for identity, not for parsing; the text of a window
-and of a duration reads back as the same.
+It is made from the factors, so clauses that select by the same keys share a text even if their SQL differs. Two
+different factors never have the same text. It is for people and for identity, not for parsing. The texts of windows and
+durations can be parsed back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNITS: dict[str, int] = {
     "DAY": 86_400 * SECOND,
     "WEEK": 7 * 86_400 * SECOND,
 }
-"""Microseconds in each unit of a fixed length; the names are singular."""
+"""Microseconds in each unit of fixed length; the names are singular."""
 
 
 def describe_window(clause: WindowClause) -> str:
@@ -40,7 +40,7 @@ def describe_window(clause: WindowClause) -> str:
 
 
 def describe_duration(micros: int) -> str:
-    """`90 SECONDS`, in the largest unit that divides it."""
+    """The duration in the largest unit that divides it, like `90 SECONDS`."""
     for unit, size in reversed(UNITS.items()):
         if micros % size == 0 and micros >= size:
             return f"{micros // size} {unit}{'' if micros == size else 'S'}"
@@ -83,14 +83,14 @@ SYMBOLS: dict[str, str] = {
     "like": "LIKE",
     "is_distinct": "IS DISTINCT FROM",
 }
-"""The operators, by the names that bound expressions have for them."""
+"""The operators, by their names in bound expressions."""
 
 
 def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
-    """A bound expression as SQL-like text, every conversion shown. Equal trees, and only those, have equal texts.
+    """A bound expression as SQL-like text with every conversion. Exactly equal trees have equal texts.
 
-    `names`: of the sources, to stand before the names of columns; without them those of the first source have nothing
-    before theirs, and others the place of their source.
+    `names`: of the sources, as prefixes of column names. Without them, columns of the first source have no prefix, and
+    other columns the place of their source.
     """
     if isinstance(expr, Literal):
         return literal_text(expr)
@@ -117,7 +117,7 @@ def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
 
 
 def literal_text(literal: Literal) -> str:
-    """A constant with its type visible: 2, 2.50, 2.5e0, 'x', TIMESTAMP '…', CAST(NULL AS TEXT)."""
+    """A constant with a visible type: 2, 2.50, 2.5e0, 'x', TIMESTAMP '…', CAST(NULL AS TEXT)."""
     value, kind = literal.value, literal.type.kind
     if value is None:
         return f"CAST(NULL AS {literal.type})"
@@ -136,7 +136,7 @@ def literal_text(literal: Literal) -> str:
 
 
 def term_text(term: Term, name: str = "") -> str:
-    """A term as a condition on its attribute; `name`: the attribute's text if it is known."""
+    """A term as a condition on its attribute; `name`: the attribute's text, if known."""
     name, kind = name or expr_text(term.attribute), term.attribute.type
     parts = _points(kind, term.intervals, name)
     if term.nulls:
@@ -147,7 +147,7 @@ def term_text(term: Term, name: str = "") -> str:
 
 
 def factor_text(factor: Factor) -> str:
-    """The canonical text of a factor; equal factors have equal texts, different ones different texts."""
+    """The canonical text of a factor: equal factors have equal texts, different factors different ones."""
     if not factor.terms:
         return "FALSE"
     texts = [term_text(term) for term in factor.terms]
@@ -155,7 +155,7 @@ def factor_text(factor: Factor) -> str:
 
 
 def _points(kind: DataType, intervals: tuple[Interval, ...], name: str) -> list[str]:
-    """Single keys as one = or IN, the other intervals one by one; a condition that must be TRUE is just itself."""
+    """Single keys as one = or IN, other intervals one by one; a condition that must be TRUE as its own text."""
     if kind.kind is Kind.BOOLEAN and len(intervals) == 1 and intervals[0].low is not None:
         return [name if intervals[0].low else f"NOT {name}"]
     single = [i for i in intervals if _is_point(kind, i)]
@@ -191,14 +191,14 @@ def _point_text(kind: DataType, interval: Interval) -> str:
 
 
 def _edge(kind: DataType, key: Key, at: str, past: str) -> str:
-    """`>= key`, or `> text` for the key just past a text."""
+    """A bound as text: `>= key`, or `> text` for the key just past a text."""
     if isinstance(key, bytes) and key.endswith(b"\0") and _decodes(key[:-1]):
         return f"{past} {key_text(kind, key[:-1])}"
     return f"{at} {key_text(kind, key)}"
 
 
 def key_text(kind: DataType, key: Key) -> str:
-    """An order key as the constant that has it."""
+    """An order key as a constant."""
     if isinstance(key, bytes):
         return quoted_text(key.decode()) if _decodes(key) else f"x'{key.hex()}'"
     if kind.kind is Kind.DOUBLE:
@@ -245,5 +245,5 @@ def _decodes(key: bytes) -> bool:
 
 
 def exact_name(name: str) -> str:
-    """A name in its own case, in quotes where it needs them."""
+    """A name in its case, with quotes if it needs them."""
     return name if name.isidentifier() and name.isascii() else quoted(name)

@@ -25,7 +25,7 @@ Key = int | bytes
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Order keys k with low <= k < high; None is unbounded. Keys are int64, or bytes for TEXT."""
+    """Order keys k with low <= k < high; None: unbounded. Keys are int64, or bytes for TEXT."""
 
     low: Key | None
     high: Key | None

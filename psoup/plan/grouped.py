@@ -1,11 +1,11 @@
-"""Aggregates in a plan: the groups of the rows below, a row each, and those of them that HAVING leaves.
+"""Aggregates in a plan: one row for each group of the rows below, and the filter by HAVING.
 
-    Project sym, n / 2          reads what the groups show, by their place among keys and measures
+    Project sym, n / 2          reads the columns of groups, by their place among keys and measures
       Having count(*) > 3       the groups that satisfy a condition
         Aggregate sym; count(*), sum(price)     a row for each value of the keys; without keys one row
           Source trades ...
 
-What stands above an Aggregate reads its columns, the keys and then the measures, as attributes of the source GROUPED.
+Nodes above an Aggregate read its columns, the keys and then the measures, as attributes of the source GROUPED.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Measure:
     """An aggregate function over the rows of a group: `count` without arguments counts rows.
 
-    `condition`: only the rows that satisfy it (FILTER). `fraction`: of a quantile.
+    `condition`: of FILTER, rows must satisfy it. `fraction`: of a quantile.
     """
 
     function: str
@@ -39,7 +39,7 @@ class Measure:
     fraction: float | None = None
 
     def text(self, names: tuple[str, ...] = ()) -> str:
-        """The canonical text, one for equal measures; `names` as in `expr_text`."""
+        """The canonical text, the same for equal measures; `names` as in `expr_text`."""
         args = [expr_text(arg, names) for arg in self.args] or ["*"]
         if self.fraction is not None:
             args.append(repr(self.fraction))
@@ -49,7 +49,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Above):
-    """A row for each group of the rows below with equal `keys`, in the order of the keys; without keys one row."""
+    """A row for each group of rows with equal `keys`, in the order of the keys; without keys one row."""
 
     input: Node
     keys: tuple[Expr, ...]
@@ -57,7 +57,7 @@ class Aggregate(Above):
 
     @property
     def columns(self) -> tuple[AttributeRef, ...]:
-        """Its columns as expressions above read them: the keys, then the measures."""
+        """The columns as expressions above read them: the keys, then the measures."""
         names = names_of(self)
         texts = [expr_text(key, names) for key in self.keys] + [measure.text(names) for measure in self.measures]
         types = [key.type for key in self.keys] + [measure.type for measure in self.measures]
@@ -66,22 +66,22 @@ class Aggregate(Above):
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show."""
+        """The columns of the node's rows."""
         return tuple(Output(column.name, column) for column in self.columns)
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows: that of the keys."""
+        """The order of the node's rows: by the keys."""
         return tuple(map(OrderKey, self.columns[: len(self.keys)]))
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
+        """Whether the node keeps every row of the sources."""
         return False
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
+        """The operator whose rule of update patterns applies to the node."""
         return Operator.GROUP_BY
 
     @property
@@ -103,12 +103,12 @@ class Having(Above):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
+        """Whether the node keeps every row of the sources."""
         return False
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns is its own."""
+        """The operator whose rule of update patterns applies to the node."""
         return Operator.STRICT
 
     @property

@@ -1,8 +1,8 @@
-"""The leaves of a plan: the sources of FROM, and the join of several; what rows show and how they are ordered.
+"""The leaves of a plan: the sources of FROM, and their join; columns and sort keys.
 
 Output, OrderKey    a column of SELECT, a key of ORDER BY
-Source              a stream, and the window of it
-Join, PairFactor    the rows of several sources that belong together
+Source              a stream, and its window
+Join, PairFactor    the joined rows of several sources
 """
 
 from __future__ import annotations
@@ -56,44 +56,44 @@ class OrderKey:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The stream at a place in FROM, and the window of it that the query sees."""
+    """The stream at a place in FROM, with the window of the query."""
 
     place: int
     spec: StreamSpec
-    """The stream's definition when the query was bound: columns that were added since are not the query's."""
+    """The stream's definition when the query was bound; the query does not see columns added since."""
     window: WindowClause
     alias: str = ""
     """The name of the source in the statement of a join; "" if it is the only source."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
-        """The nodes whose rows it takes: none."""
+        """The input nodes: none."""
         return ()
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """All sources below, in the order of FROM."""
+        """The source itself."""
         return (self,)
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show: the stream's."""
+        """The columns of the rows: the stream's."""
         attributes = enumerate(self.spec.schema.attributes)
         return tuple(Output(a.name, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes)
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows: that of arrival."""
+        """The order of the rows: by arrival."""
         return (OrderKey(AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, self.place)),)
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
+        """Whether the node keeps every row of the sources."""
         return True
 
     @property
     def pattern(self) -> Pattern:
-        """The update pattern: how its rows come and leave."""
+        """The update pattern: how rows are added and removed."""
         retention, begin = self.spec.retention, self.window.begin
         forgets = retention.rows is not None or retention.duration is not None
         return Pattern.WEAKEST if forgets or begin.anchor is Anchor.NOW else Pattern.MONOTONIC
@@ -109,7 +109,7 @@ class Source:
 class PairFactor:
     """A comparison of two sources: `left` reads one of them, `right` the other; `operator` is eq, lt, le, gt or ge.
 
-    `implied`: it is not in the statement, but follows from others (a = b and b = c say a = c).
+    `implied`: it is not in the statement, but follows from others (a = b and b = c imply a = c).
     """
 
     operator: str
@@ -119,7 +119,7 @@ class PairFactor:
 
     @property
     def sources(self) -> tuple[int, int]:
-        """The places in FROM of the sources that `left` and `right` read."""
+        """The places in FROM of the sources of `left` and `right`."""
         return source_of(self.left), source_of(self.right)
 
     def text(self, names: Sequence[str] = ()) -> str:
@@ -129,10 +129,10 @@ class PairFactor:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The tuples of one row of each input that satisfy all factors over several of them, by tuple IDs in FROM order.
+    """Tuples of one row of each input that satisfy all factors over several inputs, by tuple IDs in FROM order.
 
-    `keys`: equalities of two sources; `bands`: other comparisons of two; `rest`: conditions of several of any form.
-    What a statement says of one source alone is in the `Selection` of that source.
+    `keys`: equalities of two sources; `bands`: other comparisons of two; `rest`: other conditions over several sources.
+    Conditions on a single source are in its `Selection`.
     """
 
     inputs: tuple[Node, ...]
@@ -142,34 +142,34 @@ class Join:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """All sources below, in the order of FROM."""
+        """All sources below the node, in the order of FROM."""
         return tuple(source for node in self.inputs for source in node.sources)
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """The columns that its rows show: those of all inputs, one after the other."""
+        """The columns of the rows: the columns of all inputs, one after the other."""
         return tuple(output for node in self.inputs for output in node.schema)
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """The order of its rows: by the tuple IDs of the first source, then of the second, and so on."""
+        """The order of the rows: by the tuple IDs of the first source, then of the second, and so on."""
         return tuple(key for node in self.inputs for key in node.order)
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether every row of the sources is one of its rows."""
+        """Whether the node keeps every row of the sources."""
         return False
 
     @property
     def steps_back(self) -> bool:
-        """Whether NOW may step back: one of several streams is left out of it while idle, and then goes on."""
+        """Whether NOW may step back: it ignores an idle stream, which may go on later."""
         specs = [source.spec for source in self.sources]
         several = len({spec.name.lower() for spec in specs}) > 1
         return several and any(spec.event_time and spec.idle_after is not None for spec in specs)
 
     @property
     def pattern(self) -> Pattern:
-        """The update pattern: how its rows come and leave."""
+        """The update pattern: how rows are added and removed."""
         operator = Operator.STRICT if self.steps_back else Operator.WEAK
         return RULES[operator]([node.pattern for node in self.inputs])
 
@@ -183,6 +183,6 @@ class Join:
 
 
 def names_of(node: Node) -> tuple[str, ...]:
-    """The names of the sources below, to stand before the names of columns; () if they have none, as an only source."""
+    """The names of the sources below, as prefixes of columns; () for a single source, which has none."""
     sources = node.sources
     return tuple(exact_name(source.alias) for source in sources) if all(source.alias for source in sources) else ()

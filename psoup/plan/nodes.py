@@ -1,13 +1,13 @@
-"""Plans: what an answer makes of the tuples that satisfy WHERE, as a tree of frozen nodes that queries of a form share.
+"""Plans: trees of frozen nodes from the tuples that satisfy WHERE to the answer. Queries of one form share a plan.
 
     Limit 10                               the first ten
       Sort price DESC                      in another order
-        Distinct                           the first of those that show the same
-          Project sym, price               what a row shows
-            Source trades BEGIN … END …    the tuples of a stream that are in its window and satisfy WHERE
+        Distinct                           the first of rows with equal columns
+          Project sym, price               the columns of a row
+            Source trades BEGIN … END …    the tuples of a stream in its window that satisfy WHERE
 
-Rows are references to tuples all the way up, and columns are gathered last; so a Sort may order by what no row shows.
-No constant of WHERE is in a plan: what a query selects of a source is beside it, in its `Selection`.
+Rows are references to tuples all the way up, and columns are gathered last. So a Sort may use values that are in no
+column. No constant of WHERE is in a plan; the `Selection` of a source has them.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Update patterns: how rows come into the result of an operator, and leave it (Golab and Özsu, SIGMOD 2005).
+"""Update patterns: how rows are added to the result of an operator, and removed (Golab and Özsu, SIGMOD 2005).
 
-    monotonic ──> weakest ──> weak ──> strict          each may do what those before it do, and more
+    monotonic ──> weakest ──> weak ──> strict          each allows more than the pattern before it
 
     what goes in ──> RULES[kind of operator] ──> what comes out
 
 The paper labels the leaves (windows) as weakest; a window that only grows is monotonic here. It calls a pattern weak if
-the time at which a row leaves is known when it comes. For a window of the last n rows that is not known, but its rows
-leave in the order in which they came; so a row is weak here if it leaves with the tuples it is made of, whenever.
+the removal time of a row is known when the row is added. For a window of the last n rows that time is not known, but
+rows leave in the order of their arrival. So here a row is weak if it leaves with its tuples, at any time.
 
-NOW of a join may step back, which the paper does not know: a stream that was left out of it as idle (IDLE AFTER) goes
-on, behind the others. Rows leave then though their tuples stay, and come again. So such a join is strict.
+NOW of a join may step back, which the paper does not have: a stream that was ignored as idle (IDLE AFTER) goes on,
+behind the other streams. Then rows leave although their tuples stay, and come back later. So such a join is strict.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 class Pattern(enum.IntEnum):
-    """The simplest first: an operator with two inputs has at least the greater pattern of both."""
+    """The simplest first. The pattern of an operator with two inputs is at least the greater of theirs."""
 
     MONOTONIC = 0
     WEAKEST = 1
@@ -33,7 +33,7 @@ class Pattern(enum.IntEnum):
 
     @property
     def meaning(self) -> str:
-        """The pattern in plain words, of the rows of an answer."""
+        """The pattern in plain words, for the rows of an answer."""
         return _MEANINGS[self]
 
 
@@ -46,7 +46,7 @@ _MEANINGS = {
 
 
 class Operator(enum.Enum):
-    """The kinds of operators that the rules tell apart."""
+    """The kinds of operators that the rules distinguish."""
 
     UNARY_WEAKEST = "selection, projection, join with a relation that is not retroactive"
     BINARY_WEAKEST = "merge-union"
@@ -59,7 +59,7 @@ Rule = Callable[[Sequence[Pattern]], Pattern]
 
 
 def _weak(inputs: Sequence[Pattern]) -> Pattern:
-    """Weak, unless nothing leaves the inputs: then nothing leaves. The paper leaves such queries out."""
+    """Weak, or monotonic if nothing leaves the inputs, a case that the paper leaves out."""
     worst = max(inputs)
     return worst if worst is Pattern.MONOTONIC else max(worst, Pattern.WEAK)
 
@@ -71,4 +71,4 @@ RULES: Mapping[Operator, Rule] = {
     Operator.GROUP_BY: lambda inputs: Pattern.WEAK,
     Operator.STRICT: lambda inputs: Pattern.STRICT,
 }
-"""The five rules of section 5.2, in its order."""
+"""The five rules of section 5.2, in the paper's order."""

@@ -1,9 +1,9 @@
-"""Facts about plan nodes, computed once for each node: the layout of its answer, its keys, the joins that it allows.
+"""Facts about plan nodes, computed once for each node: the layout of answers, keys, possible ways of a join.
 
     node ──identity──> (node, fact)      one table for each kind of fact, bounded; `clear` empties all of them
 
 Queries of one form share one plan object, so a fact serves all of them. Hashing a plan takes as long as finding the new
-rows of an answer; its identity takes 0.1 us. A table holds its nodes, so an identity is not used again meanwhile.
+rows of an answer; its identity takes 0.1 us. A table keeps its nodes alive, so an identity is not reused meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 MOST_FACTS = 4_096
-"""Facts in one table. A full table is emptied: plans in use come back at once."""
+"""The most facts in one table. A full table is emptied; plans in use return at once."""
 
 P = ParamSpec("P")
 Fact = TypeVar("Fact")
@@ -22,9 +22,9 @@ _tables: list[dict[Hashable, tuple[object, Any]]] = []
 
 
 def plan_fact(compute: Callable[P, Fact]) -> Callable[P, Fact]:
-    """Keep what a function computes for a node: its first argument, told by identity. Other arguments are hashed.
+    """Cache the results of a function by the identity of its first argument, a node. Other arguments are hashed.
 
-    The result must depend on the arguments only. A hit takes O(1); two threads may both compute a missing fact.
+    The result must depend only on the arguments. A hit takes O(1); two threads may both compute a missing fact.
     """
     table: dict[Hashable, tuple[object, Any]] = {}
     _tables.append(table)
@@ -43,6 +43,6 @@ def plan_fact(compute: Callable[P, Fact]) -> Callable[P, Fact]:
 
 
 def clear() -> None:
-    """Forget all facts, as a test needs it."""
+    """Drop all facts, for tests."""
     for table in _tables:
         table.clear()

@@ -1,20 +1,20 @@
-"""IDs of sides: a join of k streams stands as one query and k hidden selections, its sides, one for each place in FROM.
+"""IDs of sides: a join of k streams is one query and k hidden selections, its sides, one for each place in FROM.
 
-    query 12                       what a client knows
+    query 12                       the query that clients see
       side 2**40 + 12              its selection of the first stream of FROM
       side 2 * 2**40 + 12          of the second, …
 
-So a side needs no ID of its own: it is told from a query by its size, and its query by the rest. Sides of consecutive
-queries have consecutive IDs. In a list in ascending order all sides come after all queries.
+So the ID of a side follows from its query: the quotient tells sides from queries, and the remainder is the query's ID.
+Sides of consecutive queries have consecutive IDs. In ascending order all sides come after all queries.
 """
 
 from __future__ import annotations
 
 MOST_SOURCES = 8
-"""Sources of a query at most."""
+"""The most sources of a query."""
 
 FIRST_SIDE = 1 << 40
-"""All query IDs are below; all IDs of sides are not."""
+"""Query IDs are below this number, IDs of sides are not."""
 
 
 def side_id(query_id: int, place: int) -> int:
@@ -23,12 +23,12 @@ def side_id(query_id: int, place: int) -> int:
 
 
 def is_side(query_id: int) -> bool:
-    """Whether it is the ID of a side."""
+    """Whether an ID belongs to a side."""
     return query_id >= FIRST_SIDE
 
 
 def query_of(side: int) -> int:
-    """The query of a side; of a query itself."""
+    """The query of a side; for a query itself."""
     return side % FIRST_SIDE
 
 

@@ -1,4 +1,4 @@
-"""Standing queries after binding, as the engine joins them with data: single ones, and clauses of a form as columns.
+"""Bound standing queries in the form that the engine joins with data: single ones, and clauses of one form as columns.
 
 StandingQuery    its factors, sources and plan                          one by one
 ClauseColumns    the intervals of each attribute: a key for each clause a block of a million, without an object each
@@ -22,9 +22,9 @@ from psoup.plan.nodes import Node, Output, Source
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """An end of an interval in each of n clauses: at the key of each, or (`past`) just past it.
+    """An end of an interval in each of n clauses: at each key, or (`past`) just past it.
 
-    `keys`: int64[n], or a LargeBinaryArray without NULL for TEXT. `open`: bool[n], where there is no such end.
+    `keys`: int64[n], or a LargeBinaryArray without NULL for TEXT. `open`: bool[n], clauses without this end.
     """
 
     keys: Array | pa.LargeBinaryArray
@@ -39,9 +39,9 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class TermColumn:
-    """A factor of each of n clauses: the key of `attribute` lies in one interval. An end that no clause has is None.
+    """A factor of each of n clauses: the key of `attribute` is in one interval. An end that no clause has is None.
 
-    Keys that are int64 have both ends: where an end is open, its key is the least or the greatest of the type.
+    For int64 keys both ends exist: the key of an open end is the least or the greatest of the type.
     """
 
     attribute: Expr
@@ -56,9 +56,10 @@ class TermColumn:
 
 @dataclass(frozen=True, slots=True)
 class ClauseColumns:
-    """`count` clauses of one form: a factor of each column of `terms`, and all of `fixed`; their attributes differ.
+    """`count` clauses of one form, each with a factor for each column of `terms`, and all of `fixed`; attributes
+    differ.
 
-    `never`: bool[count], clauses that no tuple satisfies, whatever their columns say; None if there is none.
+    `never`: bool[count], clauses that no tuple can match, whatever their columns are; None if there are none.
     """
 
     count: int
@@ -67,7 +68,7 @@ class ClauseColumns:
     never: Array | None = None
 
     def take(self, rows: Array) -> ClauseColumns:
-        """Some clauses (int64[k]), in that order."""
+        """Some clauses (int64[k]), in this order."""
         never = None if self.never is None else self.never[rows]
         return ClauseColumns(len(rows), tuple(term.take(rows) for term in self.terms), self.fixed, never)
 
@@ -78,10 +79,10 @@ Parameter = bool | int | float | str | Decimal | datetime.datetime | datetime.da
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of one stream that a query selects: FROM and WHERE of a source.
+    """The selection of a query from one stream: FROM and WHERE of a source.
 
-    `clause` is the canonical FROM-WHERE text, the identity of the standing query clause (SQC) that queries share:
-    equal clauses of one stream have equal factors. `factors` () matches every tuple.
+    `clause` is the canonical FROM-WHERE text, the identity of the standing query clause (SQC) that queries share: equal
+    clauses of one stream have equal factors. Empty `factors` match every tuple.
     """
 
     source: Source
@@ -91,10 +92,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class StandingQuery:
-    """A registered text, bound: its selection of each source of its plan, in the order of FROM.
+    """A registered statement, bound: its selection of each source of its plan, in the order of FROM.
 
-    A join has several selections, and `sides`: each of them as a query over one stream that a user could register.
-    `stream`, `window`, `clause` and `factors` are those of the only source: a join has none.
+    A join has several selections, and `sides`: each selection as a query over one stream that a user could register.
+    `stream`, `window`, `clause` and `factors` are the single source's; a join has none.
     """
 
     text: str
@@ -109,7 +110,7 @@ class StandingQuery:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The sources, in the order of FROM: streams may be among them several times."""
+        """The sources, in the order of FROM, possibly with a stream several times."""
         return tuple([selection.source for selection in self.selections])
 
     @property
