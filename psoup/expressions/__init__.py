@@ -1,1 +1,1 @@
-"""Bound expression trees, and their evaluation a column at a time."""
+"""Bound expression trees, and their evaluation column by column."""

@@ -3,8 +3,8 @@
     to BIGINT     DOUBLE rounds halves to even; DECIMAL and TEXT away from zero      to DECIMAL    away from zero
     to BOOLEAN    a number is true unless zero                                        to DATE       the day, UTC
 
-A value that does not fit is an error of its row, NULL for TRY_CAST. Text is read by `parse_numbers` and `parse_times`,
-and written by `formats`.
+A value that does not fit is an error of its row; for TRY_CAST it is NULL. `parse_numbers` and `parse_times` read text,
+`formats` writes it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from psoup.expressions.tree import Call, Literal
 from psoup.model import EXACT_DOUBLE, DataType, Kind
 
 Converted = tuple[Array, Array | None]
-"""Values of the target type, and flags where the source does not convert."""
+"""Values of the target type, and flags of values that could not be converted."""
 
 Conversion = Callable[[Column, DataType], Converted]
 
 _BIGINT_END = 2.0**63
 _COPIES = 6
-"""Bytes that reading takes at once, in sizes of its text: the parts that a pattern finds, and their conversions."""
+"""Bytes that reading a text allocates, in multiples of its size: the parts that a pattern finds, and their
+conversions."""
 _WRITTEN = 160
-"""Bytes that writing a value takes at once, of which at most 40 stay."""
+"""Bytes that writing a value allocates, at most 40 of which remain."""
 
 
 def _same(column: Column, target: DataType) -> Converted:
@@ -141,7 +142,8 @@ def try_cast(call: Call, frame: Frame) -> Column:
 
 
 def narrow(call: Call, frame: Frame) -> Column:
-    """A BIGINT as a TINYINT, SMALLINT or INTEGER, by its bits: an error if it does not fit, NULL for TRY_CAST."""
+    """A BIGINT checked against the range of TINYINT, SMALLINT or INTEGER: an error if it does not fit, NULL for
+    TRY_CAST."""
     value, bits = call.args
     assert isinstance(bits, Literal)
     column, bound = frame.column(value), 1 << (int(bits.value or 1) - 1)

@@ -11,11 +11,11 @@ from psoup.columns import Array
 
 DAY_MICROS = 86_400_000_000
 FIRST_MICRO = -9_223_372_022_400_000_000
-"""The first TIMESTAMP that functions make: midnight of the first day that int64 microseconds hold whole."""
+"""The first TIMESTAMP that functions return: midnight of the first full day in int64 microseconds."""
 LAST_MICRO = 2**63 - 2
-"""The last TIMESTAMP; DuckDB keeps the greatest int64 for the infinite one."""
+"""The last TIMESTAMP; DuckDB uses the greatest int64 for infinity."""
 LAST_DAY = 2**31 - 2
-"""The last DATE; DuckDB keeps the ends of int32 for infinite ones."""
+"""The last DATE; DuckDB uses the ends of int32 for infinity."""
 
 EXTRACT_PARTS = (
     "year",
@@ -114,7 +114,7 @@ def civil_from_days(days: Array) -> tuple[Array, Array, Array]:
 
 
 def days_from_civil(year: Array, month: Array, day: Array) -> Array:
-    """Days since 1970-01-01 of a date; `day` may lie outside its month and then counts on."""
+    """Days since 1970-01-01 of a date; a `day` outside its month counts on into other months."""
     from_march = year - (month <= 2)
     era = from_march // 400
     year_of_era = from_march - era * 400
@@ -125,7 +125,7 @@ def days_from_civil(year: Array, month: Array, day: Array) -> Array:
 
 
 def days_in_month(year: Array, month: Array) -> Array:
-    """28 to 31."""
+    """The number of days of a month, 28 to 31."""
     lengths: Array = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)[month]
     leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
     lengths += (month == 2) & leap

@@ -62,7 +62,7 @@ def _text_result(outcome: pa.Array | pa.Scalar, call: Call, columns: list[Column
 
 
 def ordered(order: Order, left: Column, right: Column) -> Array:
-    """`order` (np.less, ...) of the values of two columns that may be compared, row by row."""
+    """Compare two compatible columns row by row with `order` (np.less, ...)."""
     kinds = (left.type.kind, right.type.kind)
     if kinds == (Kind.DOUBLE, Kind.DOUBLE):
         if np.isnan(left.values).any() or np.isnan(right.values).any():
@@ -86,7 +86,7 @@ def _sign(left: Array, right: Array) -> Array:
 
 
 def _against_finer(coarse: Array, fine: Array, places: int) -> Array:
-    """-1, 0 or 1: how `coarse` compares with `fine`, which counts 10**places to one of `coarse`."""
+    """The sign (-1, 0, 1) of comparing `coarse` with `fine`, which has 10**places units for one of `coarse`."""
     unit = np.int64(10**places)
     units = fine // unit
     sign = _sign(coarse, units)
@@ -94,7 +94,7 @@ def _against_finer(coarse: Array, fine: Array, places: int) -> Array:
 
 
 def _against_double(whole: Array, real: Array) -> Array:
-    """-1, 0 or 1: how int64 compares with float64, exactly; NaN is greatest."""
+    """The sign (-1, 0, 1) of comparing int64 with float64, exactly; NaN is greatest."""
     floor = np.floor(real)
     above = ~(real < _LIMIT)  # also NaN
     below = real < -_LIMIT
@@ -105,14 +105,14 @@ def _against_double(whole: Array, real: Array) -> Array:
 
 
 def is_distinct(call: Call, frame: Frame) -> Column:
-    """Whether two values differ, NULL being a value like any other."""
+    """Whether two values differ, with NULL as an ordinary value."""
     equal, nulls = compare(Call(BOOLEAN, "eq", call.args), frame), np.zeros((2, frame.rows), np.bool_)
     for side, arg in enumerate(call.args):
         column = frame.column(arg)
         if column.valid is not None:
             nulls[side] = ~column.valid
-    one, both = nulls[0] ^ nulls[1], nulls[0] & nulls[1]
-    distinct = one | ~(equal.values | both)
+    one_null, both_null = nulls[0] ^ nulls[1], nulls[0] & nulls[1]
+    distinct = one_null | ~(equal.values | both_null)
     if equal.error is None or not equal.error.any():
         return Column(BOOLEAN, distinct)
     return Column(BOOLEAN, distinct & ~equal.error, ~equal.error, None, equal.error)
@@ -121,7 +121,7 @@ def is_distinct(call: Call, frame: Frame) -> Column:
 def membership(call: Call, frame: Frame) -> Column:
     """Compute x IN (items): TRUE on a match, else UNKNOWN if x or an item is NULL, else FALSE.
 
-    Constant items of the type of x cost O(log items) a row; others are compared one by one.
+    Constant items of the type of x cost O(log items) for each row; other items are compared one by one.
     """
     subject, items = call.args[0], call.args[1:]
     column = frame.column(subject)

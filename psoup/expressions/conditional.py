@@ -1,8 +1,8 @@
 """CASE, COALESCE, NULLIF, GREATEST and LEAST: one value out of several, row by row.
 
-rows            1    2    3    4        Each row gets the number of the branch that it takes; then every branch
+rows            1    2    3    4        Each row gets the number of the branch that it takes. Then every branch
 CASE branch     0    2    1    -1       gives its values to its rows. An error counts only in the branch taken
-                                        or in a condition that had to be looked at.
+                                        or in a condition that had to be evaluated.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _choose(data_type: DataType, branches: Sequence[Expr], branch: Array, failed
 
 
 def extreme(call: Call, frame: Frame) -> Column:
-    """greatest and least: NULLs are passed over, an error is not."""
+    """greatest and least, which skip NULLs. An error in an argument is an error of the row."""
     order = np.greater if call.name == "greatest" else np.less
     columns = frame.columns(call)
     if call.type.kind is Kind.TEXT:

@@ -1,9 +1,10 @@
 """Conversions between types: explicit casts, the common type of several values, the types of a comparison.
 
-    BOOLEAN -> BIGINT -> DECIMAL -> DOUBLE        DATE -> TIMESTAMP        a TEXT constant -> whatever it meets
+    BOOLEAN -> BIGINT -> DECIMAL -> DOUBLE        DATE -> TIMESTAMP        a TEXT constant -> the type of the other side
 
-The rules are DuckDB's, with DECIMAL held to 18 digits; what meets a sum, which has up to 38, becomes as wide. Constants
-are converted here, at once, so that a bad one is refused when a query is registered. Nothing here touches rows.
+The rules are DuckDB's, with at most 18 digits for DECIMAL. A sum has up to 38 digits; an exact number that is compared
+or computed with a sum becomes as wide. Constants are converted here, at once, so that registration refuses a bad
+constant. This module never touches rows.
 """
 
 from __future__ import annotations
@@ -44,32 +45,32 @@ _CASTS: dict[Kind, frozenset[Kind]] = {kind: _TARGETS[facts.family] for kind, fa
 
 
 def mismatch(message: str) -> InvalidInput:
-    """The error of arguments whose types do not fit."""
+    """The error for arguments whose types do not fit."""
     return InvalidInput(message, reason="TYPE_MISMATCH")
 
 
 def is_null_literal(expr: Expr) -> bool:
-    """Whether `expr` is the constant NULL, or a CASE of nothing else, which takes on the type of what it meets."""
+    """Whether `expr` is the constant NULL, or a CASE with only such values, which takes the type of its context."""
     if isinstance(expr, Literal):
         return expr.value is None
     return isinstance(expr, Call) and expr.name == "case" and all(map(is_null_literal, _values_of(expr)))
 
 
 def _values_of(case: Call) -> tuple[Expr, ...]:
-    """The values that a CASE may give."""
+    """The values of a CASE."""
     return (*case.args[1::2], case.args[-1])
 
 
 def is_text_literal(expr: Expr) -> bool:
-    """Whether `expr` is a TEXT constant, which is converted to the type it meets."""
+    """Whether `expr` is a TEXT constant, which takes the type of its context."""
     return isinstance(expr, Literal) and expr.type == TEXT and expr.value is not None
 
 
 def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:
-    """`expr` as a value of `type`; `try_` makes what cannot be converted NULL instead of an error.
+    """Convert `expr` to `type`; with `try_`, NULL for values that cannot be converted, instead of an error.
 
-    A constant is converted at once. Raises InvalidInput (TYPE_MISMATCH) where no value of the one type becomes the
-    other, and (INVALID_VALUE) for a constant that does not convert.
+    A constant is converted at once. Raises InvalidInput: TYPE_MISMATCH if no value of the one type can become the
+    other, INVALID_VALUE for a constant that cannot be converted.
     """
     if isinstance(expr, LongNumber):
         expr = _for_cast(expr, type)
@@ -91,14 +92,14 @@ def cast(expr: Expr, type: DataType, try_: bool = False) -> Expr:
 
 
 def _for_cast(number: LongNumber, type: DataType) -> Literal:
-    """A constant of many digits for a cast: a text of all digits, but a DOUBLE for the targets DOUBLE and BOOLEAN."""
+    """A constant of many digits for a cast: a text of all digits, or a DOUBLE for the targets DOUBLE and BOOLEAN."""
     if type.kind in (Kind.DOUBLE, Kind.BOOLEAN):
         return Literal(DOUBLE, number.value)
     return Literal(TEXT, number.text)
 
 
 def _null_of(expr: Expr, type: DataType) -> Expr:
-    """A NULL as one of `type`; a CASE keeps its conditions, which may be errors."""
+    """A NULL of another type; a CASE keeps its conditions, which may be errors."""
     if not isinstance(expr, Call):
         return Literal(type, None)
     args = [arg if place % 2 == 0 else _null_of(arg, type) for place, arg in enumerate(expr.args[:-1])]
@@ -115,14 +116,14 @@ def decimal_type(expr: Expr) -> DataType:
 
 
 def common_decimal(types: Sequence[DataType]) -> DataType:
-    """The DECIMAL with the greatest scale and as many integer digits as 18 allow."""
+    """The DECIMAL with the greatest scale and as many integer digits as 18 digits allow."""
     scale = max(t.scale for t in types)
     whole = max(t.precision - t.scale for t in types)
     return decimal(min(whole + scale, MAX_DECIMAL_PRECISION), scale)
 
 
-def common_type(args: Sequence[Expr], what: str) -> DataType:
-    """The type in which the values of `args` meet, as in CASE and COALESCE; `what` names the function in errors."""
+def common_type(args: Sequence[Expr], function: str) -> DataType:
+    """The common type of the values of `args`, as in CASE and COALESCE; `function` names the function in errors."""
     typed = [arg for arg in args if not is_null_literal(arg)]
     firm = [arg for arg in typed if not is_text_literal(arg)] or typed or list(args[:1])
     kinds = {arg.type.kind for arg in firm}
@@ -139,25 +140,25 @@ def common_type(args: Sequence[Expr], what: str) -> DataType:
     if kinds <= TIMES:
         return TIMESTAMP
     listed = ", ".join(dict.fromkeys(str(arg.type) for arg in firm))
-    raise mismatch(f"{what} mixes values of types {listed}; cast them to one type")
+    raise mismatch(f"{function} mixes values of types {listed}; cast them to one type")
 
 
-def unify(args: Sequence[Expr], what: str) -> tuple[Expr, ...]:
+def unify(args: Sequence[Expr], function: str) -> tuple[Expr, ...]:
     """`args` cast to their common type."""
-    target = common_type(args, what)
+    target = common_type(args, function)
     return tuple(cast(arg, target) for arg in args)
 
 
 def comparable(left: Expr, right: Expr, name: str = "eq") -> tuple[Expr, Expr]:
-    """The two sides of the comparison `name` with the casts that DuckDB would put in.
+    """The two sides of the comparison `name` with DuckDB's implicit casts.
 
-    Exact numbers of any scale, and BIGINT or a sum with DOUBLE, are left as they are: evaluation compares them exactly.
+    Exact numbers of any scale, and BIGINT or a sum with DOUBLE, are not cast: evaluation compares them exactly.
     """
     if isinstance(left, LongNumber) or isinstance(right, LongNumber):
         return _with_long_number(left, right, name)
     if left.type == right.type:
         return left, right
-    if is_null_literal(left) or is_null_literal(right):  # before texts: 'x' = NULL says nothing of numbers
+    if is_null_literal(left) or is_null_literal(right):  # before texts: the type of 'x' = NULL is not a number's
         return (cast(left, right.type), right) if is_null_literal(left) else (left, cast(right, left.type))
     if is_text_literal(left):
         return cast(left, right.type), right
@@ -183,7 +184,7 @@ def comparable(left: Expr, right: Expr, name: str = "eq") -> tuple[Expr, Expr]:
 
 
 def _with_long_number(left: Expr, right: Expr, name: str) -> tuple[Expr, Expr]:
-    """The sides of a comparison of which one is a constant of many digits, at least."""
+    """The sides of a comparison, at least one of which is a constant of many digits."""
     left = cast(left, BIGINT) if left.type == BOOLEAN else left
     right = cast(right, BIGINT) if right.type == BOOLEAN else right
     if any(is_null_literal(side) or side.type.kind not in NUMBERS for side in (left, right)):
@@ -193,17 +194,17 @@ def _with_long_number(left: Expr, right: Expr, name: str) -> tuple[Expr, Expr]:
 
 
 def _towards(left: Expr, right: Expr, weak: Kind) -> tuple[Expr, Expr]:
-    """The side of kind `weak` cast to the type of the other."""
+    """The sides, with the one of kind `weak` cast to the type of the other."""
     return (cast(left, right.type), right) if left.type.kind is weak else (left, cast(right, left.type))
 
 
-def truth(expr: Expr, what: str) -> Expr:
-    """`expr` as a BOOLEAN: numbers are true unless zero, TEXT constants are read."""
+def truth(expr: Expr, clause: str) -> Expr:
+    """The expression as a BOOLEAN: a number is true unless zero, a TEXT constant is read."""
     if expr.type == BOOLEAN:
         return expr
     if expr.type.kind in NUMBERS or is_text_literal(expr) or is_null_literal(expr):
         return cast(expr, BOOLEAN)
-    raise mismatch(f"{what} needs a condition, but {expr.type} is not one; compare it with something")
+    raise mismatch(f"{clause} needs a condition, but {expr.type} is not one; compare it with something")
 
 
 def as_text(expr: Expr) -> Expr:
@@ -211,10 +212,10 @@ def as_text(expr: Expr) -> Expr:
     return cast(expr, TEXT)
 
 
-def need(expr: Expr, target: DataType, what: str) -> Expr:
-    """`expr`, which must be of `target` already, or a constant that becomes it."""
+def need(expr: Expr, target: DataType, context: str) -> Expr:
+    """The expression, which must have the type `target` already, or be a constant that can become it."""
     if expr.type == target:
         return expr
     if is_null_literal(expr) or is_text_literal(expr) or (target == TIMESTAMP and expr.type == DATE):
         return cast(expr, target)
-    raise mismatch(f"{what} needs {target}, not {expr.type}; use CAST(... AS {target})")
+    raise mismatch(f"{context} needs {target}, not {expr.type}; use CAST(... AS {target})")

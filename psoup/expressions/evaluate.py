@@ -1,15 +1,15 @@
-"""Evaluation of bound trees, a column at a time: numbers and times with NumPy, text with Arrow.
+"""Evaluation of bound trees, column by column: numbers and times with NumPy, text with Arrow.
 
     evaluate(price * 2 > volume, rows)  ->  mul  ->  gt  ->  Column(BOOLEAN): values, valid, error
 
-Every subtree is computed for all rows of the scope, once. CASE and COALESCE choose afterwards, so what happens in a
-branch not taken leaves no trace. No evaluator loops over rows in Python. Where the texts on the way would take too much
-memory, the rows are cut into parts and evaluated one part after the other:
+Every subtree is computed once for all rows of the scope. CASE and COALESCE choose afterwards, so errors in a branch not
+taken leave no trace. No evaluator loops over rows in Python. If intermediate texts would take too much memory, the rows
+are evaluated in parts:
 
     TooMuchText in 4 parts   ->   |part 0|part 1|part 2|part 3|   ->   one Column
 
-A tree without attributes is folded into the literal that it always yields: evaluated like any other, over one row, so
-that folding can never disagree with evaluation. Nothing here knows SQL text or types rules.
+A tree without attributes is folded into a literal: it is evaluated over one row. So folding always agrees with
+evaluation. Nothing here knows SQL text or typing rules.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from psoup.limbs import number_of
 from psoup.model import DATE, TIMESTAMP, Kind
 
 _SHOWN = 120
-"""Characters of an expression that a message shows; its end tells the type."""
+"""The most characters of an expression in a message; its end tells the type."""
 
 
 _WRITTEN = {TIMESTAMP: "'2013-07-04 12:00:00'", DATE: "'2013-07-04'"}
-"""Texts of these types."""
+"""Example texts of these types."""
 
 
-def constant(expr: Expr, most: int = 2**20) -> Literal | None:
+def constant(expr: Expr, longest: int = 2**20) -> Literal | None:
     """The value of `expr`, or None if it reads an attribute or NOW.
 
-    Raises InvalidInput (INVALID_VALUE) if evaluating it is an error, such as 1 // 0 or CAST('x' AS BIGINT), or makes a
-    text of more than `most` bytes.
+    Raises InvalidInput (INVALID_VALUE) if its evaluation is an error, such as 1 // 0 or CAST('x' AS BIGINT), or makes a
+    text of more than `longest` bytes.
     """
     if isinstance(expr, Literal):
         return expr
     if _varies(expr):
         return None
-    column = evaluate(expr, Scope((), 1, texts=TextLimits(most, 64 * most)))
+    column = evaluate(expr, Scope((), 1, texts=TextLimits(longest, 64 * longest)))
     if column.error is not None and column.error[0]:
         shown = render(expr)
         shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN // 2]}...{shown[-_SHOWN // 2 :]}"
@@ -73,7 +73,7 @@ def constant(expr: Expr, most: int = 2**20) -> Literal | None:
 
 
 def first_value(column: Column) -> bool | int | float | str | None:
-    """Row 0 in engine form."""
+    """The value of row 0 in engine form."""
     if column.valid is not None and not column.valid[0]:
         return None
     if column.type.kind is Kind.TEXT:
@@ -86,7 +86,7 @@ def first_value(column: Column) -> bool | int | float | str | None:
 
 
 def _varies(expr: Expr) -> bool:
-    """Whether the value may change: what a supplied function gives is not known before it is called."""
+    """Whether the value may change: the result of a supplied function is not known before the call."""
     if isinstance(expr, AttributeRef | Now):
         return True
     return not isinstance(expr, Literal) and (supplied.is_supplied(expr.name) or any(map(_varies, expr.args)))
@@ -96,7 +96,7 @@ __all__ = ["EVALUATORS", "Scope", "TooMuchText", "evaluate"]
 
 
 class _Evaluators(dict[str, Evaluator]):
-    """The evaluators of all functions: those that are supplied have one in common."""
+    """The evaluators of all functions; supplied functions share one."""
 
     def __missing__(self, name: str) -> Evaluator:
         if supplied.is_supplied(name):
@@ -123,38 +123,38 @@ EVALUATORS: dict[str, Evaluator] = _Evaluators(
         **temporal.EVALUATORS,
     }
 )
-"""Canonical name -> how its column is computed; the same names as in `functions.FUNCTIONS`, and the two casts."""
+"""Canonical name -> evaluator of its column; the names of `functions.FUNCTIONS`, and the two casts."""
 
 
 def evaluate(expr: Expr, scope: Scope) -> Column:
-    """The value of `expr` in every row of `scope`; never raises for a value, marks the row in `error` instead.
+    """The value of `expr` in every row of `scope`. A failed value marks its row in `error` and raises nothing.
 
-    Raises TooMuchText, before the bytes are made, if the result is TEXT of several rows and these take more than
-    `scope.texts` allows together: ask for fewer rows; TooMuchWork if rows had to be cut into more parts than it allows.
-    O(rows * nodes) for numbers and times; text costs what its bytes cost.
+    Raises TooMuchText before the bytes are made, if the TEXT of several rows exceeds `scope.texts.together`. The caller
+    must then use fewer rows. Raises TooMuchWork if rows had to be cut into too many
+    parts. O(rows * nodes) for numbers and times; text costs by its bytes.
     """
     with np.errstate(all="ignore"):
         return _evaluate(expr, scope, scope.texts.parts)
 
 
-def _evaluate(expr: Expr, scope: Scope, most: int | None) -> Column:
-    """`evaluate`, in at most so many parts."""
+def _evaluate(expr: Expr, scope: Scope, part_limit: int | None) -> Column:
+    """Evaluate in at most `part_limit` parts."""
     try:
         return Frame(scope, EVALUATORS, Sizes(scope.texts, scope.rows)).column(expr)
     except TooMuchText as problem:
         parts = min(problem.parts, scope.rows)
     scope.memo.clear()
-    if parts < 2:  # one row that needs more than all may have
+    if parts < 2:  # a single row that exceeds the limit of all
         return null_column(expr.type, scope.rows, np.ones(scope.rows, np.bool_))
-    if most is not None and parts > most:
+    if part_limit is not None and parts > part_limit:
         raise TooMuchWork(scope.rows, parts, scope.texts)
-    return _in_parts(expr, scope, parts, None if most is None else most // parts)
+    return _in_parts(expr, scope, parts, None if part_limit is None else part_limit // parts)
 
 
-def _in_parts(expr: Expr, scope: Scope, parts: int, most: int | None) -> Column:
+def _in_parts(expr: Expr, scope: Scope, parts: int, part_limit: int | None) -> Column:
     columns, made = [], 0
     for start, stop in pairwise(scope.rows * part // parts for part in range(parts + 1)):
-        columns.append(_evaluate(expr, scope.slice(start, stop), most))
+        columns.append(_evaluate(expr, scope.slice(start, stop), part_limit))
         if expr.type.kind is Kind.TEXT:
             made += text_bytes(columns[-1])
             if made > scope.texts.of(scope.rows):

@@ -23,7 +23,7 @@ def _scalar(text: str) -> pa.Scalar:
 
 
 def _digits(values: Array, width: int = 1) -> pa.Array:
-    """Integers that are not negative, filled up with zeros."""
+    """Non-negative integers as text, padded with zeros."""
     text = pa.array(values).cast(pa.large_string())
     return pc.utf8_lpad(text, width=width, padding="0") if width > 1 else text
 
@@ -37,7 +37,7 @@ def _if(condition: Array, text: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def boolean(column: Column) -> pa.Array:
-    """true or false."""
+    """The words true and false."""
     return pc.if_else(pa.array(column.values), _scalar("true"), _scalar("false"))
 
 
@@ -52,7 +52,7 @@ def double(column: Column) -> pa.Array:
 
 
 def decimal(column: Column) -> pa.Array:
-    """All places; no zero before the point if there is no digit for it."""
+    """All decimal places; without a zero before the point if the type has no digit for it."""
     scale = column.type.scale
     if scale == 0:
         return bigint(column)
@@ -68,7 +68,7 @@ def date(column: Column) -> pa.Array:
 
 
 def timestamp(column: Column) -> pa.Array:
-    """YYYY-MM-DD HH:MM:SS[.ffffff], without zeros at the end."""
+    """YYYY-MM-DD HH:MM:SS[.ffffff], without trailing zeros."""
     days, micros = split(column)
     seconds, fraction = micros // 1_000_000, micros % 1_000_000
     tail = pc.utf8_rtrim(_join(_scalar("."), _digits(fraction, 6)), characters="0")

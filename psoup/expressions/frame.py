@@ -1,14 +1,14 @@
-"""The frame of an evaluator: the rows in hand, and how their columns get NULL and error marks.
+"""The frame of an evaluator: the rows of an evaluation, and the rules for NULL and error marks.
 
     frame.column(expr)   the values of an argument            finish(...)   a result whose NULLs and errors are
     frame.text(expr)     the same as Arrow, scalar if constant               those of its arguments plus its own
-    lengths of the texts to be made ──Sizes.check──> longer than one value may be: errors of these rows
-                                                └──> with what is kept more than fits together: TooMuchText
+    lengths of the texts to be made ──Sizes.check──> longer than the limit of a value: errors of these rows
+                                                └──> with kept texts more than the limit of all: TooMuchText
 
-A `Frame` computes each distinct subtree once for its scope. It knows no function by name. A clause multiplies: replace
-of every x by 3,000 others, three times, makes 27 GB of one letter. So every function that makes TEXT says beforehand
-how long its results will be. TooMuchText is not a failure: its caller asks for fewer rows, down to one; `evaluate` does
-so by itself where the result is small.
+A `Frame` computes each distinct subtree once for its scope. It knows no function by name. Text can explode: replacing
+every x by 3,000 others, three times, makes 27 GB from one letter. So every function that makes TEXT computes the
+lengths of its results first. TooMuchText is not a failure: the caller uses fewer rows, down to one; `evaluate` does so
+by itself if the result is small.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from psoup.model import BIGINT, TEXT, TIMESTAMP, DataType, Kind
 
 
 class TooMuchText(Exception):
-    """Raised if the texts of these rows do not fit together; in about `parts` parts they would. No bytes were made."""
+    """Raised if the texts of these rows exceed the limit; in about `parts` parts they would fit. No bytes were made."""
 
     def __init__(self, parts: int) -> None:
         super().__init__(f"evaluate in {parts} parts")
@@ -40,17 +40,17 @@ class TooMuchText(Exception):
 
 
 class TooMuchWork(Exception):
-    """Raised if an expression would make more text over these rows than it may: it takes time, and others wait."""
+    """Raised if an expression would make more text over these rows than its limit, while other clients wait."""
 
     def __init__(self, rows: int, parts: int, limits: TextLimits) -> None:
-        most = (limits.parts or 1) * limits.together
+        limit = (limits.parts or 1) * limits.together
         super().__init__(
-            f"it makes some {parts * limits.together:,} bytes of text over {rows:,} tuples, and may make {most:,}"
+            f"it makes some {parts * limits.together:,} bytes of text over {rows:,} tuples, and may make {limit:,}"
         )
 
 
 class Sizes:
-    """The text that one expression has made and keeps. `kept`: bytes of its TEXT subtrees so far; `most`: at most."""
+    """The text that one expression has made and keeps. `kept`: bytes of its TEXT subtrees so far; `most`: the limit."""
 
     def __init__(self, limits: TextLimits, rows: int) -> None:
         self.limits = limits
@@ -60,7 +60,7 @@ class Sizes:
     def check(self, lengths: Array, otherwise: int = 0) -> Array | None:
         """Before texts of `lengths` (int64[n]) are made, find the rows that are too long: bool[n], or None if none is.
 
-        The caller makes at most `otherwise` bytes for these. Raises TooMuchText.
+        The caller makes at most `otherwise` bytes for such a row. Raises TooMuchText.
         """
         over = lengths > self.limits.value
         if not over.any():
@@ -70,13 +70,13 @@ class Sizes:
         return over
 
     def borrow(self, size: int) -> None:
-        """Check for room before `size` bytes are made that are not kept, or counted when they are."""
+        """Check for room before `size` temporary bytes are made, or bytes that are counted when they are kept."""
         whole = self.kept + size
         if whole > self.most:
             raise TooMuchText(max(-(-whole // max(self.most, 1)), 2))
 
     def keep(self, size: int) -> None:
-        """Count bytes that have been made and stay."""
+        """Count bytes that were made and are kept."""
         self.borrow(size)
         self.kept += size
 
@@ -90,9 +90,9 @@ def text_bytes(column: Column) -> int:
 class Scope:
     """The rows that expressions are evaluated over.
 
-    `columns` in schema order (only those read must be there), each of `rows` rows; `ids` and `times` int64[rows] for
-    `_id` and `_time`; `now` in microseconds. `texts`: how large texts may become. `memo` keeps subtrees computed so
-    far, so expressions that share a part compute it once; it lives as long as the scope.
+    `columns` in schema order (only those that are read need exist), each of `rows` rows; `ids` and `times` int64[rows]
+    for `_id` and `_time`; `now` in microseconds. `texts`: limits of texts. `memo`: computed subtrees, which expressions
+    of the scope share.
     """
 
     columns: Sequence[Column]
@@ -104,7 +104,7 @@ class Scope:
     memo: dict[Call, Column] = field(default_factory=dict, compare=False, repr=False)
 
     def slice(self, start: int, stop: int) -> Scope:
-        """Rows start to stop, as a scope of their own. O(columns that are read)."""
+        """Rows start to stop, as a separate scope. O(columns that are read)."""
         return Scope(
             RowsOf(self.columns, start, stop),
             stop - start,
@@ -116,7 +116,7 @@ class Scope:
 
 
 class RowsOf(Sequence[Column]):
-    """Some rows of columns, each cut when it is read: they may be on disk, or not be there at all."""
+    """Some rows of columns, each cut when it is read: columns may be on disk, or missing."""
 
     def __init__(self, columns: Sequence[Column], start: int, stop: int) -> None:
         self._columns, self._start, self._stop = columns, start, stop
@@ -141,7 +141,7 @@ Evaluator = Callable[[Call, "Frame"], Column]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A scope with the evaluators of all functions, and how much text has been made of it."""
+    """A scope with the evaluators of all functions, and the count of text made in it."""
 
     scope: Scope
     evaluators: dict[str, Evaluator]
@@ -246,9 +246,9 @@ def _combine(operation: np.ufunc, flags: Sequence[Array]) -> Array | None:
 
 
 def finish(data_type: DataType, values: Array, args: Sequence[Column], failed: Array | None = None) -> Column:
-    """The result of a strict function: NULL where an argument is, an error where one has or where `failed` says.
+    """The result of a strict function: NULL where an argument is, an error where one has, or where `failed` is set.
 
-    `values`: any in rows that come out NULL; they are set to zero. `failed` may be set in NULL rows: it is ignored.
+    `values`: arbitrary in rows that become NULL; they are set to zero. `failed` is ignored in NULL rows.
     """
     valid, error = all_valid(args), any_error(args)
     if failed is not None and failed.any():
@@ -263,7 +263,7 @@ def finish(data_type: DataType, values: Array, args: Sequence[Column], failed: A
 
 
 def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = None) -> Column:
-    """The result of a strict function as TEXT that Arrow computed; see `finish`."""
+    """The result of a strict function as TEXT that Arrow has computed; see `finish`."""
     marks = finish(BIGINT, np.zeros(len(array), np.int64), args, failed)
     if marks.valid is not None:
         array = pc.if_else(pa.array(marks.valid), array, pa.scalar(None, array.type))
@@ -272,8 +272,9 @@ def finish_text(array: pa.Array, args: Sequence[Column], failed: Array | None = 
 
 
 def room(sizes: Array, args: Sequence[Column], failed: Array | None = None) -> Column:
-    """The result of a strict function as TEXT whose bytes are to be written yet: `sizes` (int64[n]) bytes for each
-    text, none where it is NULL; see `finish`.
+    """The result of a strict function as TEXT whose bytes are written later; see `finish`.
+
+    `sizes` (int64[n]): the bytes of each text, 0 for NULL.
     """
     marks = finish(BIGINT, sizes, args, failed)
     ends = np.zeros(len(sizes) + 1, np.int64)
@@ -281,11 +282,11 @@ def room(sizes: Array, args: Sequence[Column], failed: Array | None = None) -> C
     return Column(TEXT, ends, marks.valid, np.empty(int(ends[-1]), np.uint8), marks.error)
 
 
-def held(column: Column, most: int) -> Column:
-    """Mark rows of a TEXT result that are longer than `most` bytes as errors. O(1) while all together are not."""
-    if text_bytes(column) <= most:
+def held(column: Column, limit: int) -> Column:
+    """Mark rows of a TEXT result that are longer than `limit` bytes as errors. O(1) if all rows together fit."""
+    if text_bytes(column) <= limit:
         return column
-    over = np.diff(column.values) > most
+    over = np.diff(column.values) > limit
     return finish_text(to_large_string(column), [column], over) if over.any() else column
 
 

@@ -35,15 +35,15 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
 `test_sql_spans.py`):
 
 - BIGINT and DOUBLE, and DECIMALs of any scale, are compared exactly; DuckDB compares BIGINT with DOUBLE as DOUBLEs.
-- A constant of more than 18 digits compares exactly with exact numbers, however long it is (DuckDB: up to 38 digits);
-  in arithmetic with a column it is a DOUBLE. A whole number compares exactly with a DOUBLE.
+- A constant of more than 18 digits compares exactly with exact numbers, however long it is (DuckDB: up to 38 digits).
+  In arithmetic with a column it is a DOUBLE. A whole number compares exactly with a DOUBLE.
 - A DECIMAL has at most 18 digits, also in between: DuckDB goes to 38 in sums. BIGINT with DECIMAL likewise.
 - Sums have up to 38 digits, and stay exact with numbers of any scale: % of them too, where DuckDB takes DOUBLEs, and
   comparisons with a DOUBLE. A result of more digits is an error of its row, also below the end of a HUGEINT.
 - Integer constants are BIGINT (DuckDB: INTEGER), so 2000000000 + 2000000000 does not overflow.
-- The offset in '2020-01-01 10:00:00+02' counts when TEXT becomes a TIMESTAMP, as for DuckDB's TIMESTAMPTZ; names of
-  zones other than UTC are errors. For a DATE both are read and do not count, as in DuckDB. There are no infinite times.
-- TIMESTAMP - TIMESTAMP is an interval, and not a value; the binder makes numbers of what may be done with it. DATE
+- The offset in '2020-01-01 10:00:00+02' counts when TEXT becomes a TIMESTAMP, as for DuckDB's TIMESTAMPTZ. Names of
+  zones other than UTC are errors. A DATE ignores both, as in DuckDB. There are no infinite times.
+- TIMESTAMP - TIMESTAMP is an interval, and not a value. The binder turns the uses it allows into numbers. DATE
   plus or minus a BIGINT attribute is allowed.
 - epoch of a sum of intervals may differ in its last bit: DuckDB adds up days and the rest for themselves.
 - A DATE too far for a TIMESTAMP is an error when they are compared, also against a constant.
@@ -90,15 +90,15 @@ __all__ = [
 ]
 
 _EXACT = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "in", "nullif"})
-"""The functions that compare: a constant of many digits comes to them as it is written."""
+"""Functions that compare: they receive a constant of many digits unchanged."""
 
 MANY = 65_536
-"""No function takes more arguments than this."""
+"""The most arguments of any function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The typing rule of a name. `operator`: it has its own syntax in SQL."""
+    """The typing rule of a function. `operator`: it has its own syntax in SQL."""
 
     least: int
     most: int
@@ -106,8 +106,8 @@ class Function:
     operator: bool = False
 
 
-def _operators(rule: rules.Rule, least: int, most: int, *listed: str) -> dict[str, Function]:
-    return {name: Function(least, most, rule, operator=True) for name in listed}
+def _operators(rule: rules.Rule, low: int, high: int, *listed: str) -> dict[str, Function]:
+    return {name: Function(low, high, rule, operator=True) for name in listed}
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -221,7 +221,7 @@ ALIASES = {
     "datetrunc": "date_trunc",
     "datediff": "date_diff",
 }
-"""Other names that DuckDB knows, and the canonical one."""
+"""Other names that DuckDB has, with the canonical ones."""
 
 BUILT_IN = frozenset(
     [
@@ -236,15 +236,15 @@ BUILT_IN = frozenset(
 
 
 def names() -> tuple[str, ...]:
-    """The names that a user may call like a function, aliases and supplied functions included, sorted."""
+    """The names that users may call as functions, with aliases and supplied functions, sorted."""
     return tuple(sorted([*BUILT_IN, *supplied.known_names()]))
 
 
 def resolve(name: str, args: Sequence[Expr]) -> Expr:
-    """The typed call of `name` (lower case, canonical or an alias) on `args`, conversions put in.
+    """The typed call of `name` (lower case, canonical or an alias) with `args`, including conversions.
 
-    Raises InvalidInput: UNKNOWN_FUNCTION, WRONG_ARGUMENTS (their number), TYPE_MISMATCH, INVALID_VALUE (a constant
-    that does not convert).
+    Raises InvalidInput: UNKNOWN_FUNCTION, WRONG_ARGUMENTS (their number), TYPE_MISMATCH, INVALID_VALUE (a constant that
+    cannot be converted).
     """
     if any(isinstance(arg, LongNumber) for arg in args):
         exact = long_numbers.computed(name, args)
@@ -252,7 +252,7 @@ def resolve(name: str, args: Sequence[Expr]) -> Expr:
             return exact
         if name not in _EXACT:
             args = long_numbers.summands(args) if name in ("add", "sub") else long_numbers.plain(args)
-    signature = supplied.known(name)  # before the others: a later release may have a function of that name
+    signature = supplied.known(name)  # first, as a later release may have a function of this name
     if signature is not None:
         return rules.supplied_call(signature, args)
     canonical = ALIASES.get(name, name)

@@ -1,13 +1,13 @@
-"""Guarded evaluation of expressions over tuples, for when it raises: the port between join and expressions.
+"""Guarded evaluation: the port between join and expressions, for evaluations that may raise.
 
     guarded      on arrival and in covering: all rows at once; raises ─> Raised: the clauses that read the expression
                  have not met these tuples (`psoup.clauses.quarantine`)
-    every_row    for readers: all rows, halved where it raises, and so on; raises for one row alone ─> an error of
-                 that row; `every_value` is the same for the SELECT list of an answer
+    every_row    for readers: all rows, halved again and again while it raises; a single row that raises is an error
+                 of that row; `every_value` is the same for the SELECT list of an answer
 
-"Raises" does not mean an error of a value, which the evaluator marks in its row: it means want of memory, an array too
-long for its type, a tree too deep, or a defect. A supplied function that is missing or broken (FailedPrecondition)
-makes no errors of rows: readers are told. Nothing here remembers what has raised.
+"Raises" does not mean an error of a value, which the evaluator marks in its row. It means too little memory, an array
+too long for its type, a tree too deep, or a defect. A missing or broken supplied function (FailedPrecondition) is not
+turned into errors of rows: readers get the exception. Nothing here remembers exceptions.
 """
 
 from __future__ import annotations
@@ -27,23 +27,30 @@ from psoup.model import BIGINT, TIMESTAMP
 from psoup.reading import UNBOUNDED, ReadBudget
 
 Compute = Callable[[Expr, Sequence[Column], Array, Array, TextLimits], Column]
-"""The port: the values of an attribute for some tuples, of their columns, IDs and times. Raises TooMuchText, to be
-asked for fewer tuples."""
+"""The port: gives the values of an attribute for some tuples, from their columns, IDs and times.
+
+Raises TooMuchText; the caller must then use fewer tuples.
+"""
 
 WARY_ROWS = 256
-"""Rows that are evaluated together where all rows have raised before, or ended a process: they take the least memory
-then, and a row alone costs some fifty microseconds."""
+"""Rows that are evaluated together after all rows together raised before, or ended a process.
+
+They take little memory then, and a single row costs some fifty microseconds.
+"""
 
 MOST_PARTS = 16
-"""Parts into which the rows that the join evaluates together may be cut because of their texts: a gigabyte of them
-in all, some seconds of the writer, for which all clients wait."""
+"""The most parts into which the rows of a join may be cut because of their texts.
+
+They make at most a gigabyte of text, which takes the writer some seconds while all clients wait.
+"""
 
 _SHOWN = 200
+"""The most characters of a reason."""
 _UNREAD = empty_column(BIGINT)
 
 
 class Raised(Exception):
-    """Raised if an expression could not be evaluated over some tuples; `reason` says why, in a line."""
+    """Raised if an expression could not be evaluated over some tuples; `reason` is one line."""
 
     def __init__(self, expr: Expr, reason: str) -> None:
         super().__init__(reason)
@@ -53,7 +60,7 @@ class Raised(Exception):
 def column_of(
     expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits = TextLimits()
 ) -> Column:
-    """The values of an attribute for some tuples: a column as it is, or a computed one. Raises as `evaluate`."""
+    """The values of an attribute for some tuples: the column itself, or computed. Raises as `evaluate`."""
     if isinstance(expr, AttributeRef):
         if expr.index == ID_INDEX:
             return Column(BIGINT, ids)
@@ -64,7 +71,7 @@ def column_of(
 
 
 def guarded(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits) -> Column:
-    """`column_of`, for the writer and maintenance; whatever it raises becomes `Raised`, which names the expression."""
+    """`column_of` for the writer and maintenance; any exception becomes `Raised` with the expression."""
     if isinstance(expr, AttributeRef):
         return column_of(expr, columns, ids, times)
     try:
@@ -78,17 +85,17 @@ def guarded(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, tex
 
 
 def every_row(budget: ReadBudget = UNBOUNDED, wary: Collection[Expr] = ()) -> Compute:
-    """A `Compute` that always has a value or an error for each row; of `wary` expressions some rows at a time.
+    """A `Compute` that has a value or an error for each row. It evaluates `wary` expressions some rows at a time.
 
-    Rows that are evaluated again are counted again. What columns and `budget` raise is let through: it is not the
-    evaluation's. So is TooMuchText.
+    Rows that are evaluated again are counted again. Exceptions of columns and of `budget`, and TooMuchText, pass
+    through.
     """
 
     def compute(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits) -> Column:
         if isinstance(expr, AttributeRef):
             return column_of(expr, columns, ids, times)
         used = attributes_of(expr)
-        inputs = {index: columns[index] for index in used if index >= 0}  # read from the disk, if they must be
+        inputs = {index: columns[index] for index in used if index >= 0}  # reads from disk, if need be
         whole = [inputs.get(index, _UNREAD) for index in range(max(inputs, default=-1) + 1)]
         timed = TIME_INDEX in used
 
@@ -108,9 +115,9 @@ def every_row(budget: ReadBudget = UNBOUNDED, wary: Collection[Expr] = ()) -> Co
 
 
 def every_value(expr: Expr, scope: Scope, budget: ReadBudget) -> Column:
-    """The values of `expr` in the rows of `scope`, for an answer: as `evaluate`, and a row that raises is an error.
+    """The values of `expr` in the rows of `scope`, for an answer: as `evaluate`, but a row that raises is an error.
 
-    Rows that are evaluated again are counted again. What `budget` raises is let through, and so is TooMuchText.
+    Rows that are evaluated again are counted again. Exceptions of `budget`, and TooMuchText, pass through.
     """
 
     def part(start: int, stop: int) -> Column:
@@ -121,7 +128,7 @@ def every_value(expr: Expr, scope: Scope, budget: ReadBudget) -> Column:
 
 
 def _halved(expr: Expr, start: int, stop: int, part: Callable[[int, int], Column], budget: ReadBudget) -> list[Column]:
-    """Columns that `part` makes of the rows, or of their halves where it raises; an error of a row alone."""
+    """The columns of `part` over the rows, or their halves while it raises. A single row that raises is an error."""
     budget.check()
     try:
         return [part(start, stop)]
@@ -140,11 +147,11 @@ def _bounded(texts: TextLimits) -> TextLimits:
 
 
 EVERY_ROW = every_row()
-"""For evaluation of expressions that have not raised so far."""
+"""For expressions that have not raised so far."""
 
 
 def reason_of(problem: BaseException) -> str:
-    """A line about what was raised: the resource that was short, or else the place; other messages may hold values."""
+    """A line about an exception: the exhausted resource, or the place; other messages could contain values."""
     name = type(problem).__name__
     if isinstance(problem, TooMuchWork | MemoryError | RecursionError | FailedPrecondition | pa.ArrowCapacityError):
         text = " ".join(str(problem).split())[:_SHOWN]

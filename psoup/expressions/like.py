@@ -1,15 +1,15 @@
-r"""LIKE: `%` any text, `_` one code point, everything else itself; linear in the text whatever the pattern.
+r"""LIKE: `%` is any text, `_` one code point, everything else itself; linear in the text for every pattern.
 
-    'abc'       equal           '%abc%'     contains        anything else: a regular expression for RE2, which keeps
+    'abc'       equal           '%abc%'     contains        all others: a regular expression for RE2, which keeps
     'abc%'      starts with     '%abc'      ends with       sets of states instead of trying one after the other
 
 A few patterns would have too many states: many `_` behind a character, behind a `%`.
 
-    %a______________b     at each place RE2 must know of the last 14 characters which were an a: 2 ** 14 states
+    %a______________b     at each place RE2 must know which of the last 14 characters were an a: 2 ** 14 states
 
-These are matched text by text: each part between two % is looked for where the one before ended, leftmost first, which
-is enough for LIKE. A part without _ is found as a text; one with _ by comparing a block of places with its characters,
-one character after the other: O(text * characters of the part) of vector operations, 64 KiB at once.
+These are matched text by text. Each part between two % is searched after the part before it, leftmost first, which is
+enough for LIKE. A part without _ is searched as a text. A part with _ is found by comparing a block of places with each
+of its characters: O(text * characters of the part) in vector operations of 64 KiB.
 """
 
 from __future__ import annotations
@@ -29,25 +29,33 @@ from psoup.expressions.text import by_distinct
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BOOLEAN, TEXT
 
-ANY_BYTE, ONE_BYTE = 0xFF, 0xFE
-"""% and _ in a pattern of bytes; UTF-8 has neither."""
-_LEAST_PIECE, _LONGEST_PIECE, _LONGEST_WHOLE = 2, 512, 512
-"""Bytes of a piece that is worth looking for, of what is looked for at most (each takes 13 bytes of memory), and of a
-pattern with wildcards inside that is compared where the piece is found."""
+ANY_BYTE = 0xFF
+"""The wildcard % in a pattern of bytes; UTF-8 does not use this byte."""
+ONE_BYTE = 0xFE
+"""The wildcard _ in a pattern of bytes; UTF-8 does not use this byte."""
+_LEAST_PIECE = 2
+"""Fewest bytes of a piece that is searched."""
+_LONGEST_PIECE = 512
+"""The most bytes of a piece that is searched; each byte takes 13 bytes of memory."""
+_LONGEST_WHOLE = 512
+"""The most bytes of a pattern with inner wildcards that is compared where its piece is found."""
 
 Token = tuple[str, bool]
 Text = NDArray[np.uint8 | np.uint32]
 """The code points of a text."""
 
-ANY, ONE = ("%", True), ("_", True)
+ANY = ("%", True)
+"""The wildcard that stands for any text."""
+ONE = ("_", True)
+"""The wildcard that stands for a single character."""
 _SPECIAL = {ANY: bytes([ANY_BYTE]), ONE: bytes([ONE_BYTE])}
-_MOST_ONES = 12
-"""`_` behind a character, behind a `%`: 4,096 states, which RE2 keeps; with 14 it needs a second for a MiB."""
+_MAX_ONES = 12
+"""The most `_` after a character after a `%`: 4,096 states, which RE2 keeps; with 14 it needs a second for a MiB."""
 _BLOCK = 65_536
 
 
 def has_many_states(tokens: list[Token]) -> bool:
-    """Whether the pattern takes RE2 time in proportion to its length times the text's, instead of the text's alone."""
+    """Whether RE2 needs time in proportion to the pattern's length times the text's, instead of the text's."""
     floating = behind = False
     ones = 0
     for token in tokens:
@@ -57,7 +65,7 @@ def has_many_states(tokens: list[Token]) -> bool:
             ones += floating and behind
         else:
             behind = True
-        if ones > _MOST_ONES:
+        if ones > _MAX_ONES:
             return True
     return False
 
@@ -81,7 +89,7 @@ def matches(text: str, tokens: list[Token]) -> bool:
 
 
 def _parts(tokens: list[Token]) -> list[list[Token]]:
-    """The parts between the %, one more than there are of these; the first and the last may be empty."""
+    """The parts between the %; the first and the last may be empty."""
     parts: list[list[Token]] = [[]]
     for token in tokens:
         if token == ANY:
@@ -98,12 +106,12 @@ def _points(text: str) -> Text:
 
 
 def _is_at(points: Text, part: list[Token], place: int) -> bool:
-    """Whether the part, which does not reach beyond the text, stands there."""
+    """Whether the part, which must end within the text, is at `place`."""
     return all(token == ONE or points[place + k] == ord(token[0]) for k, token in enumerate(part))
 
 
 def _find(text: str, points: Text, part: list[Token], start: int, stop: int) -> int:
-    """The first place from `start` on where the part stands and ends by `stop`; -1 if there is none."""
+    """The first place from `start` on at which the part begins and ends by `stop`; -1 without one."""
     if ONE not in part:
         return text.find("".join(character for character, _ in part), start, stop)
     wanted = [(k, ord(token[0])) for k, token in enumerate(part) if token != ONE]
@@ -124,11 +132,11 @@ _REPEAT = 500
 """RE2 allows 1,000 repetitions of an expression."""
 _NO_ESCAPE = Literal(TEXT, "")
 MOST_TOKENS = 1_000
-"""Longest pattern that becomes a regular expression: RE2 takes time in proportion to pattern times text at worst."""
+"""The most tokens of a pattern that becomes a regular expression: RE2 may need time of pattern times text."""
 
 
 def like(call: Call, frame: Frame) -> Column:
-    """x LIKE pattern [ESCAPE constant]."""
+    """Compute x LIKE pattern [ESCAPE constant]."""
     subject, pattern = call.args[:2]
     escape = ""
     if len(call.args) == 3:
@@ -146,7 +154,7 @@ def like(call: Call, frame: Frame) -> Column:
 
 
 def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
-    """Whether each text matches; NULL for all if the pattern is malformed or too long."""
+    """Whether each text matches; NULL for all texts if the pattern is malformed or too long."""
     tokens = tokenize(pattern, escape)
     if tokens is None or too_long(tokens):
         return pa.nulls(len(text), pa.bool_())
@@ -170,7 +178,7 @@ def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
 
 
 def matching(texts: pa.Array, expr: Expr) -> NDArray[np.bool_]:
-    """Which texts, none of them NULL, match the constant pattern of an expression that `sought_text` knows."""
+    """Flags of texts, none of them NULL, that match the constant pattern of an expression with a `sought_text`."""
     assert isinstance(expr, Call)
     if expr.name != "like":
         assert isinstance(expr.args[1], Literal)
@@ -178,22 +186,23 @@ def matching(texts: pa.Array, expr: Expr) -> NDArray[np.bool_]:
         return np.asarray(compare(texts, str(expr.args[1].value)).to_numpy(zero_copy_only=False))
     pattern, escape = (*expr.args[1:], _NO_ESCAPE)[:2]
     assert isinstance(pattern, Literal) and isinstance(escape, Literal)
-    found: NDArray[np.bool_] = _match(texts, str(pattern.value), str(escape.value or "")).to_numpy(zero_copy_only=False)
-    return found
+    flags: NDArray[np.bool_] = _match(texts, str(pattern.value), str(escape.value or "")).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def is_plain(tokens: list[Token]) -> bool:
-    """Whether only % at the ends are special, so that no regular expression is needed."""
+    """Whether only % at the ends is special, so that no regular expression is needed."""
     return all(not special for _, special in tokens[1:-1]) and all(token != ONE for token in tokens)
 
 
 def too_long(tokens: list[Token]) -> bool:
-    """Whether the pattern would take too long to match."""
+    """Whether matching the pattern would take too long."""
     return len(tokens) > MOST_TOKENS and not is_plain(tokens)
 
 
 def tokenize(pattern: str, escape: str) -> list[Token] | None:
-    """(character, whether it is a wildcard) in order, runs of % as one; None if the pattern ends with the escape."""
+    """Tokens (character, whether it is a wildcard) in order, runs of % as one; None if the pattern ends with the
+    escape."""
     tokens: list[Token] = []
     escaped = False
     for character in pattern:
@@ -229,10 +238,10 @@ def to_regex(tokens: list[Token]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SoughtText:
-    """A text that is looked for in a column: anywhere, or at the end of its texts; in small letters in ~`column`.
+    """A text that is searched in a column: anywhere, or at the end of its texts; ~`column`: in its lower-case form.
 
-    `whole`: empty if it decides; else the pattern that it is a piece of, in UTF-8 with ANY_BYTE and ONE_BYTE: what has
-    the text may match.
+    `whole`: empty if the text decides. Otherwise rows with the text may match: `whole` is the full pattern, in UTF-8
+    with ANY_BYTE and ONE_BYTE, and the text is a piece of it.
     """
 
     column: int
@@ -243,9 +252,12 @@ class SoughtText:
 
 @lru_cache(65_536)
 def sought_text(expr: Expr) -> SoughtText | None:
-    """The text that a condition on a column looks for: `column LIKE '%text%'`, `column LIKE '%text'`, `contains`,
-    `ends_with(column, 'text')`, or one of these on lower(column), as in ILIKE. Of other patterns of LIKE the longest
-    piece without wildcards, if it has two bytes."""
+    """The text that a condition on a column searches, or None.
+
+    The conditions are `column LIKE '%text%'`, `column LIKE '%text'`, `contains`, `ends_with(column, 'text')`, and the
+    same on lower(column), as in ILIKE. For other LIKE patterns it is the longest piece without wildcards, if it has two
+    bytes.
+    """
     if not isinstance(expr, Call) or expr.name not in ("like", "contains", "ends_with"):
         return None
     subject, pattern, *rest = expr.args
@@ -271,7 +283,7 @@ def sought_text(expr: Expr) -> SoughtText | None:
 
 
 def _sought(column: int, text: bytes, at_end: bool, whole: bytes = b"") -> SoughtText:
-    """The text that is looked for: of a long text the beginning; the whole is compared where that was found."""
+    """The text to search: for a long text its beginning; where it is found the whole text is compared."""
     if len(text) <= _LONGEST_PIECE:
         return SoughtText(column, text, at_end, whole)
     any_byte = bytes([ANY_BYTE])
@@ -279,7 +291,7 @@ def _sought(column: int, text: bytes, at_end: bool, whole: bytes = b"") -> Sough
 
 
 def _column(subject: Expr) -> int | None:
-    """The column that is searched, as in `SoughtText`."""
+    """The searched column, as in `SoughtText`."""
     if isinstance(subject, AttributeRef):
         return subject.index
     if isinstance(subject, Call) and subject.name == "lower" and isinstance(subject.args[0], AttributeRef):

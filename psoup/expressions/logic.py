@@ -16,7 +16,7 @@ from psoup.model import BOOLEAN
 
 
 def conjunction(call: Call, frame: Frame) -> Column:
-    """FALSE if any is FALSE, else UNKNOWN if any is, else TRUE."""
+    """FALSE if an argument is FALSE, else UNKNOWN if one is UNKNOWN, else TRUE."""
     columns = frame.columns(call)
     every = np.logical_and.reduce([c.values for c in columns])
     if all(c.valid is None for c in columns):
@@ -26,7 +26,7 @@ def conjunction(call: Call, frame: Frame) -> Column:
 
 
 def disjunction(call: Call, frame: Frame) -> Column:
-    """TRUE if any is TRUE, else UNKNOWN if any is, else FALSE."""
+    """TRUE if an argument is TRUE, else UNKNOWN if one is UNKNOWN, else FALSE."""
     columns = frame.columns(call)
     some = np.logical_or.reduce([c.values for c in columns])
     if all(c.valid is None for c in columns):
@@ -36,18 +36,18 @@ def disjunction(call: Call, frame: Frame) -> Column:
 
 
 def negation(call: Call, frame: Frame) -> Column:
-    """UNKNOWN stays so."""
+    """NOT; UNKNOWN stays UNKNOWN."""
     columns = frame.columns(call)
     return finish(BOOLEAN, ~columns[0].values, columns)
 
 
 def is_null(call: Call, frame: Frame) -> Column:
-    """Never NULL; an error of the argument is an error."""
+    """IS NULL, which is never NULL; an error of the argument is an error."""
     return _null_test(frame.column(call.args[0]), wanted=False)
 
 
 def is_not_null(call: Call, frame: Frame) -> Column:
-    """Never NULL; an error of the argument is an error."""
+    """IS NOT NULL, which is never NULL; an error of the argument is an error."""
     return _null_test(frame.column(call.args[0]), wanted=True)
 
 

@@ -4,9 +4,9 @@
     e = 0.00000000000000000001    e is a DECIMAL(18,4)      never true: e = 9223372036854775807
     d < 99999999999999999999      d is a DOUBLE             d < 1e20, the least DOUBLE that is not below the constant
 
-A comparison gets another constant, a value of the type on the other side, for which it has the same result. Where the
-type has no such value the constant lies beyond all values of the type. A DOUBLE compares with a number that is written
-with a point as with the nearest DOUBLE, as in DuckDB.
+A comparison gets another constant, of the type on the other side, with the same result. If the type has no such value,
+the new constant is beyond all its values. A DOUBLE is compared with a number with a point as with the nearest DOUBLE,
+as in DuckDB.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from psoup.expressions.tree import Expr, Literal, LongNumber
 from psoup.model import BIGINT, DOUBLE, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISION, DataType, Kind, decimal, wide
 
 MOST_PLACES = 1_100
-"""Decimal places of a constant that are kept: no DOUBLE has more. Digits behind them become a single 1."""
+"""Decimal places of a constant that are kept: no DOUBLE has more. Further digits become a single 1."""
 
 FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-"""The comparison that is the same with its sides exchanged; = and <> are their own."""
+"""The same comparison with its sides swapped; = and <> do not change."""
 
 _END = 2**63
 _NOT_A_DOUBLE = Literal(BIGINT, 2**53 + 1)
-"""A whole number that no DOUBLE equals; comparisons with whole numbers are exact."""
+"""A whole number that no DOUBLE equals, as comparisons with whole numbers are exact."""
 _BEYOND_DECIMAL = _END - 1
 _WIDE_END = 10**38
 
 
-def exact_number(digits: int, places: int, least: int = 0) -> Literal:
-    """The constant `digits / 10**places` without zeros at its end, but with `least` decimal places.
+def exact_number(digits: int, places: int, fewest_places: int = 0) -> Literal:
+    """The constant `digits / 10**places` without trailing zeros, but with at least `fewest_places` decimal places.
 
-    Raises OverflowError if no DOUBLE is that large.
+    Raises OverflowError if no DOUBLE is as large.
     """
-    while places > least and not digits % 10:
+    while places > fewest_places and not digits % 10:
         digits, places = digits // 10, places - 1
     if not places and -_END <= digits < _END:
         return Literal(BIGINT, digits)
@@ -47,9 +47,9 @@ def exact_number(digits: int, places: int, least: int = 0) -> Literal:
 
 
 def compared(name: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """The sides of the comparison `name` with a value of the other side's type in place of a `LongNumber`.
+    """The sides of the comparison `name`, with a value of the other side's type in place of a `LongNumber`.
 
-    One of the two is a `LongNumber`; the other is a number.
+    One side is a `LongNumber`; the other is a number.
     """
     if isinstance(left, LongNumber):
         if isinstance(right, LongNumber):
@@ -62,12 +62,13 @@ def compared(name: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
 
 
 def plain(args: Sequence[Expr]) -> list[Expr]:
-    """The arguments with the nearest DOUBLE for each `LongNumber`."""
+    """The arguments, with the nearest DOUBLE for each `LongNumber`."""
     return [Literal(arg.type, arg.value) if isinstance(arg, LongNumber) else arg for arg in args]
 
 
 def summands(args: Sequence[Expr]) -> list[Expr]:
-    """The arguments of + and -: beside a sum each `LongNumber` of up to 38 digits is exact, else the nearest DOUBLE."""
+    """The arguments of + and -: beside a sum a `LongNumber` of up to 38 digits stays exact, else it is the nearest
+    DOUBLE."""
     if not any(arg.type.kind is Kind.WIDE for arg in args):
         return plain(args)
     exact = [
@@ -80,7 +81,7 @@ def summands(args: Sequence[Expr]) -> list[Expr]:
 
 
 def computed(name: str, args: Sequence[Expr]) -> Literal | None:
-    """The exact sum, difference, product or negative of constants; None where it is not one of these."""
+    """The exact sum, difference, product or negative of constants; None for anything else."""
     values = [_value(arg) for arg in args if isinstance(arg, Literal)]
     if len(values) < len(args) or None in values or name not in ("add", "sub", "mul", "neg"):
         return None
@@ -112,7 +113,7 @@ def _value(literal: Literal) -> Fraction | None:
 
 
 def moved(number: LongNumber, other: DataType, name: str) -> Literal:
-    """The constant of the type `other` with which the comparison `x name constant` has the result of `number`."""
+    """The constant of type `other` with which `x name constant` has the same result as with `number`."""
     exact = _exact(number)
     if other.kind is Kind.DOUBLE:
         return _among_doubles(number, exact, name)
@@ -137,13 +138,13 @@ def _digits(other: DataType) -> int:
 
 def _beyond(other: DataType, sign: int) -> Literal:
     """A constant above (negative `sign`: below) all values of an exact type."""
-    if other.kind is Kind.DECIMAL:  # a DOUBLE would make the column one
+    if other.kind is Kind.DECIMAL:  # a DOUBLE would make the column a DOUBLE
         return Literal(BIGINT, _BEYOND_DECIMAL if sign > 0 else -_BEYOND_DECIMAL)
     return Literal(DOUBLE, math.copysign(math.inf, sign))
 
 
 def _among_doubles(number: LongNumber, exact: Fraction, name: str) -> Literal:
-    """A whole number by its neighbours among the DOUBLEs; a number with a point is the nearest DOUBLE."""
+    """A whole number by its neighbours among the DOUBLEs; a number with a point as the nearest DOUBLE."""
     near = number.value
     assert isinstance(near, float)
     if number.places or Fraction(near) == exact:

@@ -1,4 +1,4 @@
-"""Functions of mathematics, whole numbers and their bits; floats are libm's, to the last bit, on every processor.
+"""Mathematical functions, whole numbers and their bits; floats equal libm's to the last bit on every processor.
 
 ln(0) is -inf, asin(2) NaN, exp(1000) inf, as in DuckDB        1 << 63, lcm of large ones: errors of their rows
 """
@@ -36,7 +36,7 @@ def _real(which: int) -> Evaluator:
 
 
 def arc_tangent(call: Call, frame: Frame) -> Column:
-    """atan2(y, x)."""
+    """Compute atan2(y, x)."""
     columns = frame.columns(call)
     values = np.empty(frame.rows, np.float64)
     atan2_float64(columns[0].values, columns[1].values, values)
@@ -52,7 +52,7 @@ def _test(test: Callable[[Array], Array]) -> Evaluator:
 
 
 def sign(call: Call, frame: Frame) -> Column:
-    """-1, 0 or 1; 0 for NaN."""
+    """The sign -1, 0 or 1; 0 for NaN."""
     columns = frame.columns(call)
     values = np.empty(frame.rows, np.int64)
     signs(columns[0].values, values)
@@ -60,7 +60,7 @@ def sign(call: Call, frame: Frame) -> Column:
 
 
 def truncate(call: Call, frame: Frame) -> Column:
-    """trunc: towards zero."""
+    """Compute trunc: towards zero."""
     columns = frame.columns(call)
     values = columns[0].values
     if call.type.kind is Kind.DECIMAL:
@@ -70,19 +70,19 @@ def truncate(call: Call, frame: Frame) -> Column:
 
 
 def _magnitudes(columns: list[Column]) -> list[Array]:
-    """Values without their signs, uint64[n]: that of the least BIGINT is one too large for an int64."""
+    """Values without their signs, uint64[n]; the least BIGINT's is too large for int64."""
     return [np.where(c.values < 0, np.negative(c.values), c.values).view(np.uint64) for c in columns]
 
 
 def greatest_divisor(call: Call, frame: Frame) -> Column:
-    """Compute gcd, which is never negative; an error where it is the magnitude of the least BIGINT."""
+    """Compute gcd, which is never negative; an error if it is the magnitude of the least BIGINT."""
     columns = frame.columns(call)
     values: Array = np.gcd(*_magnitudes(columns)).view(np.int64)
     return finish(BIGINT, values, columns, values < 0)
 
 
 def least_multiple(call: Call, frame: Frame) -> Column:
-    """Compute lcm, which is never negative; 0 if one of them is."""
+    """Compute lcm, which is never negative; 0 if an argument is 0."""
     columns = frame.columns(call)
     left, right = _magnitudes(columns)
     some = (left > 0) & (right > 0)
@@ -102,7 +102,7 @@ def _bitwise(operation: np.ufunc) -> Evaluator:
 
 
 def shift_left(call: Call, frame: Frame) -> Column:
-    """x << n: an error of a negative number, or where bits would be lost."""
+    """Compute x << n: an error for a negative number, or if bits would be lost."""
     columns = frame.columns(call)
     values, places = (column.values for column in columns)
     if min(values.min(initial=0), places.min(initial=0)) >= 0 and places.max(initial=0) <= _BITS:
@@ -115,7 +115,7 @@ def shift_left(call: Call, frame: Frame) -> Column:
 
 
 def shift_right(call: Call, frame: Frame) -> Column:
-    """x >> n: 0 where n is not from 0 to 63."""
+    """Compute x >> n: 0 unless n is from 0 to 63."""
     columns = frame.columns(call)
     values, places = (column.values for column in columns)
     shifted = values >> np.clip(places, 0, _BITS)

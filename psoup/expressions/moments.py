@@ -1,9 +1,9 @@
-"""Times that are made, compared by parts, put into buckets, and written in a format.
+"""Times: construction, differences by parts, buckets, and formats.
 
-    date_diff('month', '2020-01-31', '2020-02-01') -> 1      time_bucket(INTERVAL '1' HOUR, t) -> where its hour begins
+    date_diff('month', '2020-01-31', '2020-02-01') -> 1    time_bucket(INTERVAL '1' HOUR, t) -> the start of its hour
     make_date(2020, 2, 29)      to_timestamp(1.5)            strftime(t, '%Y-%m') -> '2020-02'
 
-What lies outside of what a DATE or TIMESTAMP holds is an error of its row.
+A result outside the range of DATE or TIMESTAMP is an error of its row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FAR = 10_000_000
 """A year beyond all times."""
 _SPECIFIER = re.compile(r"%-?.", re.DOTALL)
 _WRITTEN = 32
-"""Bytes that one part of a format may become, with what is made on the way."""
+"""Bytes that one part of a format may take, with temporary copies."""
 
 UNITS = {
     "hour": 3_600_000_000,
@@ -73,11 +73,11 @@ DAYS: dict[str, Callable[[Array], Array]] = {
     "millennium": _years(1_000),
     "isoyear": lambda days: PARTS["isoyear"](days, days),
 }
-"""Parts of at least a day: the number of the part that each day is in."""
+"""Parts of at least a day: the number of the part that contains each day."""
 
 
 def date_diff(call: Call, frame: Frame) -> Column:
-    """date_diff(part, a, b): how many times a part begins on the way from a to b; whole weeks."""
+    """Compute date_diff(part, a, b): the number of beginnings of a part between a and b; for weeks, of whole weeks."""
     part, *times = call.args
     assert isinstance(part, Literal)
     columns = [frame.column(time) for time in times]
@@ -86,7 +86,7 @@ def date_diff(call: Call, frame: Frame) -> Column:
     values, overflow = np.empty(frame.rows, np.int64), None
     if differences(right, left, values) and UNITS.get(name) == 1:
         _, overflow = sub_int64(right, left)
-    if part.value == "week":  # whole ones, not those that begin: so does DuckDB
+    if part.value == "week":  # whole weeks, not beginnings, as in DuckDB
         values = np.sign(values) * (np.abs(values) // 7)
     return finish(BIGINT, values, columns, overflow)
 
@@ -100,14 +100,14 @@ def _number(part: str, column: Column) -> Array:
 
 
 def make_date(call: Call, frame: Frame) -> Column:
-    """make_date(year, month, day), each as it is."""
+    """Compute make_date(year, month, day)."""
     columns = frame.columns(call)
     days, failed = _day(*(column.values for column in columns))
     return finish(DATE, days, columns, failed)
 
 
 def _day(year: Array, month: Array, day: Array) -> tuple[Array, Array]:
-    """Days since 1970, and where there is no such day."""
+    """Days since 1970, and flags of days that do not exist."""
     failed = (year < -_FAR) | (year > _FAR) | (month < 1) | (month > 12) | (day < 1)
     year, month = np.where(failed, 1970, year), np.where(failed, 1, month)
     failed |= day > days_in_month(year, month)
@@ -117,7 +117,7 @@ def _day(year: Array, month: Array, day: Array) -> tuple[Array, Array]:
 
 
 def make_timestamp(call: Call, frame: Frame) -> Column:
-    """make_timestamp(year, month, day, hour, minute, seconds), or of microseconds since 1970."""
+    """Compute make_timestamp(year, month, day, hour, minute, seconds), or of microseconds since 1970."""
     columns = frame.columns(call)
     if len(columns) == 1:
         values = columns[0].values
@@ -136,22 +136,22 @@ def make_timestamp(call: Call, frame: Frame) -> Column:
 
 
 def to_timestamp(call: Call, frame: Frame) -> Column:
-    """to_timestamp(seconds since 1970), rounded to microseconds."""
+    """Compute to_timestamp(seconds since 1970), rounded to microseconds."""
     columns = frame.columns(call)
     micros = round_half_away(columns[0].values * 1e6)
-    held = (micros >= FIRST_MICRO) & (micros < 2.0**63)  # the last DOUBLE below is before LAST_MICRO
-    if held.all():
+    in_range = (micros >= FIRST_MICRO) & (micros < 2.0**63)  # the last DOUBLE below is before LAST_MICRO
+    if in_range.all():
         return finish(TIMESTAMP, micros.astype(np.int64), columns)
-    return finish(TIMESTAMP, np.where(held, micros, 0.0).astype(np.int64), columns, ~held)
+    return finish(TIMESTAMP, np.where(in_range, micros, 0.0).astype(np.int64), columns, ~in_range)
 
 
 _MONDAY = 10_959 * DAY_MICROS
-"""2000-01-03, where buckets of days and hours are counted from; those of months from 2000-01-01."""
+"""2000-01-03, the origin of buckets of days and hours; buckets of months begin at 2000-01-01."""
 _JANUARY = 2_000 * 12
 
 
 def time_bucket(call: Call, frame: Frame) -> Column:
-    """time_bucket(months, microseconds, time): the beginning of the bucket that a time is in; one of them is 0."""
+    """Compute time_bucket(months, microseconds, time): the beginning of a time's bucket; one of the widths is 0."""
     months, micros, time = call.args
     assert isinstance(months, Literal)
     assert isinstance(micros, Literal)
@@ -178,7 +178,7 @@ def time_bucket(call: Call, frame: Frame) -> Column:
 
 
 def _begun(times: Array, width: int) -> Array | None:
-    """The beginnings of the buckets of times; None if the first of them may begin before the first TIMESTAMP."""
+    """The beginnings of the buckets of times; None if the first may begin before the first TIMESTAMP."""
     offset = _MONDAY % width
     if times.min(initial=0) < FIRST_MICRO + offset + width:
         return None
@@ -201,7 +201,7 @@ def _digits(part: Callable[[Array, Array], Array], width: int) -> Callable[[Arra
 
 
 def _year(days: Array, micros: Array) -> pa.Array:
-    """Four digits or more; those of years before 1 as they are."""
+    """Four digits or more; years before 1 without padding."""
     years = PARTS["year"](days, micros)
     text = pa.array(years).cast(pa.large_string())
     return pc.if_else(pa.array(years < 0), text, pc.utf8_lpad(text, width=4, padding="0"))
@@ -217,7 +217,7 @@ def _twelve(days: Array, micros: Array) -> Array:
 
 
 def _week_from(first: int) -> Callable[[Array, Array], Array]:
-    """The week of the year whose first day is so many days after Sunday; days before its first are in week 0."""
+    """The week of the year, whose weeks begin `first` days after Sunday. Days before the first one are in week 0."""
 
     def week(days: Array, micros: Array) -> Array:
         of_year = PARTS["doy"](days, micros) - 1
@@ -254,18 +254,18 @@ SPECIFIERS: dict[str, Callable[[Array, Array], pa.Array]] = {
     "%B": _names(list(calendar.month_name)[1:], lambda days, micros: PARTS["month"](days, micros) - 1),
     "%p": _names(["AM", "PM"], lambda days, micros: PARTS["hour"](days, micros) // 12),
 }
-"""The text of a time for each specifier; other specifiers stand for several, or for a character."""
+"""The text of a time for each specifier; further specifiers stand for several, or for a character."""
 SHORT = {"%x": "%Y-%m-%d", "%X": "%H:%M:%S", "%c": "%Y-%m-%d %H:%M:%S", "%%": "%"}
 
 
-def pieces(written: str, known: Container[str] = SPECIFIERS) -> list[str]:
-    """A format as texts and specifiers in turns, the first of them a text. O(length)."""
+def pieces(written: str, specifiers: Container[str] = SPECIFIERS) -> list[str]:
+    """A format as alternating texts and specifiers, beginning with a text. O(length)."""
     parts, at = [""], 0
     for match in _SPECIFIER.finditer(written):
         parts[-1] += written[at : match.start()]
         at = match.end()
         inside = SHORT.get(match[0], match[0])
-        if inside in known:
+        if inside in specifiers:
             parts += [inside, ""]
         elif match[0] in SHORT and len(inside) > 1:
             more = pieces(inside)
@@ -278,7 +278,7 @@ def pieces(written: str, known: Container[str] = SPECIFIERS) -> list[str]:
 
 
 def formatted(call: Call, frame: Frame) -> Column:
-    """strftime(time, format)."""
+    """Compute strftime(time, format)."""
     time, written = call.args
     assert isinstance(written, Literal)
     column, parts = frame.column(time), pieces(str(written.value))

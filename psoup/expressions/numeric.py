@@ -1,7 +1,7 @@
-"""Arithmetic on numbers: exact in int64, an error where int64 or the digits of a DECIMAL do not suffice.
+"""Arithmetic on numbers: exact in int64, an error on overflow of int64 or of a DECIMAL's digits.
 
-BIGINT and DECIMAL (scaled) are computed in wrapping int64, and rows that wrapped are found afterwards, without a
-loop. DOUBLE follows IEEE 754: 1/0 is infinite, 0/0 and sqrt(-1) are NaN, as in DuckDB.
+BIGINT and DECIMAL (scaled) are computed in wrapping int64, and rows that wrapped are found afterwards, without a loop.
+DOUBLE follows IEEE 754: 1/0 is infinite, 0/0 and sqrt(-1) are NaN, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DOUBT = 9.2e18
 
 
 def too_wide(values: Array, data_type: DataType) -> Array | None:
-    """The rows whose scaled `values` (int64) have more digits than a DECIMAL may; None for other types."""
+    """Flags of rows whose scaled `values` (int64) have more digits than a DECIMAL; None for other types."""
     if data_type.kind is not Kind.DECIMAL:
         return None
     bound = 10**data_type.precision
@@ -38,13 +38,13 @@ def _either(first: Array | None, second: Array | None) -> Array | None:
 
 
 def add_int64(left: Array, right: Array) -> tuple[Array, Array]:
-    """The sum modulo 2**64, and where it overflowed."""
+    """The sum modulo 2**64, and flags of overflow."""
     total = left + right
     return total, ((left ^ total) & (right ^ total)) < 0
 
 
 def sub_int64(left: Array, right: Array) -> tuple[Array, Array]:
-    """The difference modulo 2**64, and where it overflowed."""
+    """The difference modulo 2**64, and flags of overflow."""
     total = left - right
     wrapped = left ^ right
     wrapped &= left ^ total
@@ -52,7 +52,7 @@ def sub_int64(left: Array, right: Array) -> tuple[Array, Array]:
 
 
 def mul_int64(left: Array, right: Array) -> tuple[Array, Array]:
-    """The product modulo 2**64, and where it overflowed."""
+    """The product modulo 2**64, and flags of overflow."""
     product = left * right
     estimate = left.astype(np.float64) * right.astype(np.float64)
     overflow = np.abs(estimate) > _DOUBT
@@ -85,7 +85,7 @@ def _days(call: Call, columns: list[Column], exact: Callable[[Array, Array], tup
 
 
 def difference(call: Call, frame: Frame) -> Column:
-    """left - right of order keys, at the end of int64 where it would overflow: it still tells which is greater."""
+    """The difference of order keys, clamped to int64 on overflow: its sign still tells which is greater."""
     columns = frame.columns(call)
     left, right = (c.order_keys() for c in columns)
     values, overflow = sub_int64(left, right)
@@ -93,13 +93,13 @@ def difference(call: Call, frame: Frame) -> Column:
 
 
 def divide(call: Call, frame: Frame) -> Column:
-    """/ of DOUBLEs."""
+    """Compute / of DOUBLEs."""
     columns = frame.columns(call)
     return finish(call.type, columns[0].values / columns[1].values, columns)
 
 
 def divide_whole(call: Call, frame: Frame) -> Column:
-    """// towards zero; by zero it is an error. Of DOUBLEs it is /, as in DuckDB."""
+    """Compute // towards zero; an error by zero. For DOUBLEs it is /, as in DuckDB."""
     columns = frame.columns(call)
     left, right = (c.values for c in columns)
     if call.type.kind is Kind.DOUBLE:
@@ -112,7 +112,7 @@ def divide_whole(call: Call, frame: Frame) -> Column:
 
 
 def remainder(call: Call, frame: Frame) -> Column:
-    """% with the sign of the dividend; by zero it is an error, NaN for DOUBLEs."""
+    """Compute % with the sign of the dividend; an error by zero, NaN for DOUBLEs."""
     columns = frame.columns(call)
     left, right = (c.values for c in columns)
     if call.type.kind is Kind.DOUBLE:
@@ -123,27 +123,27 @@ def remainder(call: Call, frame: Frame) -> Column:
 
 
 def negate(call: Call, frame: Frame) -> Column:
-    """Unary minus."""
+    """Compute unary minus."""
     columns = frame.columns(call)
     values = columns[0].values
     return finish(call.type, -values, columns, None if call.type.kind is Kind.DOUBLE else values == LEAST)
 
 
 def absolute(call: Call, frame: Frame) -> Column:
-    """abs."""
+    """Compute abs."""
     columns = frame.columns(call)
     values = columns[0].values
     return finish(call.type, np.abs(values), columns, None if call.type.kind is Kind.DOUBLE else values == LEAST)
 
 
 def square_root(call: Call, frame: Frame) -> Column:
-    """sqrt: NaN below zero."""
+    """Compute sqrt: NaN below zero."""
     columns = frame.columns(call)
     return finish(call.type, np.sqrt(columns[0].values), columns)
 
 
 def power(call: Call, frame: Frame) -> Column:
-    """power: infinite where it overflows."""
+    """Compute power: infinite on overflow."""
     columns = frame.columns(call)
     values = np.empty(len(columns[0]), np.float64)
     power_float64(columns[0].values, columns[1].values, values)

@@ -1,9 +1,9 @@
 """Text as numbers and truth values, for CAST; whole columns at a time.
 
-    '  -1_234.5678e2 '  ->  sign -, digits 12345678, of which the point stands behind 4 + 2
+    '  -1_234.5678e2 '  ->  sign -, digits 12345678, with the point after 4 + 2 of them
 
-A DECIMAL or BIGINT takes as many digits as stand before the point plus its scale, and rounds by the next digit: exact
-for any length, halves away from zero. DOUBLE is read by the library, correctly rounded.
+A DECIMAL or BIGINT takes the digits before the point plus its scale, and rounds by the next digit: exact for any
+length, halves away from zero. The library reads a DOUBLE, correctly rounded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLACES = 19
 
 
 def to_boolean(column: Column, target: DataType) -> tuple[Array, Array]:
-    """true t yes y 1, false f no n 0, in any case, no spaces."""
+    """Read true t yes y 1, and false f no n 0, in any case, without spaces."""
     text = pc.ascii_lower(to_large_string(column))
     yes = booleans(pc.is_in(text, value_set=pa.array(["true", "t", "yes", "y", "1"], pa.large_string())))
     no = booleans(pc.is_in(text, value_set=pa.array(["false", "f", "no", "n", "0"], pa.large_string())))
@@ -38,7 +38,7 @@ def to_boolean(column: Column, target: DataType) -> tuple[Array, Array]:
 
 
 def to_exact(column: Column, target: DataType) -> tuple[Array, Array]:
-    """BIGINT, or DECIMAL as scaled int64."""
+    """Read BIGINT, or DECIMAL as scaled int64."""
     fields = pc.extract_regex(to_large_string(column), pattern=_NUMBER)
     sign, whole, part, exponent = (_field(fields, name) for name in ("sign", "whole", "part", "exponent"))
     digits = pc.binary_join_element_wise(whole, part, pa.scalar("", pa.large_string()))
@@ -59,7 +59,7 @@ def to_exact(column: Column, target: DataType) -> tuple[Array, Array]:
 
 
 def _read(digits: Column, point: Array) -> tuple[Array, Array]:
-    """The first `point` digits of each row as uint64 (zeros where there are no more), and 1 to round up, else 0."""
+    """The first `point` digits of each row as uint64 (padded with zeros), and 1 to round up, else 0."""
     assert digits.data is not None
     lengths = np.diff(digits.values)
     data = np.append(digits.data, np.uint8(48))
@@ -73,7 +73,7 @@ def _read(digits: Column, point: Array) -> tuple[Array, Array]:
 
 
 def _field(fields: pa.StructArray, name: str) -> pa.Array:
-    """A group of the pattern without underscores; empty where it did not match."""
+    """A group of the pattern without underscores; empty without a match."""
     text = pc.fill_null(pc.struct_field(fields, name), "").cast(pa.large_string())
     return pc.replace_substring(text, pattern="_", replacement="")
 
@@ -84,7 +84,7 @@ def _lengths(text: pa.Array) -> Array:
 
 
 def _exponent(text: pa.Array) -> tuple[Array, Array]:
-    """The exponents as int64 (0 where there is none), and where they are beyond all use."""
+    """The exponents as int64 (0 without one), and flags of exponents that are too large."""
     digits = pc.utf8_ltrim(text, characters="+-")
     too_long = _lengths(digits) > 9
     plain = pc.if_else(pa.array(too_long | (_lengths(digits) == 0)), pa.scalar("0", pa.large_string()), digits)
@@ -94,7 +94,7 @@ def _exponent(text: pa.Array) -> tuple[Array, Array]:
 
 
 def to_double(column: Column, target: DataType) -> tuple[Array, Array]:
-    """A number, or inf, infinity, nan in any case; too large is infinite, too small zero."""
+    """Read a number, or inf, infinity, nan in any case. A number that is too large becomes infinite, too small zero."""
     text = to_large_string(column)
     fields = pc.extract_regex(text, pattern=_NUMBER)
     some_digit = (_lengths(_field(fields, "whole")) > 0) | (_lengths(_field(fields, "part")) > 0)

@@ -2,8 +2,8 @@
 
     2020-1-31    2020/01/31    0044-03-15 (BC)    epoch       2020-01-31T10:00[:00[.123456]][Z | +02[:30] | UTC]
 
-An offset is honoured (the result is UTC); digits of a second beyond the sixth are cut. A DATE may be written with a
-time, an offset or the name of a zone, which must be well formed and are dropped: the day is as written.
+An offset is applied (the result is UTC); digits of a second beyond the sixth are cut. A DATE may have a time, an offset
+or the name of a zone. They must be well formed and are ignored: the day is as written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OFFSET = r"(?P<zone>[+-])(?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::?(?P<zs>[0-9]
 
 
 def _pattern(zone: str, alone: str) -> str:
-    """A pattern: a date with a time, maybe with an offset, or a space and the name of a `zone`; or a date `alone`."""
+    """A pattern: a date with a time, and maybe an offset, or a space and a `zone`; or a date followed by `alone`."""
     time = rf"{_CLOCK}(?:(?:Z|{_OFFSET}| {zone}){_SPACE})?"
     return rf"\A{_SPACE}{_DATE}(?:{alone}|(?:T|[ \t\n\v\f\r]+){time})\z"
 
@@ -52,7 +52,7 @@ class _Fields:
         return booleans(pc.equal(self.text(name), text))
 
     def number(self, name: str) -> Array:
-        """The digits of a group; 0 where it is empty."""
+        """The digits of a group; 0 if it is empty."""
         text = self.text(name)
         filled = pc.if_else(pc.equal(text, ""), "0", text)
         values: Array = filled.cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -60,7 +60,7 @@ class _Fields:
 
 
 def to_date(column: Column, target: DataType) -> tuple[Array, Array]:
-    """Days since 1970, int64[n], and where there is no date."""
+    """Days since 1970, int64[n], and flags of texts that are not a date."""
     text = to_large_string(column)
     fields = _Fields(text, _FOR_DATE)
     days, failed = _days(fields)
@@ -83,7 +83,7 @@ def _days(fields: _Fields) -> tuple[Array, Array]:
 
 
 def _time_of_day(fields: _Fields) -> tuple[Array, Array]:
-    """Microseconds since midnight, int64[n], up to 24:00; 0 where there is no time; and where there is none such."""
+    """Microseconds since midnight, int64[n], up to 24:00 (0 without a time), and flags of invalid times."""
     hour, minute, second = (fields.number(name) for name in ("h", "m", "s"))
     digits = pc.utf8_slice_codeunits(pc.utf8_rpad(fields.text("fraction"), width=6, padding="0"), 0, 6)
     micros = digits.cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -92,7 +92,7 @@ def _time_of_day(fields: _Fields) -> tuple[Array, Array]:
 
 
 def to_timestamp(column: Column, target: DataType) -> tuple[Array, Array]:
-    """Microseconds since 1970 UTC, int64[n], and where there is no time."""
+    """Microseconds since 1970 UTC, int64[n], and flags of texts that are not a time."""
     text = to_large_string(column)
     fields = _Fields(text, _FOR_TIMESTAMP)
     days, failed = _days(fields)

@@ -1,9 +1,9 @@
-"""Constants of text that are plainly written, as their values: those that the casts of columns would make of them.
+"""Fast conversion of text constants in plain form, with the results of the casts of columns.
 
     '2020-01-31'  '2020-01-31 23:59:00'  '-17'  '2.50'
 
-A cast of a column takes a millisecond for one row, and a statement may have thousands of constants. A text written in
-any other way is left to it.
+A cast of a column takes a millisecond for one row, and a statement may have thousands of constants. Texts in any other
+form are left to the cast.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIRST_DAY = EPOCH.toordinal()
 
 
 def plain_value(text: str, type: DataType) -> int | float | None:
-    """The value of `text` as a `type`, in its storage form; None if it is not plainly written, or not a `type`."""
+    """The value of `text` as a `type`, in storage form. None if it is not in plain form, or not a `type`."""
     form = _FORMS.get(type.kind)
     if form is None or not form.fullmatch(text):
         return None

@@ -1,20 +1,20 @@
-"""Regular expressions: RE2 as Arrow has it, of constant patterns, in time bounded by the text and the pattern's size.
+"""Regular expressions with constant patterns, by Arrow's RE2, in time bounded by the text and the pattern's size.
 
-    regexp_matches(t, 'a(b|c)+')   ->   found anywhere        `~`          regexp_extract    what a group found, else ''
-    regexp_full_match(t, 'a.*')    ->   the whole text        SIMILAR TO   regexp_replace    the first, or all with 'g'
+    regexp_matches(t, 'a(b|c)+')   ->   matches anywhere    `~`           regexp_extract    the text of a group, else ''
+    regexp_full_match(t, 'a.*')    ->   the whole text      SIMILAR TO    regexp_replace    the first match, 'g': all
 
-RE2 never tries one way after the other, but where a pattern has many states it may have to keep them all:
+RE2 never backtracks, but for a pattern with many states it may have to keep them all:
 
     (a|b)*a(a|b){900}c     900 states at each character: 5 us a byte, where a{900}c takes a nanosecond
 
-So a pattern has at most `MOST_STATES`, counted here with repetitions written out, and every byte of text is charged as
-many bytes as the pattern has states (a quarter of them): rows are cut into parts, or refused, as if they were texts.
+So a pattern has at most `MOST_STATES`, counted here with repetitions written out. Every byte of text is charged a
+quarter of the pattern's states in bytes: rows are cut into parts, or refused, as if they were texts.
 
-To replace all is to search again behind each match, and a search may look far ahead of the match that it ends with:
+Replacing all matches searches again after each match, and a search may read far beyond its match:
 
-    a.*c|a      aaaaaaaa     each of the a is found after a look at all others, for a c: 10 minutes for a MiB
+    a.*c|a      aaaaaaaa     each a is found after reading all others in search of a c: 10 minutes for a MiB
 
-Patterns that may do so are charged the square of a text.
+Patterns with this property are charged the square of a text.
 """
 
 from __future__ import annotations
@@ -47,16 +47,20 @@ from psoup.kernels.texts import splice_texts
 from psoup.model import BOOLEAN
 
 MOST_STATES = 10_000
+"""The most states of a pattern."""
 MOST_BYTES = 16_384
-"""Longest pattern, in bytes; RE2 itself refuses what would take more than some megabytes."""
+"""The most bytes of a pattern; RE2 itself refuses patterns that need more than some megabytes."""
 OPTIONS = "cilmnpsg"
-"""Letters of options: case counts, or not; literal; the dot stops at line ends (m, n, p), or not (s); all (g)."""
+"""Letters of options: case-sensitive or not; literal; the dot stops at line ends (m, n, p), or not (s); all (g)."""
 
-_CLASS_STATES, _WIDE_STATES = 400, 10
-"""States of a Unicode class such as \\pL, and of one character of many, such as the dot: it has up to four bytes."""
+_CLASS_STATES = 400
+"""States of a Unicode class such as \\pL."""
+_WIDE_STATES = 10
+"""States of a character of many, such as the dot, which has up to four bytes."""
 _SHARE = 4
+"""States that charge one byte for each byte of text."""
 _AGAIN = 8
-"""Bytes that are looked at again in the time that one is charged."""
+"""Bytes that are read again in the time for which one byte is charged."""
 _REPEATED = re.compile(r"\{(\d{1,9})(,(\d{0,9}))?\}")
 _NAMED = re.compile(r"\?P?<\w+>")
 _FLAGS = re.compile(r"\?[imsU-]*([:)])")
@@ -65,14 +69,14 @@ _ESCAPED = re.compile(r"\\(\d|\\)")
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A pattern that RE2 takes. `flags`: what stands before it; `groups`: where each ( begins, and its name ends."""
+    """A pattern that RE2 accepts. `flags`: its prefix; `groups`: the place of each (, and of the end of its name."""
 
     pattern: str
     flags: str
     states: int
     groups: tuple[tuple[int, int], ...]
     looks_ahead: bool
-    """Whether it may read far beyond what it finds: it has a repetition without an end, and branches."""
+    """Whether it may read far beyond its match: it has a repetition without an end, and branches."""
 
     @property
     def anywhere(self) -> str:
@@ -85,7 +89,7 @@ class Regex:
         return rf"{self.flags}\A(?:{self.pattern})\z"
 
     def naming(self, *numbers: int) -> str:
-        """The pattern whose groups are those of these numbers, with the names g1, g2, ...; g0 is everything."""
+        """The pattern with the groups of these numbers, named g1, g2, ...; g0 is the whole match."""
         pieces, at = [], 0
         for number, (start, stop) in enumerate(self.groups, 1):
             pieces += [self.pattern[at:start], f"(?P<g{number}>" if number in numbers else "(?:"]
@@ -96,7 +100,8 @@ class Regex:
 
 @lru_cache(4_096)
 def regex_of(pattern: str, options: str = "") -> Regex:
-    """The regular expression of a pattern. Raises InvalidInput with RE2's own words, or for one that is too large."""
+    """The regular expression of a pattern. Raises InvalidInput with RE2's message, or for a pattern that is too
+    large."""
     if len(pattern.encode()) > MOST_BYTES:
         raise InvalidInput(
             f"a regular expression has at most {MOST_BYTES:,} bytes, not {len(pattern.encode()):,}",
@@ -128,7 +133,7 @@ def regex_of(pattern: str, options: str = "") -> Regex:
 
 
 class _Reader:
-    """Reads a pattern that RE2 has taken: how many states it has, and where its groups are."""
+    """Reads a pattern that RE2 accepts: counts its states, and finds its groups."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern, self._at = pattern, 0
@@ -167,7 +172,7 @@ class _Reader:
             self._item(1, _WIDE_STATES if character == "." else len(character.encode()))
 
     def _item(self, length: int, states: int) -> None:
-        """Go on behind an item of `length` characters."""
+        """Continue after an item of `length` characters."""
         self._sizes[-1] += self._last[-1]
         self._last[-1] = states
         self._at += length
@@ -225,16 +230,16 @@ def _of(call: Call, place: int = 1) -> tuple[Regex, str] | None:
 
 
 def _charge(frame: Frame, column: Column, regex: Regex) -> None:
-    """Check that to look at these texts takes not too long."""
+    """Check that searching these texts does not take too long."""
     frame.sizes.borrow(text_bytes(column) * (1 + regex.states // _SHARE))
 
 
 def _match(whole: bool) -> Evaluator:
     def evaluator(call: Call, frame: Frame) -> Column:
-        found = _of(call)
-        if found is None:
+        regex_and_options = _of(call)
+        if regex_and_options is None:
             return null_column(BOOLEAN, frame.rows)
-        column, regex = frame.column(call.args[0]), found[0]
+        column, regex = frame.column(call.args[0]), regex_and_options[0]
         _charge(frame, column, regex)
         pattern = regex.whole if whole else regex.anywhere
         matched = pc.match_substring_regex(to_large_string(column), pattern=pattern)
@@ -244,13 +249,13 @@ def _match(whole: bool) -> Evaluator:
 
 
 def extract(call: Call, frame: Frame) -> Column:
-    """regexp_extract(text, pattern, group, options): '' where nothing is found, or there is no such group."""
-    found = _of(call, 2)
-    if found is None:
+    """Compute regexp_extract(text, pattern, group, options): '' without a match, or without such a group."""
+    regex_and_options = _of(call, 2)
+    if regex_and_options is None:
         return null_column(call.type, frame.rows)
     group = call.args[2]
     assert isinstance(group, Literal)
-    column, regex = frame.column(call.args[0]), found[0]
+    column, regex = frame.column(call.args[0]), regex_and_options[0]
     texts = to_large_string(column)
     number = None if group.value is None else int(group.value)
     if number is None or number > len(regex.groups):
@@ -265,19 +270,20 @@ _EMPTY = pa.scalar("", pa.large_string())
 
 
 def replace(call: Call, frame: Frame) -> Column:
-    r"""regexp_replace(text, pattern, replacement, options): the first found, or all; \1 is what a group found."""
-    found, replacement = _of(call, 2), call.args[2]
+    r"""Compute regexp_replace(text, pattern, replacement, options): the first match, or all; \1 is the text of a
+    group."""
+    regex_and_options, replacement = _of(call, 2), call.args[2]
     assert isinstance(replacement, Literal)
-    if found is None or replacement.value is None:
+    if regex_and_options is None or replacement.value is None:
         return null_column(call.type, frame.rows)
-    column, (regex, options) = frame.column(call.args[0]), found
+    column, (regex, options) = frame.column(call.args[0]), regex_and_options
     _charge(frame, column, regex)
     new = str(replacement.value)
     return _every(column, regex, new, frame) if "g" in options else _first(column, regex, new, frame)
 
 
 def _first(column: Column, regex: Regex, replacement: str, frame: Frame) -> Column:
-    """Texts in which the first that is found is replaced: looked for once, then written."""
+    """Texts in which the first match is replaced: searched once, then written."""
     constants, groups = _pieces(replacement)
     spans = pc.extract_regex_span(to_large_string(column), pattern=regex.naming(0, *groups))
     begins, stops = np.empty((2, 1 + len(groups), frame.rows), np.int64)
@@ -285,10 +291,10 @@ def _first(column: Column, regex: Regex, replacement: str, frame: Frame) -> Colu
         pairs = pc.struct_field(spans, f"g{number}").values.fill_null(0).to_numpy(zero_copy_only=False)
         begins[place] = pairs[0::2]
         np.add(begins[place], pairs[1::2], out=stops[place])
-    found = booleans(spans.is_valid())
+    has_match = booleans(spans.is_valid())
     grown = sum(map(len, constants)) + (stops[1:] - begins[1:]).sum(axis=0) - (stops[0] - begins[0])
-    sizes = np.diff(column.values) + np.where(found, grown, 0)
-    begins[0] = np.where(found, begins[0], -1)
+    sizes = np.diff(column.values) + np.where(has_match, grown, 0)
+    begins[0] = np.where(has_match, begins[0], -1)
     replaced = room(sizes, [column], frame.sizes.check(sizes))
     between = np.cumsum([0, *map(len, constants)])
     parts = np.frombuffer(b"".join(constants), np.uint8)
@@ -312,14 +318,14 @@ def _pieces(replacement: str) -> tuple[list[bytes], list[int]]:
 
 
 def _every(column: Column, regex: Regex, new: str, frame: Frame) -> Column:
-    """Texts in which all that is found is replaced."""
+    """Texts in which all matches are replaced."""
     texts, pattern, lengths, over = to_large_string(column), regex.anywhere, np.diff(column.values), None
     if regex.looks_ahead:
         frame.sizes.borrow(int(np.square(lengths, dtype=np.float64).sum()) // _AGAIN * (1 + regex.states // _SHARE))
     references = Counter(match[1] for match in _ESCAPED.finditer(new) if match[1] != "\\")
-    most = lengths * (1 + references.total()) + (lengths + 1) * len(new.encode())
+    size_limit = lengths * (1 + references.total()) + (lengths + 1) * len(new.encode())
     sizes = frame.sizes
-    if most.max(initial=0) > sizes.limits.value or sizes.kept + int(most.sum()) > sizes.most:
+    if size_limit.max(initial=0) > sizes.limits.value or sizes.kept + int(size_limit.sum()) > sizes.most:
         sizes.borrow(2 * text_bytes(column) + frame.rows)
         over = sizes.check(_lengths(texts, pattern, new, references))
         texts = texts if over is None else blank(texts, over)
@@ -327,13 +333,16 @@ def _every(column: Column, regex: Regex, new: str, frame: Frame) -> Column:
 
 
 def _lengths(texts: pa.Array, pattern: str, new: str, references: Counter[str]) -> Array:
-    """The bytes that texts have after a replacement: int64[n]. It is not made, but a short one for each group that it
-    names; what a pattern finds is never more than the text."""
+    """The bytes of texts after a replacement: int64[n].
+
+    The replacement itself is not made, only a short one for each group that it names. A match is never longer than the
+    text.
+    """
 
     def made(replacement: str) -> Array:
         replaced = pc.replace_substring_regex(texts, pattern=pattern, replacement=replacement)
-        found: Array = pc.binary_length(replaced).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return found
+        lengths: Array = pc.binary_length(replaced).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return lengths
 
     without = made("")
     lengths = without + (made(".") - without) * len(_ESCAPED.sub(_plain_bytes, new).encode())
@@ -348,7 +357,7 @@ def _plain_bytes(escaped: re.Match[str]) -> str:
 
 
 def check_replacement(regex: Regex, replacement: str) -> None:
-    """Raise InvalidInput, with RE2's words, for a replacement that does not fit the pattern."""
+    """Raise InvalidInput, with RE2's message, for a replacement that does not fit the pattern."""
     try:
         pc.replace_substring_regex(pa.array([""], pa.large_string()), pattern=regex.anywhere, replacement=replacement)
     except pa.ArrowInvalid as problem:

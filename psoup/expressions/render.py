@@ -2,9 +2,8 @@
 
     Call("and", (Call("gt", a, 1), Call("is_null", b)))   ->   "a" > 1 AND "b" IS NULL
 
-Used to show derived attributes, and by tests that ask DuckDB for the same value.
-Every conversion is written out; parentheses stand wherever an operator is an argument of an operator. Only
-`difference`, which users cannot write, has no counterpart in DuckDB.
+It shows derived attributes, and tests use it to compute the same value with DuckDB. Every conversion is written out; an
+operator inside an operator has parentheses. Only `difference`, which users cannot write, has no counterpart in DuckDB.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def render(expr: Expr) -> str:
 
 
 def literal(constant: Literal, *, bare: bool = False) -> str:
-    """A constant; integers carry their type unless `bare`, since plain ones are INTEGER in DuckDB."""
+    """A constant; integers carry their type unless `bare`, as plain ones are INTEGER in DuckDB."""
     kind, value = constant.type.kind, constant.value
     if value is None:
         return f"CAST(NULL AS {constant.type})"
@@ -93,14 +92,14 @@ def _spelled(constant: Literal) -> str:
 
 
 def _arguments(call: Call) -> list[str]:
-    """The arguments' texts; an integer next to a BIGINT that is not a constant needs no type of its own."""
+    """The arguments' texts; an integer beside a BIGINT that is not a constant needs no type."""
     typed = any(arg.type == BIGINT and not isinstance(arg, Literal) for arg in call.args)
     bare = typed or call.name in _BARE or call.type.kind is Kind.DATE
     return [literal(arg, bare=bare) if isinstance(arg, Literal) else render(arg) for arg in call.args]
 
 
 def _nested(expr: Expr, text: str) -> str:
-    """`text` of an operand, between parentheses if it is an operator itself, or starts with a minus."""
+    """The text of an operand, in parentheses if it is an operator or begins with a minus."""
     operator = isinstance(expr, Call) and (expr.name in _INFIX or expr.name in _LOOSE)
     return f"({text})" if operator or text.startswith("-") else text
 
@@ -111,7 +110,7 @@ def _operands(call: Call) -> list[str]:
 
 def _infix(call: Call) -> str:
     texts = _operands(call)
-    if call.type.kind is Kind.DATE:  # DuckDB adds INTEGER days only
+    if call.type.kind is Kind.DATE:  # DuckDB adds only INTEGER days
         texts[1] = f"CAST({texts[1]} AS INTEGER)"
     text = f" {_INFIX[call.name]} ".join(texts)
     if call.type.kind is Kind.DECIMAL and _wider(call) > MAX_DECIMAL_PRECISION:
@@ -209,7 +208,7 @@ def _round(call: Call) -> str:
 
 
 def _with_integers(*places: int) -> Callable[[Call], str]:
-    """Make the text of a function that takes INTEGER in DuckDB at these places, and no BIGINT."""
+    """Make the text of a function that takes INTEGER, not BIGINT, at these places in DuckDB."""
 
     def text(call: Call) -> str:
         texts = _arguments(call)
@@ -238,7 +237,7 @@ def _interval(call: Call) -> str:
 
 
 _LOOSE = frozenset({"not", "neg", "bits_not", "is_null", "is_not_null", "in", "like", "add_interval", "case"})
-"""Further operators, which need parentheses inside others."""
+"""Further operators that need parentheses inside others."""
 
 _SPECIAL: dict[str, Callable[[Call], str]] = {
     "not": _not,

@@ -16,19 +16,22 @@ from psoup.expressions.tree import Call, Literal
 from psoup.model import Kind
 
 _BELOW_HALF = np.nextafter(0.5, 0)
-"""The number that is added to a float64 before it is cut. 0.5 would take the last number below 0.5 to 1. This number
-does not, and takes 0.5 itself to 1, as halves between two float64 go to the even one."""
+"""The number added to a float64 before truncation.
+
+With 0.5 the last number below 0.5 would become 1. With this number it does not. 0.5 still becomes 1, as a sum
+halfway between two float64 is rounded to the even one.
+"""
 
 
 def round_half_away(values: Array) -> Array:
-    """float64 to the nearest whole number, halves away from zero (as C's round)."""
+    """Round float64 to the nearest whole number, halves away from zero (as C's round)."""
     moved: Array = np.copysign(_BELOW_HALF, values)
     moved += values
     return np.trunc(moved, out=moved)
 
 
 def scale_down(values: Array, places: int) -> Array:
-    """int64 divided by 10**places (0 to 18), halves away from zero."""
+    """Divide int64 by 10**places (0 to 18), halves away from zero."""
     if places == 0:
         return values
     unit = np.int64(10**places)
@@ -40,7 +43,7 @@ def scale_down(values: Array, places: int) -> Array:
 
 
 def round_(call: Call, frame: Frame) -> Column:
-    """round(x [, digits])."""
+    """Compute round(x [, digits])."""
     columns = frame.columns(call)
     values = columns[0].values
     if call.type.kind is Kind.DECIMAL:
@@ -74,7 +77,7 @@ def _round_decimal(call: Call, columns: list[Column]) -> Column:
 
 
 def _round_bigint(call: Call, columns: list[Column]) -> Column:
-    """To tens and more where digits are negative; a result beyond int64 is an error."""
+    """Round to tens and more for negative digits; a result beyond int64 is an error."""
     values, digits = (c.values for c in columns)
     places = np.clip(-digits, 0, 19)
     unit = np.power(np.int64(10), np.minimum(places, 18))
@@ -99,7 +102,7 @@ def _round_double(values: Array, digits: Array) -> Array:
 
 
 def floor(call: Call, frame: Frame) -> Column:
-    """The greatest whole number not above."""
+    """The greatest whole number that is not above."""
     columns = frame.columns(call)
     if call.type.kind is Kind.DOUBLE:
         return finish(call.type, np.floor(columns[0].values), columns)
@@ -107,7 +110,7 @@ def floor(call: Call, frame: Frame) -> Column:
 
 
 def ceil(call: Call, frame: Frame) -> Column:
-    """The least whole number not below."""
+    """The least whole number that is not below."""
     columns = frame.columns(call)
     if call.type.kind is Kind.DOUBLE:
         return finish(call.type, np.ceil(columns[0].values), columns)

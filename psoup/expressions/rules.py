@@ -2,8 +2,8 @@
 
     div(BIGINT, DECIMAL(5,2))   ->   div(cast(x AS DOUBLE), cast(y AS DOUBLE)) : DOUBLE
 
-One rule for a function or family, each `(name, args) -> Expr`; the table that names them is in `functions`.
-The number of arguments has been checked before a rule is called. `rules_texts` and `rules_times` have the others.
+Each function or family has a rule, `(name, args) -> Expr`; `functions` has the table. The number of arguments is
+checked before a rule is called. `rules_texts` and `rules_times` have further rules.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SYMBOLS |= {"bits_and": "&", "bits_or": "|", "bits_not": "~", "shift_left": "<<
 
 
 def connective(name: str, args: Sequence[Expr]) -> Expr:
-    """and, or, not: conditions in, a condition out. Nested calls of the same name are flattened."""
+    """Type and, or, not: conditions in, a condition out. Nested calls of the same name are flattened."""
     flat: list[Expr] = []
     for arg in args:
         condition = truth(arg, name.upper())
@@ -58,12 +58,12 @@ def connective(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def comparison(name: str, args: Sequence[Expr]) -> Expr:
-    """The six comparisons."""
+    """Type the six comparisons."""
     return Call(BOOLEAN, name, comparable(args[0], args[1], name))
 
 
 def membership(name: str, args: Sequence[Expr]) -> Expr:
-    """x IN (items): as x = item OR x = item ..., in one call where no item changes the type of x."""
+    """Type x IN (items): as x = item OR x = item ..., in one call if no item changes the type of x."""
     pairs = [comparable(args[0], item) for item in args[1:]]
     if any(side != pairs[0][0] for side, _ in pairs):
         return Call(BOOLEAN, "or", tuple(Call(BOOLEAN, "eq", pair) for pair in pairs))
@@ -71,12 +71,12 @@ def membership(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def null_test(name: str, args: Sequence[Expr]) -> Expr:
-    """IS NULL and IS NOT NULL of anything."""
+    """Type IS NULL and IS NOT NULL of any value."""
     return Call(BOOLEAN, name, tuple(args))
 
 
 def additive(name: str, args: Sequence[Expr]) -> Expr:
-    """+ and - of numbers, of DATE and days, and DATE - DATE in days."""
+    """Type + and - of numbers, of DATE and days, and DATE - DATE in days."""
     left, right = args
     times = [arg for arg in args if arg.type.kind in TIMES]
     if len(times) == 1 and any(map(is_null_literal, args)):  # NULL may stand for days, an interval or a time
@@ -96,7 +96,7 @@ def additive(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def distance(name: str, args: Sequence[Expr]) -> Expr:
-    """The difference of the order keys of two exact values of one kind."""
+    """Type the difference of the order keys of two exact values of one kind."""
     left, right = (arg.type for arg in args)
     exact = left.kind in (Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP)
     if not exact or left.kind is not right.kind or left.scale != right.scale:
@@ -105,17 +105,17 @@ def distance(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def multiplicative(name: str, args: Sequence[Expr]) -> Expr:
-    """Multiplication of numbers; scales add up."""
+    """Type multiplication of numbers; scales add up."""
     return _arithmetic(name, args[0], args[1], _product_type)
 
 
 def remainder(name: str, args: Sequence[Expr]) -> Expr:
-    """% of numbers: the sign is the dividend's."""
+    """Type % of numbers: the sign is the dividend's."""
     return _arithmetic(name, args[0], args[1], _sum_type)
 
 
 def division(name: str, args: Sequence[Expr]) -> Expr:
-    """/ is always DOUBLE; // is BIGINT for two BIGINTs, as wide as a sum of whole numbers, else DOUBLE."""
+    """Type / and //: / is always DOUBLE; // is BIGINT for BIGINTs, wide for sums of whole numbers, else DOUBLE."""
     left, right = (_number(arg, name, args) for arg in args)
     if name == "intdiv" and left.type == right.type == BIGINT:
         return Call(BIGINT, name, (left, right))
@@ -142,7 +142,7 @@ def _arithmetic(name: str, left: Expr, right: Expr, exact: Callable[[str, DataTy
 
 
 def _wide_type(name: str, left: DataType, right: DataType) -> DataType:
-    """The type of what a sum and another exact number make; evaluation brings them to one scale."""
+    """The type of arithmetic on a sum and another exact number; evaluation brings them to one scale."""
     scale = left.scale + right.scale if name == "mul" else max(left.scale, right.scale)
     if scale > MAX_WIDE_PRECISION:
         raise mismatch(
@@ -184,17 +184,17 @@ def _product_type(name: str, left: DataType, right: DataType) -> DataType:
 
 
 def _rescaled(source: DataType, result: DataType) -> DataType:
-    """`source` at the scale of `result`."""
+    """The type `source` at the scale of `result`."""
     return decimal(min(source.precision - source.scale + result.scale, MAX_DECIMAL_PRECISION), result.scale)
 
 
 def keep_number(name: str, args: Sequence[Expr]) -> Expr:
-    """neg, abs: the type stays."""
+    """Type neg, abs: the type stays."""
     return Call(_one_number(name, args[0]).type, name, (_one_number(name, args[0]),))
 
 
 def rounding(name: str, args: Sequence[Expr]) -> Expr:
-    """round(x [, digits]): the type stays; a DECIMAL loses places, so its digits must be a constant."""
+    """Type round(x [, digits]): the type stays; a DECIMAL loses places, so its digits must be a constant."""
     value = _one_number(name, args[0])
     if len(args) == 1:
         return Call(_without_places(value.type), name, (value,))
@@ -214,7 +214,7 @@ def rounding(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def whole(name: str, args: Sequence[Expr]) -> Expr:
-    """floor, ceil: DECIMAL(p,s) gives DECIMAL(p,0), the other numbers DOUBLE."""
+    """Type floor, ceil: DECIMAL(p,s) gives DECIMAL(p,0), other numbers DOUBLE."""
     value = _one_number(name, args[0])
     if value.type.kind in _SCALED and value.type != wide(0):
         return Call(_without_places(value.type), name, (value,))
@@ -222,33 +222,33 @@ def whole(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def _without_places(kind: DataType) -> DataType:
-    """The type of a number whose places are dropped."""
+    """The type of a number without its decimal places."""
     return DataType(kind.kind, kind.precision)
 
 
 def floating(name: str, args: Sequence[Expr]) -> Expr:
-    """sqrt, power: everything is DOUBLE."""
+    """Type sqrt, power: all are DOUBLE."""
     return Call(DOUBLE, name, tuple(cast(_one_number(name, arg), DOUBLE) for arg in args))
 
 
 def sizing(name: str, args: Sequence[Expr]) -> Expr:
-    """sign: BIGINT, of any number."""
+    """Type sign: BIGINT, of any number."""
     return Call(BIGINT, name, (_one_number(name, args[0]),))
 
 
 def truncating(name: str, args: Sequence[Expr]) -> Expr:
-    """trunc: the type stays; a DECIMAL loses its places."""
+    """Type trunc: the type stays; a DECIMAL loses its places."""
     value = _one_number(name, args[0])
     return Call(_without_places(value.type), name, (value,))
 
 
 def testing(name: str, args: Sequence[Expr]) -> Expr:
-    """isnan, isinf, isfinite."""
+    """Type isnan, isinf, isfinite."""
     return Call(BOOLEAN, name, (cast(_one_number(name, args[0]), DOUBLE),))
 
 
 def narrowing(name: str, args: Sequence[Expr]) -> Expr:
-    """narrow, try_narrow: a BIGINT that has to fit into so many bits, as TINYINT, SMALLINT and INTEGER do."""
+    """Type narrow, try_narrow: a BIGINT that must fit into some bits, as TINYINT, SMALLINT and INTEGER."""
     value, width = args
     if value.type != BIGINT or not isinstance(width, Literal) or width.value not in (8, 16, 32):
         raise mismatch(f"{name} needs a BIGINT, and 8, 16 or 32 bits")
@@ -256,7 +256,7 @@ def narrowing(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def bits(name: str, args: Sequence[Expr]) -> Expr:
-    """Bit operators, gcd and lcm: BIGINTs."""
+    """Type bit operators, gcd and lcm: BIGINTs."""
     return Call(BIGINT, name, tuple(need(arg, BIGINT, _SYMBOLS.get(name, name)) for arg in args))
 
 
@@ -265,23 +265,23 @@ def _one_number(name: str, arg: Expr) -> Expr:
         return arg
     if is_null_literal(arg):
         return cast(arg, DOUBLE)
-    what = _SYMBOLS.get(name, name)
-    raise mismatch(f"{what} needs a number, not {arg.type}; use CAST(... AS DOUBLE) or another number type")
+    shown_name = _SYMBOLS.get(name, name)
+    raise mismatch(f"{shown_name} needs a number, not {arg.type}; use CAST(... AS DOUBLE) or another number type")
 
 
 def unified(name: str, args: Sequence[Expr]) -> Expr:
-    """greatest, least, coalesce: all of one type, which is the result's."""
+    """Type greatest, least, coalesce: all of one type, which is the result's."""
     args = unify(args, name)
     return Call(args[0].type, name, tuple(args))
 
 
 def null_if(name: str, args: Sequence[Expr]) -> Expr:
-    """nullif(x, y): x, or NULL where x = y; args are (x, left, right), the last two as they are compared."""
+    """Type nullif(x, y): x, or NULL if x = y; args are (x, left, right), the last two as they are compared."""
     return Call(args[0].type, name, (*plain(args[:1]), *comparable(args[0], args[1])))
 
 
 def case(name: str, args: Sequence[Expr]) -> Expr:
-    """CASE: args are condition, value, condition, value, ..., else. Simple CASE is desugared by the binder."""
+    """Type CASE: args are condition, value, condition, value, ..., else. The binder converts a simple CASE."""
     if len(args) % 2 == 0:
         raise InvalidInput("CASE needs a condition for every value, and a value for ELSE (NULL if there is none)")
     conditions = [truth(arg, "WHEN") for arg in args[:-1:2]]
@@ -293,7 +293,8 @@ def case(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def supplied_call(signature: Signature, args: Sequence[Expr]) -> Expr:
-    """The typed call of a function. A number becomes a DOUBLE, and a BIGINT a DECIMAL, where the function takes one.
+    """The typed call of a supplied function. A number is converted to DOUBLE, a BIGINT to DECIMAL, if the function
+    takes it.
 
     Raises InvalidInput: WRONG_ARGUMENTS, TYPE_MISMATCH.
     """
@@ -308,8 +309,8 @@ def supplied_call(signature: Signature, args: Sequence[Expr]) -> Expr:
     return Call(signature.result, str(signature), typed)
 
 
-def _fitted(arg: Expr, target: DataType, what: str) -> Expr:
+def _fitted(arg: Expr, target: DataType, context: str) -> Expr:
     wider = arg.type.kind in NUMBERS and target == DOUBLE
     if wider or (arg.type == BIGINT and target.kind is Kind.DECIMAL):
         return cast(arg, target)
-    return need(arg, target, what)
+    return need(arg, target, context)

@@ -2,7 +2,7 @@
 
     x LIKE 'a%'   ->   like(x, 'a%')        regexp_matches(x, 'a|b', 'i')   ->   the pattern is read, and must be sound
 
-Patterns of regular expressions are constants: a pattern out of a column would be compiled for each of its values.
+Patterns of regular expressions are constants: a pattern from a column would be compiled for each value.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _SPACES = " ,\t\n"
 
 
 def texts(name: str, args: Sequence[Expr]) -> Expr:
-    """Functions from TEXT to TEXT: lower, upper, replace."""
+    """Type functions from TEXT to TEXT: lower, upper, replace."""
     return Call(TEXT, name, tuple(need(arg, TEXT, name) for arg in args))
 
 
 def trimming(name: str, args: Sequence[Expr]) -> Expr:
-    """trim, ltrim, rtrim(text [, characters]): the characters are a constant."""
+    """Type trim, ltrim, rtrim(text [, characters]): the characters are a constant."""
     if len(args) == 2 and not isinstance(args[1], Literal):
         raise mismatch(f"the characters of {name} must be a constant")
     return texts(name, args)
 
 
 def text_test(name: str, args: Sequence[Expr]) -> Expr:
-    """starts_with, contains."""
+    """Type starts_with, contains."""
     return Call(BOOLEAN, name, tuple(need(arg, TEXT, name) for arg in args))
 
 
 def text_length(name: str, args: Sequence[Expr]) -> Expr:
-    """length: code points."""
+    """Type length: code points."""
     return Call(BIGINT, name, (need(args[0], TEXT, name),))
 
 
 def slicing(name: str, args: Sequence[Expr]) -> Expr:
-    """substr(text, start [, length])."""
+    """Type substr(text, start [, length])."""
     return Call(TEXT, name, (need(args[0], TEXT, name), *(need(arg, BIGINT, name) for arg in args[1:])))
 
 
@@ -58,17 +58,17 @@ def taking(result: DataType, *wanted: DataType) -> Rule:
 
 
 def joining_with(name: str, args: Sequence[Expr]) -> Expr:
-    """concat_ws(separator, ...): everything in its text form."""
+    """Type concat_ws(separator, ...): all arguments in their text form."""
     return Call(TEXT, name, (need(args[0], TEXT, f"the separator of {name}"), *map(as_text, args[1:])))
 
 
 def joining(name: str, args: Sequence[Expr]) -> Expr:
-    """concat and ||: everything in its text form."""
+    """Type concat and ||: all arguments in their text form."""
     return Call(TEXT, name, tuple(as_text(arg) for arg in args))
 
 
 def like(name: str, args: Sequence[Expr]) -> Expr:
-    """x LIKE pattern [ESCAPE e]: e is a constant, empty or one ASCII character."""
+    """Type x LIKE pattern [ESCAPE e]: e is a constant, empty or one ASCII character."""
     call = Call(BOOLEAN, name, tuple(need(arg, TEXT, "LIKE") for arg in args))
     escape = ""
     if len(args) == 3:
@@ -91,7 +91,7 @@ def like(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def matching(name: str, args: Sequence[Expr]) -> Expr:
-    """regexp_matches and regexp_full_match(text, pattern [, options])."""
+    """Type regexp_matches and regexp_full_match(text, pattern [, options])."""
     pattern, options = _pattern(name, args[1]), _options(name, args[2:])
     if pattern.value is not None:
         regex_of(str(pattern.value), options)
@@ -99,7 +99,7 @@ def matching(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def extracting(name: str, args: Sequence[Expr]) -> Expr:
-    """regexp_extract(text, pattern [, group] [, options]): the group is a constant from 0 to 9."""
+    """Type regexp_extract(text, pattern [, group] [, options]): the group is a constant from 0 to 9."""
     pattern, rest = _pattern(name, args[1]), list(args[2:])
     group: Expr = Literal(BIGINT, 0)
     if rest and (len(rest) == 2 or not is_text_literal(rest[0])):
@@ -115,7 +115,7 @@ def extracting(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def replacing(name: str, args: Sequence[Expr]) -> Expr:
-    """regexp_replace(text, pattern, replacement [, options])."""
+    """Type regexp_replace(text, pattern, replacement [, options])."""
     pattern, new, options = _pattern(name, args[1]), need(args[2], TEXT, name), _options(name, args[3:])
     if not isinstance(new, Literal):
         raise mismatch(f"the replacement of {name} must be a constant")
@@ -127,7 +127,7 @@ def replacing(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def _pattern(name: str, arg: Expr) -> Literal:
-    """The pattern, which is a constant."""
+    """The pattern, which must be a constant."""
     pattern = need(arg, TEXT, f"the pattern of {name}")
     if not isinstance(pattern, Literal):
         raise mismatch(f"the pattern of {name} must be a constant; contains, LIKE and starts_with take a column")
@@ -135,7 +135,7 @@ def _pattern(name: str, arg: Expr) -> Literal:
 
 
 def _options(name: str, args: Sequence[Expr]) -> str:
-    """The letters of the options, a constant that may be left out."""
+    """The letters of the options, an optional constant."""
     if not args:
         return ""
     if not is_text_literal(args[0]):

@@ -17,52 +17,52 @@ from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP
 
 MOST_FORMAT = 1_000
-"""Characters of a format of strftime and strptime."""
+"""The most characters of a format of strftime and strptime."""
 
 DIFF_PARTS = (*DAYS, *UNITS)
 _WRITTEN = re.compile(r"%-?.|%", re.DOTALL)
 
 _MOST_MONTHS = 12 * 600_000
-"""From the first year of a TIMESTAMP to the last; with more, the arithmetic of months would overflow."""
+"""Months from the first year of a TIMESTAMP to the last; more would overflow the arithmetic of months."""
 
 
 def extraction(name: str, args: Sequence[Expr]) -> Expr:
-    """extract(part, time): BIGINT, but DOUBLE for epoch and julian."""
+    """Type extract(part, time): BIGINT, but DOUBLE for epoch and julian."""
     part = _part(args[0], name, EXTRACT_PARTS)
     result = DOUBLE if part in ("epoch", "julian") else BIGINT
     return Call(result, name, (Literal(TEXT, part), _time(args[1], name)))
 
 
 def truncation(name: str, args: Sequence[Expr]) -> Expr:
-    """date_trunc(part, time): TIMESTAMP, of a DATE as well."""
+    """Type date_trunc(part, time): TIMESTAMP, also for a DATE."""
     part = _part(args[0], name, TRUNC_PARTS)
     return Call(TIMESTAMP, name, (Literal(TEXT, part), cast(_time(args[1], name), TIMESTAMP)))
 
 
 def naming(name: str, args: Sequence[Expr]) -> Expr:
-    """dayname, monthname: English names."""
+    """Type dayname, monthname: English names."""
     return Call(TEXT, name, (_time(args[0], name),))
 
 
 def last_day(name: str, args: Sequence[Expr]) -> Expr:
-    """last_day: of the month."""
+    """Type last_day: of the month."""
     return Call(DATE, name, (_time(args[0], name),))
 
 
 def counting(name: str, args: Sequence[Expr]) -> Expr:
-    """epoch_ms, epoch_us: BIGINT since 1970; epoch_ms of a BIGINT is the TIMESTAMP."""
+    """Type epoch_ms, epoch_us: BIGINT since 1970; epoch_ms of a BIGINT is the TIMESTAMP."""
     if name == "epoch_ms" and args[0].type == BIGINT and not is_null_literal(args[0]):
         return Call(TIMESTAMP, name, tuple(args))
     return Call(BIGINT, name, (cast(_time(args[0], name), TIMESTAMP),))
 
 
 def lasting(name: str, args: Sequence[Expr]) -> Expr:
-    """The seconds of an INTERVAL of so many microseconds: DOUBLE of a BIGINT."""
+    """Type the seconds of an INTERVAL given in microseconds: DOUBLE of a BIGINT."""
     return Call(DOUBLE, name, (need(args[0], BIGINT, name),))
 
 
 def differing(name: str, args: Sequence[Expr]) -> Expr:
-    """date_diff(part, a, b): BIGINT; two DATEs stay DATEs."""
+    """Type date_diff(part, a, b): BIGINT; two DATEs stay DATEs."""
     part = _part(args[0], name, tuple(DIFF_PARTS))
     times = [cast(arg, TIMESTAMP) if is_text_literal(arg) else _time(arg, name) for arg in args[1:]]
     if any(time.type == TIMESTAMP for time in times):
@@ -71,7 +71,7 @@ def differing(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def making(name: str, args: Sequence[Expr]) -> Expr:
-    """make_date and make_timestamp of BIGINTs (seconds are DOUBLE), to_timestamp of a DOUBLE."""
+    """Type make_date and make_timestamp of BIGINTs (seconds are DOUBLE), to_timestamp of a DOUBLE."""
     if name == "to_timestamp":
         return Call(TIMESTAMP, name, (_seconds(args[0], name),))
     if name == "make_timestamp" and len(args) not in (1, 6):
@@ -89,7 +89,7 @@ def _seconds(arg: Expr, name: str) -> Expr:
 
 
 def bucketing(name: str, args: Sequence[Expr]) -> Expr:
-    """time_bucket(months, microseconds, time): one of the constants is 0, the other greater."""
+    """Type time_bucket(months, microseconds, time): one of the constants is 0, the other greater."""
     if not all(isinstance(arg, Literal) and arg.type == BIGINT for arg in args[:2]):
         raise mismatch(f"{name} needs a constant INTERVAL, such as INTERVAL '15' MINUTE")
     months, micros = (int(arg.value or 0) for arg in args[:2] if isinstance(arg, Literal))
@@ -102,7 +102,7 @@ def bucketing(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def formatting(name: str, args: Sequence[Expr]) -> Expr:
-    """strftime(time, format), in either order; the format is a constant."""
+    """Type strftime(time, format), in either order; the format is a constant."""
     time, written = args if not is_text_literal(args[0]) else args[::-1]
     if is_null_literal(written):
         return Literal(TEXT, None)
@@ -111,7 +111,7 @@ def formatting(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def reading(name: str, args: Sequence[Expr]) -> Expr:
-    """strptime(text, format), try_strptime: a TIMESTAMP; the format is a constant."""
+    """Type strptime(text, format), try_strptime: a TIMESTAMP; the format is a constant."""
     text = need(args[0], TEXT, name)
     if is_null_literal(args[1]):
         return Literal(TIMESTAMP, None)
@@ -121,8 +121,8 @@ def reading(name: str, args: Sequence[Expr]) -> Expr:
     return Call(TIMESTAMP, name, (text, args[1]))
 
 
-def _format(written: Expr, name: str, known: Sequence[str]) -> list[str]:
-    """The pieces of a format: texts and specifiers in turns. Raises InvalidInput."""
+def _format(written: Expr, name: str, readable: Sequence[str]) -> list[str]:
+    """The pieces of a format: alternating texts and specifiers. Raises InvalidInput."""
     if not is_text_literal(written):
         raise mismatch(f"the format of {name} must be a constant, such as '%Y-%m-%d'")
     assert isinstance(written, Literal)
@@ -132,14 +132,14 @@ def _format(written: Expr, name: str, known: Sequence[str]) -> list[str]:
             f"a format has from 1 to {MOST_FORMAT:,} characters, not {len(text):,}", reason="INVALID_VALUE"
         )
     for part in _WRITTEN.findall(text):
-        if part not in known and part not in SHORT:
-            listed = " ".join([*known, *SHORT])
+        if part not in readable and part not in SHORT:
+            listed = " ".join([*readable, *SHORT])
             raise InvalidInput(f"{name} does not know {part!r}; it knows {listed}", reason="INVALID_VALUE")
-    return pieces(text, known)
+    return pieces(text, readable)
 
 
 def shifting(name: str, args: Sequence[Expr]) -> Expr:
-    """add_interval(time, months, microseconds): the last two are BIGINT constants; a DATE becomes a TIMESTAMP."""
+    """Type add_interval(time, months, microseconds): the last two are BIGINT constants; a DATE becomes a TIMESTAMP."""
     if not all(isinstance(arg, Literal) and arg.type == BIGINT and arg.value is not None for arg in args[1:]):
         raise InvalidInput("an INTERVAL must be a constant")
     months, micros = (int(arg.value) for arg in args[1:] if isinstance(arg, Literal) and arg.value is not None)
@@ -148,20 +148,20 @@ def shifting(name: str, args: Sequence[Expr]) -> Expr:
     return Call(TIMESTAMP, name, (cast(_time(args[0], "INTERVAL arithmetic"), TIMESTAMP), *args[1:]))
 
 
-def _time(arg: Expr, what: str) -> Expr:
+def _time(arg: Expr, function: str) -> Expr:
     if arg.type in (DATE, TIMESTAMP):
         return arg
     if is_null_literal(arg):
         return cast(arg, TIMESTAMP)
-    raise mismatch(f"{what} needs a TIMESTAMP or DATE, not {arg.type}; use CAST(... AS TIMESTAMP)")
+    raise mismatch(f"{function} needs a TIMESTAMP or DATE, not {arg.type}; use CAST(... AS TIMESTAMP)")
 
 
-def _part(arg: Expr, what: str, parts: Sequence[str]) -> str:
+def _part(arg: Expr, function: str, parts: Sequence[str]) -> str:
     if not is_text_literal(arg):
-        raise InvalidInput(f"the part of {what} must be a constant, one of {', '.join(parts)}")
+        raise InvalidInput(f"the part of {function} must be a constant, one of {', '.join(parts)}")
     assert isinstance(arg, Literal)
     part = str(arg.value).lower()
     part = PART_ALIASES.get(part, part)
     if part not in parts:
-        raise InvalidInput(f"{what} has no part {arg.value!r}; it has {', '.join(parts)}", reason="UNKNOWN_PART")
+        raise InvalidInput(f"{function} has no part {arg.value!r}; it has {', '.join(parts)}", reason="UNKNOWN_PART")
     return part

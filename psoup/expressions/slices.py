@@ -16,8 +16,8 @@ from psoup.columns import Array, Column
 def cut(column: Column, begin: Array, end: Array) -> pa.Array:
     """Bytes begin[r] to end[r] of every row, int64[n], positions in `column.data` within the row; copied.
 
-    The ends of all rows, one after the other, are the offsets of twice as many texts, of which every other one is
-    taken: no array has an entry for a byte.
+    The ends of all rows in sequence are the offsets of twice as many texts, and every other text is taken: no array has
+    an entry for each byte.
     """
     assert column.data is not None
     rows = len(begin)
@@ -30,14 +30,14 @@ def cut(column: Column, begin: Array, end: Array) -> pa.Array:
 
 
 def one_byte_each(column: Column) -> bool:
-    """Whether all code points are ASCII: then code point i of a row is its byte i."""
+    """Whether all code points are ASCII; then code point i of a row is its byte i."""
     assert column.data is not None
     data = column.data[int(column.values[0]) : int(column.values[-1])]
     return not len(data) or int(data.max()) < 0x80
 
 
 def code_points(column: Column) -> tuple[Array, Array]:
-    """(first, starts): `first` int64[n+1] numbers the first code point of each row, `starts` their bytes.
+    """The pair (first, starts): `first` int64[n+1] numbers the first code point of each row, `starts` are their bytes.
 
     `starts` has one more entry than there are code points: the end of the last row. Both count from the first row.
     """
@@ -49,7 +49,7 @@ def code_points(column: Column) -> tuple[Array, Array]:
 
 
 def substring(column: Column, start: Array, length: Array | None) -> pa.Array:
-    """substr as DuckDB: 1 is the first code point, -1 the last, 0 is before the first; length may be negative.
+    """Compute substr as DuckDB: 1 is the first code point, -1 the last, 0 is before the first; length may be negative.
 
     `start` and `length` int64[n], within +-2**32.
     """

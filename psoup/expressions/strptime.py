@@ -1,10 +1,11 @@
-"""strptime and try_strptime: times read from texts in a format; whole columns at a time.
+"""Parsing of times by a format, strptime and try_strptime; whole columns at a time.
 
     strptime('29.02.20 1 PM', '%d.%m.%y %I %p')   ->   2020-02-29 13:00:00
-              \\s*(\\d{1,2})\\.(\\d{1,2})\\.…      a pattern with a group for each specifier, made of the format once
+              \\s*(\\d{1,2})\\.(\\d{1,2})\\.…      a pattern with a group for each specifier, made from the format once
 
-A number takes as many digits as it may have, so one that digits follow must have all of them: the pattern never goes
-back, as DuckDB's reader does not. Spaces stand for one or more. What is not in the format is that of 1900-01-01.
+A number takes as many digits as it may have, so a number followed by digits must have all of them: the pattern never
+backtracks, like DuckDB's reader. A space stands for one or more spaces. Parts missing in the format are those of
+1900-01-01.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from psoup.expressions.moments import pieces
 from psoup.expressions.tree import Call, Literal
 
 MOST_PARTS = 32
-"""Specifiers that a format may have: each is a column while texts are read."""
+"""The most specifiers of a format; each takes a column while texts are read."""
 _COPIES = 4
+"""Bytes that reading allocates, in multiples of the text."""
 _OFFSETS = 24
-"""Bytes that reading takes at once: so many times the text, and for each row and part."""
+"""Bytes that reading allocates for each row and part."""
 
 _SPACE = r"[ \t\n\v\f\r]"
 _SPACES = re.compile(f"{_SPACE}+")
@@ -60,11 +62,11 @@ _NAMES = {
 _OFFSET = r"[+-][0-9]{2}(?::[0-9]{2}(?::[0-9]{2})?|[0-9]{2})?"
 _PADDED = frozenset("dmHIMSj")
 READABLE = (*NUMBERS, *(f"%-{letter}" for letter in sorted(_PADDED)), *_NAMES, "%z")
-"""Specifiers that are read; those of numbers as well with a minus, where strftime has it."""
+"""Specifiers that can be read; those of numbers also with a minus, if strftime has it."""
 
 
 def unreadable(parts: list[str]) -> str:
-    """The fault of a format in `pieces`; "" for none."""
+    """The fault of a format given in `pieces`; "" for none."""
     specifiers = [part.replace("-", "") for part in parts[1::2]]
     if len(specifiers) > MOST_PARTS:
         return f"reads at most {MOST_PARTS} parts of a time, not {len(specifiers)}"
@@ -77,25 +79,25 @@ def unreadable(parts: list[str]) -> str:
 
 
 def _digits_follow(parts: list[str], place: int) -> bool:
-    """Whether a digit must come right after a specifier."""
+    """Whether a digit must follow directly after a specifier."""
     after = parts[2 * place + 2]
     return after[0] in _DIGITS if after else "".join(parts[2 * place + 3 : 2 * place + 4]).replace("-", "") in NUMBERS
 
 
 @lru_cache(maxsize=256)
 def pattern_of(written: str) -> tuple[str, tuple[str, ...]]:
-    """The pattern of a format, and what each of its groups is. O(length)."""
+    """The pattern of a format, and the specifier of each group. O(length)."""
     parts = pieces(written, READABLE)
     specifiers = [part.replace("-", "") for part in parts[1::2]]
-    found = [rf"\A{_SPACE}*", _NEVER if _SPACES.match(parts[0]) else "", _literal(parts[0])]
+    pieces_of_pattern = [rf"\A{_SPACE}*", _NEVER if _SPACES.match(parts[0]) else "", _literal(parts[0])]
     for place, specifier in enumerate(specifiers):
         group = _group(specifier, _digits_follow(parts, place))
-        found += [f"(?P<g{place}>{group})", _literal(parts[2 * place + 2])]
-    return "".join([*found, rf"{_SPACE}*\z"]), tuple(specifiers)
+        pieces_of_pattern += [f"(?P<g{place}>{group})", _literal(parts[2 * place + 2])]
+    return "".join([*pieces_of_pattern, rf"{_SPACE}*\z"]), tuple(specifiers)
 
 
 def _literal(text: str) -> str:
-    """A text of a format: spaces are those that are there, one or more."""
+    """A text of a format: spaces match one or more spaces."""
     return f"{_SPACE}+".join(re.escape(part) for part in _SPACES.split(text))
 
 
@@ -107,7 +109,7 @@ def _group(specifier: str, digits_follow: bool) -> str:
 
 
 def read(call: Call, frame: Frame) -> Column:
-    """Compute strptime(text, format), or try_strptime: NULL for what cannot be read."""
+    """Compute strptime(text, format), or try_strptime, which is NULL for an unreadable text."""
     value, written = call.args
     assert isinstance(written, Literal)
     column = frame.column(value)
@@ -122,12 +124,12 @@ def read(call: Call, frame: Frame) -> Column:
 
 
 def _unless_epoch(text: pa.Array, failed: Array) -> Array:
-    """The word epoch is 1970-01-01, which is 0, in every format."""
+    """Failures without the word epoch, which means 1970-01-01 in every format."""
     return failed & ~booleans(pc.match_substring_regex(text, pattern=_EPOCH)) if failed.any() else failed
 
 
 class _Reading:
-    """The parts of the texts, by what they are; the last of several that are the same counts."""
+    """The parts of the texts by kind; of several parts of one kind the last counts."""
 
     def __init__(self, text: pa.Array, pattern: str, specifiers: tuple[str, ...]) -> None:
         groups = pc.extract_regex(text, pattern=pattern) if specifiers else None
@@ -141,9 +143,9 @@ class _Reading:
 
     def _take(self, specifier: str, group: pa.Array) -> None:
         if specifier in NUMBERS:
-            name, _, least, most = NUMBERS[specifier]
+            name, _, lowest, highest = NUMBERS[specifier]
             values = _whole(group)
-            self.failed |= (values < least) | (values > most)
+            self.failed |= (values < lowest) | (values > highest)
             if name == "fraction":
                 values = values * 10 ** (6 - pc.binary_length(group).fill_null(6).to_numpy().astype(np.int64))
             if name == "short":
@@ -161,7 +163,7 @@ class _Reading:
         return np.full(self._rows, otherwise, np.int64) if values is None else values
 
     def time(self) -> tuple[Array, Array]:
-        """Microseconds since 1970, int64[n], and where there is no time: any value there."""
+        """Microseconds since 1970, int64[n], and flags of texts that are not a time."""
         hour = self._part("hour", 0)
         if "afternoon" in self._parts:
             self.failed |= hour > 12
@@ -180,13 +182,13 @@ class _Reading:
 
 
 def _whole(digits: pa.Array) -> Array:
-    """Digits as int64[n]; 0 where there are none."""
+    """Digits as int64[n]; 0 without digits."""
     values: Array = pc.fill_null(digits, "0").cast(pa.int64()).to_numpy(zero_copy_only=False)
     return values
 
 
 def _place(names: pa.Array, listed: list[str]) -> Array:
-    """The places of names in a list, in any letters; 0 where there is none."""
+    """The places of names in a list, in any case; 0 without a match."""
     folded = pc.index_in(pc.ascii_lower(names), pa.array([name.lower() for name in listed], names.type))
     places: Array = folded.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return places

@@ -1,4 +1,4 @@
-"""Functions that are others, written in another way: after binding nothing is left of them.
+"""Functions that binding replaces by other functions.
 
 year(t)  ->  extract('year', t)        if(c, a, b)  ->  CASE WHEN c THEN a ELSE b END        typeof(x)  ->  'BIGINT'
 """
@@ -19,7 +19,7 @@ Resolve = Callable[[str, Sequence[Expr]], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Sugar:
-    """The number of arguments that a function takes, and what it is."""
+    """The number of arguments of a function, and its replacement."""
 
     least: int
     most: int
@@ -42,7 +42,7 @@ def _scaled(resolve: Resolve, angle: Expr, factor: float) -> Expr:
 
 
 def _logarithm(resolve: Resolve, args: Sequence[Expr]) -> Expr:
-    """log(x), which is log10, and log(base, x), as DuckDB computes it."""
+    """Compute log(x), which is log10, and log(base, x), as DuckDB does."""
     if len(args) == 1:
         return resolve("log10", args)
     return resolve("div", [resolve("log10", args[1:]), resolve("log10", args[:1])])

@@ -1,13 +1,13 @@
-"""Functions that the operator supplies: their signatures, those that are installed, and how one computes a column.
+"""Supplied functions, which the operator provides: signatures, installed functions, and their evaluation.
 
     risk(amount)  ──signature──>  Call("risk@1[DOUBLE: DOUBLE]", cast(amount AS DOUBLE))
                       │ installed      called for the rows without NULL and error, its values checked ──> Column
-                      │ not installed  FailedPrecondition: queries that need its values are refused, no others
+                      │ not installed  FailedPrecondition: only queries that need its values are refused
 
-A call is named by all of the signature. So a query that was bound with another version, or other types, is never given
-the values of the function that is installed now. Statements of the log are bound with the signatures that they were
-registered with (`declared`), whether these functions are installed or not. The installed ones are the process's own:
-they are set before the first statement is bound. How a module is loaded is not known here (`psoup.functions`).
+A call is named by the whole signature. So a query bound with another version, or other types, never gets values of the
+function that is installed now. Statements of the log are bound with the signatures of their registration (`declared`),
+whether or not these functions are installed. Installed functions belong to the process: they are set before the first
+statement is bound. `psoup.functions` loads modules.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from psoup.kinds import TYPES, arrow_type, memory_type
 from psoup.model import STREAMED, DataType, Kind, decimal
 
 MOST_ROWS = 65_536
-"""Rows of one call of a function."""
+"""The most rows of one call of a function."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _TYPE = re.compile(r"([A-Z]+)(?:\(([0-9]{1,2}), ?([0-9]{1,2})\))?")
@@ -40,9 +40,9 @@ _BETWEEN = re.compile(r", (?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The name of a function, what it takes and what it gives. Its text is the name of its calls in expressions.
+    """The name of a function, its argument types and its result. Its text is the name of its calls in expressions.
 
-    `nulls`: it is called for rows with NULL, too. `version`: raised by the operator when the values become others.
+    `nulls`: it is called for rows with NULL too. `version`: increased by the operator when its values change.
     """
 
     name: str
@@ -72,15 +72,15 @@ class Signature:
 
 
 Answer = tuple[pa.Array, Array | None]
-"""The values of a function, and where it raised: bool[n], or None."""
+"""The values of a function, and flags of rows in which it raised: bool[n], or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """A function that can be called. `cost`: how many simple functions a call is worth. `about`: a line about it.
+    """A function that can be called. `cost`: its cost in simple functions. `about`: a line of description.
 
-    `call` is given an array for each argument, and an error of a row is marked. It may raise: FailedPrecondition if the
-    function is broken, anything else if it cannot be evaluated over these rows.
+    `call` gets an array for each argument, and marks errors of rows. It may raise FailedPrecondition if the function is
+    broken. It may raise any other exception if it cannot be evaluated over these rows.
     """
 
     signature: Signature
@@ -90,7 +90,7 @@ class Supplied:
 
 
 def data_type_of(text: str) -> DataType:
-    """The type of that name, as `CREATE STREAM` has it. Raises InvalidInput."""
+    """The type with this name, as in `CREATE STREAM`. Raises InvalidInput."""
     match = _TYPE.fullmatch(text.strip().upper())
     kind = Kind.__members__.get(match[1]) if match else None
     if match is None or kind not in STREAMED or (kind is Kind.DECIMAL) != (match[2] is not None):
@@ -105,7 +105,7 @@ def data_type_of(text: str) -> DataType:
 
 
 def signature_of(text: str) -> Signature:
-    """The signature that has this text. Raises InvalidInput."""
+    """The signature with this text. Raises InvalidInput."""
     match = _TEXT.fullmatch(text)
     if match is None:
         raise InvalidInput(f"{text[:200]!r} is not the signature of a function")
@@ -122,14 +122,14 @@ class _Installed:
 
 
 caller: ContextVar[str | None] = ContextVar("caller", default=None)
-"""The client whose call is evaluated here; None where tuples come, or are looked at in upkeep."""
+"""The client whose call is evaluated; None on arrival and in maintenance."""
 
 _process = _Installed()
 _declared: ContextVar[Mapping[str, Signature] | None] = ContextVar("declared", default=None)
 
 
 def install(functions: Iterable[Supplied]) -> None:
-    """Set the functions of this process, instead of those before. Raises InvalidInput if two have one name."""
+    """Replace the functions of this process. Raises InvalidInput if two have one name."""
     global _process
     by_name: dict[str, Supplied] = {}
     for function in functions:
@@ -151,9 +151,9 @@ def are_there() -> bool:
 
 
 def used_in(texts: Iterable[str]) -> list[str]:
-    """The texts of the signatures that the binder may have used for some statements: those whose names they have.
+    """The texts of the signatures that the binder may use for some statements: of functions whose names occur there.
 
-    O(length of the texts); O(1) if nothing is installed.
+    O(length of the texts); O(1) if no function is installed.
     """
     functions = _process.by_name
     if not functions:
@@ -166,8 +166,8 @@ def used_in(texts: Iterable[str]) -> list[str]:
 @contextmanager
 def declared(texts: Sequence[str]) -> Iterator[None]:
     """Bind statements with exactly these signatures (their texts), installed or not. Raises InvalidInput."""
-    known = {signature.name: signature for signature in map(signature_of, texts)}
-    token = _declared.set(known)
+    signatures_by_name = {signature.name: signature for signature in map(signature_of, texts)}
+    token = _declared.set(signatures_by_name)
     try:
         yield
     finally:
@@ -175,7 +175,7 @@ def declared(texts: Sequence[str]) -> Iterator[None]:
 
 
 def known(name: str) -> Signature | None:
-    """The signature of the function that a statement means by `name` (small letters); None if there is none."""
+    """The signature of the function that a statement means by `name` (lower case); None without one."""
     bound = _declared.get()
     if bound is not None:
         return bound.get(name)
@@ -184,7 +184,7 @@ def known(name: str) -> Signature | None:
 
 
 def signatures() -> tuple[str, ...]:
-    """The texts of the signatures that statements are bound with here: those declared, none where nothing is."""
+    """The texts of the signatures with which statements are bound here; empty if none are declared."""
     return tuple(map(str, (_declared.get() or {}).values()))
 
 
@@ -195,7 +195,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def is_supplied(name: str) -> bool:
-    """Whether a call of that name is one of a supplied function."""
+    """Whether a call of this name is a call of a supplied function."""
     return "@" in name
 
 
@@ -210,7 +210,7 @@ def calls_supplied(expr: Expr) -> bool:
 
 
 def cost_of(name: str) -> int:
-    """The cost of a call of that name: 1 for all but the functions that are installed."""
+    """The cost of a call of this name: 1 except for installed functions."""
     function = _process.by_call.get(name)
     return 1 if function is None else function.cost
 
@@ -238,7 +238,7 @@ def column_of_call(call: Call, frame: Frame) -> Column:
 
 
 def _computed(function: Supplied, columns: Sequence[Column], rows: int) -> Column:
-    """The values of a function in some rows, at least one at a time."""
+    """The values of a function in some rows, in blocks of rows."""
     parts = []
     for start in range(0, rows, MOST_ROWS):
         stop = min(start + MOST_ROWS, rows)
@@ -258,7 +258,8 @@ def _marked(column: Column, raised: Array | None) -> Column:
 
 
 def checked(signature: Signature, values: object, rows: int) -> Column:
-    """The values that a function returned as a column. Raises FailedPrecondition if these are not what it declared."""
+    """The values that a function returned, as a column. Raises FailedPrecondition if they are not of the declared
+    type."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.ChunkedArray) or not isinstance(values, pa.Array):
@@ -282,10 +283,10 @@ def _fits(declared: DataType, returned: pa.DataType) -> bool:
     return declared.kind is Kind.TEXT and any(fits(returned) for fits in TYPES[Kind.TEXT].accepted)
 
 
-def broken(signature: Signature, what: str) -> FailedPrecondition:
+def broken(signature: Signature, fault: str) -> FailedPrecondition:
     """The error of queries that need a function which does not do what it declares."""
     return FailedPrecondition(
-        f"the function {signature.shown} {what}; queries that need it are refused until that is put right",
+        f"the function {signature.shown} {fault}; queries that need it are refused until that is put right",
         reason="FUNCTION_BROKEN",
         function=signature.name,
     )
@@ -293,10 +294,10 @@ def broken(signature: Signature, what: str) -> FailedPrecondition:
 
 def _missing(name: str) -> FailedPrecondition:
     wanted = signature_of(name)
-    there = _process.by_name.get(wanted.name)
-    what = "is not loaded: start the service with --functions and the module that has it"
-    if there is not None:
-        what = f"is another one now ({there.signature}, not {name}): load it as it was, or register the query anew"
+    loaded = _process.by_name.get(wanted.name)
+    problem = "is not loaded: start the service with --functions and the module that has it"
+    if loaded is not None:
+        problem = f"is another one now ({loaded.signature}, not {name}): load it as it was, or register the query anew"
     return FailedPrecondition(
-        f"the query needs the function {wanted.shown}, which {what}", reason="FUNCTION_MISSING", function=wanted.name
+        f"the query needs the function {wanted.shown}, which {problem}", reason="FUNCTION_MISSING", function=wanted.name
     )

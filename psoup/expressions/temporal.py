@@ -32,7 +32,7 @@ _NAME = 9
 """Bytes of the longest name of a day or a month."""
 
 Part = Callable[[Array, Array], Array]
-"""(days since 1970, microseconds of the day) -> the part, int64[n] unless said."""
+"""Maps (days since 1970, microseconds of the day) to the part, usually int64[n]."""
 
 
 def _year(days: Array, micros: Array) -> Array:
@@ -92,7 +92,7 @@ def split(column: Column) -> tuple[Array, Array]:
 
 
 def extract(call: Call, frame: Frame) -> Column:
-    """extract(part, time)."""
+    """Compute extract(part, time)."""
     column = frame.column(call.args[1])
     part = _name(call)
     if part == "epoch" and column.type == TIMESTAMP:
@@ -106,7 +106,7 @@ def _name(call: Call) -> str:
 
 
 def _first_day(part: str, days: Array) -> Array:
-    """The first day of the week, month, ... that each day lies in."""
+    """The first day of the week, month, ... that contains each day."""
     monday: Array = days - (days + 3) % 7
     if part == "week":
         return monday
@@ -126,7 +126,7 @@ _UNITS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "mil
 
 
 def truncate(call: Call, frame: Frame) -> Column:
-    """date_trunc(part, timestamp)."""
+    """Compute date_trunc(part, timestamp)."""
     column = frame.column(call.args[1])
     part = _name(call)
     days, micros = split(column)
@@ -138,7 +138,7 @@ def truncate(call: Call, frame: Frame) -> Column:
 
 
 def add_interval(call: Call, frame: Frame) -> Column:
-    """time + months (the day is cut to the month's last), then + microseconds."""
+    """Add months (the day is cut to the month's last), then microseconds, to a time."""
     column = frame.column(call.args[0])
     months, micros = (_constant(call, position) for position in (1, 2))
     values = column.values
@@ -165,7 +165,7 @@ def _constant(call: Call, position: int) -> int:
 
 
 _DAYS = pa.array([calendar.day_name[(day - 1) % 7] for day in range(7)], pa.large_string())
-"""From Sunday on."""
+"""Names of days, beginning with Sunday."""
 _MONTHS = pa.array(list(calendar.month_name)[1:], pa.large_string())
 
 
@@ -188,7 +188,7 @@ def last_day(call: Call, frame: Frame) -> Column:
 
 
 def epoch_ms(call: Call, frame: Frame) -> Column:
-    """Milliseconds since 1970, the nearest, halves away from zero; or the TIMESTAMP of so many."""
+    """Milliseconds since 1970, rounded, halves away from zero; for a BIGINT the TIMESTAMP of so many."""
     column = frame.column(call.args[0])
     if call.type == TIMESTAMP:
         values, overflow = mul_int64(column.values, np.full(frame.rows, 1_000))
@@ -199,13 +199,13 @@ def epoch_ms(call: Call, frame: Frame) -> Column:
 
 
 def epoch_us(call: Call, frame: Frame) -> Column:
-    """Microseconds since 1970: what a TIMESTAMP is."""
+    """Microseconds since 1970, the storage form of a TIMESTAMP."""
     column = frame.column(call.args[0])
     return finish(call.type, column.values, [column])
 
 
 def seconds_of_span(call: Call, frame: Frame) -> Column:
-    """The seconds of so many microseconds, as DuckDB has them of an INTERVAL."""
+    """The seconds of some microseconds, as DuckDB computes them for an INTERVAL."""
     column = frame.column(call.args[0])
     values = np.empty(frame.rows, np.float64)
     span_seconds(column.values, values)

@@ -1,8 +1,8 @@
 """Functions of text; characters are code points, letters are changed one by one (no locale, no multi-letter forms).
 
-Arrow computes what it has; pieces of texts come from `slices`. Where an argument that Arrow wants constant is a
-column, the rows are grouped by its distinct values, so the cost grows with their number, not with that of the rows.
-The length of a result is computed before it is made (`sizes`); one longer than a value may be is an error of its row.
+Arrow computes most functions; pieces of texts come from `slices`. Arrow requires some arguments to be constant. If
+such an argument is a column, the rows are grouped by its distinct values, so the cost grows with their number. The
+length of a result is computed before it is made (`sizes`). A result above the limit of a value is an error of its row.
 """
 
 from __future__ import annotations
@@ -36,17 +36,20 @@ SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2
 
 _FAR = np.int64(2**32)
 PLACES = 18
-"""Bytes that substr takes at once, in sizes of its text, where letters have more than one byte: their places."""
+"""Bytes that substr allocates for each byte of its text, if letters have several bytes: the places of letters."""
 _NAMES = 5
-"""Bytes that texts take at once, in their sizes, when they become Python's."""
+"""Bytes that texts take as Python objects, in multiples of their size."""
 LONG_PART = 64
-"""Bytes of a part that Arrow replaces, or splits at, in time that follows the text's length times the part's; Python
-takes longer for each text, and for long parts follows the text's alone."""
+"""Bytes of a separator or part above which Python is used instead of Arrow.
+
+Arrow's replace and split take time of the text's length times the part's. Python takes longer for each text, but for
+long parts its time follows the text's length.
+"""
 _EMPTY = pa.scalar("", pa.large_string())
 
 
 def _letters(change: Callable[[pa.Array], pa.Array]) -> Evaluator:
-    """Make lower and upper. A letter of two bytes may have a counterpart of three: ȺȾ are ⱥⱦ."""
+    """Make lower and upper. A letter of two bytes may become one of three: ȺȾ are ⱥⱦ."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -56,20 +59,20 @@ def _letters(change: Callable[[pa.Array], pa.Array]) -> Evaluator:
     return evaluator
 
 
-def small_letters(column: Column, most: int) -> Column:
-    """A TEXT column as `lower` makes it: NULL where that has more than `most` bytes. O(bytes)."""
-    return held(finish_text(pc.utf8_lower(to_large_string(column)), [column]), most)
+def small_letters(column: Column, limit: int) -> Column:
+    """A TEXT column in lower case: NULL for results of more than `limit` bytes. O(bytes)."""
+    return held(finish_text(pc.utf8_lower(to_large_string(column)), [column]), limit)
 
 
 def length(call: Call, frame: Frame) -> Column:
-    """Code points."""
+    """Compute length: code points."""
     columns = frame.columns(call)
     counts = pc.utf8_length(to_large_string(columns[0])).fill_null(0)
     return finish(BIGINT, counts.to_numpy(zero_copy_only=False), columns)
 
 
 def substr(call: Call, frame: Frame) -> Column:
-    """substr(text, start [, length]); a start or length beyond 2**32 is an error, as in DuckDB."""
+    """Compute substr(text, start [, length]); a start or length beyond 2**32 is an error, as in DuckDB."""
     columns = frame.columns(call)
     numbers = [c.values for c in columns[1:]]
     far = np.zeros(frame.rows, np.bool_)
@@ -98,7 +101,7 @@ def _trim(strip: Callable[..., pa.Array]) -> Evaluator:
 
 
 def concat(call: Call, frame: Frame) -> Column:
-    """All arguments one after the other, NULLs as nothing."""
+    """Concatenate all arguments, with NULLs as empty texts."""
     over = _too_long_together(call, frame)
     joined = pc.binary_join_element_wise(
         *_joinable(call, frame, over), _EMPTY, null_handling="replace", null_replacement=""
@@ -109,7 +112,7 @@ def concat(call: Call, frame: Frame) -> Column:
 
 
 def concat_operator(call: Call, frame: Frame) -> Column:
-    """Compute a || b: NULL if one is."""
+    """Compute a || b: NULL if an argument is."""
     if any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
         columns = [frame.column(arg) for arg in call.args if not isinstance(arg, Literal)]
         return null_column(TEXT, frame.rows, any_error(columns))
@@ -119,7 +122,7 @@ def concat_operator(call: Call, frame: Frame) -> Column:
 
 
 def _too_long_together(call: Call, frame: Frame) -> Array | None:
-    """The rows whose arguments are too long for one text."""
+    """Flags of rows whose arguments are too long for one text."""
     lengths = np.zeros(frame.rows, np.int64)
     for arg in call.args:
         lengths += frame.lengths(arg)
@@ -127,7 +130,8 @@ def _too_long_together(call: Call, frame: Frame) -> Array | None:
 
 
 def _joinable(call: Call, frame: Frame, over: Array | None) -> list[pa.Array | pa.Scalar]:
-    """The arguments for Arrow, empty where `over`; if all are constants the first is an array, so the result is one."""
+    """The arguments for Arrow, empty where `over`. If all are constants, the first becomes an array, and so
+    does the result."""
     texts = [frame.text(arg) for arg in call.args]
     if over is not None:
         return [blank(text, over) for text in texts]
@@ -137,7 +141,7 @@ def _joinable(call: Call, frame: Frame, over: Array | None) -> list[pa.Array | p
 
 
 def blank(text: pa.Array | pa.Scalar, over: Array) -> pa.Array:
-    """Nothing in the rows of `over`."""
+    """The texts, empty in the rows of `over`."""
     return pc.if_else(pa.array(over), _EMPTY, text)
 
 
@@ -169,7 +173,8 @@ def contains(call: Call, frame: Frame) -> Column:
 
 
 def replace(call: Call, frame: Frame) -> Column:
-    """Every occurrence of the second text, from the left, replaced by the third; an empty second changes nothing."""
+    """Replace every occurrence of the second text, from the left, by the third; an empty second text changes
+    nothing."""
     subject, old, new = call.args
     if isinstance(old, Literal) and isinstance(new, Literal):
         column = frame.column(subject)
@@ -195,22 +200,22 @@ def _replaced(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
 
 
 def bytes_of(text: pa.Array) -> Iterator[bytes | None]:
-    """Texts as Python's, one at a time."""
+    """Texts as Python objects, one at a time."""
     return (value.as_py() for value in text.cast(pa.large_binary()))
 
 
 def _counted(text: pa.Array, key: tuple[str, ...]) -> pa.Array:
-    """The number of places of a text in other texts, as `replace` finds them."""
+    """The number of occurrences of a text in other texts, as `replace` finds them."""
     return pc.count_substring(text, pattern=key[0]) if key[0] else pc.multiply(pc.binary_length(text), 0)
 
 
 def _too_long_replaced(call: Call, frame: Frame, count: Callable[[], pa.Array]) -> Array | None:
-    """The rows in which the result of replace would be too long; occurrences are counted only where it may be."""
+    """Flags of rows with too long a result of replace. Occurrences are counted only if a result may be too long."""
     before, old, new = (frame.lengths(arg) for arg in call.args)
     grows = (new > old) & (old > 0)
-    most = np.where(grows, before // np.maximum(old, 1) * new + before % np.maximum(old, 1), before)
+    upper_bound = np.where(grows, before // np.maximum(old, 1) * new + before % np.maximum(old, 1), before)
     sizes = frame.sizes
-    if most.max(initial=0) <= sizes.limits.value and sizes.kept + int(most.sum()) <= sizes.most:
+    if upper_bound.max(initial=0) <= sizes.limits.value and sizes.kept + int(upper_bound.sum()) <= sizes.most:
         return None
     occurrences = count().fill_null(0).to_numpy(zero_copy_only=False)
     return sizes.check(before + occurrences * (new - old))

@@ -1,8 +1,8 @@
-"""Pieces of texts and texts of pieces: where a part is, left and right, split, padded, repeated; characters and bytes.
+"""Functions on parts of texts: position, left and right, split, padding, repetition; characters and bytes.
 
     instr 'stream', 're' -> 3        split_part 'a,b,c', ',', -1 -> 'c'        lpad '7', 3, '0' -> '007'
 
-The length of a result is computed before it is made, as everywhere (`sizes`): repeat('x', 10^9) is an error of its row.
+The length of a result is computed before it is made (`sizes`): repeat('x', 10^9) is an error of its row.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _FAR = np.int64(2**32)
 _INT32 = np.int64(2**31)
 _EMPTY = pa.scalar("", pa.large_string())
 _LISTED = 10
-"""Bytes that a byte of text takes in a list of its pieces, at most."""
+"""The most bytes that a byte of text takes in a list of pieces."""
 _DIGEST = 32
 
 
 def _sizes(column: Column) -> Array:
-    """Code points of each text: int64[n]; 0 where NULL."""
+    """Code points of each text: int64[n]; 0 for NULL."""
     counts: Array = pc.utf8_length(to_large_string(column)).fill_null(0).to_numpy(zero_copy_only=False)
     return counts.astype(np.int64, copy=False)
 
@@ -52,7 +52,7 @@ def _charge_places(frame: Frame, column: Column) -> None:
 
 
 def position(call: Call, frame: Frame) -> Column:
-    """instr(text, part): the place of its first code point, counted from 1; 0 where it is not there."""
+    """Compute instr(text, part): the place of the part's first code point, counted from 1; 0 if it is missing."""
     columns = frame.columns(call)
     text, part = columns[0], call.args[1]
     if isinstance(part, Literal):
@@ -61,13 +61,13 @@ def position(call: Call, frame: Frame) -> Column:
         places = pc.find_substring(to_large_string(text), pattern=str(part.value))
     else:
         places = by_distinct(columns, lambda some, key: pc.find_substring(some, pattern=key[0]), pa.int64(), frame)
-    found: Array = places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    offsets: Array = places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     if not one_byte_each(text):
         _charge_places(frame, text)
         first, starts = code_points(text)
-        number = np.searchsorted(starts, text.values[:-1] + np.maximum(found, 0)) - first[:-1]
-        found = np.where(found < 0, -1, number)
-    return finish(BIGINT, found + 1, columns)
+        number = np.searchsorted(starts, text.values[:-1] + np.maximum(offsets, 0)) - first[:-1]
+        offsets = np.where(offsets < 0, -1, number)
+    return finish(BIGINT, offsets + 1, columns)
 
 
 def ends_with(call: Call, frame: Frame) -> Column:
@@ -84,7 +84,7 @@ def ends_with(call: Call, frame: Frame) -> Column:
 
 
 def _part(*, right: bool) -> Evaluator:
-    """Make left(text, n) and right(text, n): all but so many characters of the other side if n is negative."""
+    """Make left(text, n) and right(text, n); a negative n leaves out characters of the other side."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -114,7 +114,7 @@ def reverse(call: Call, frame: Frame) -> Column:
 
 
 def repeat(call: Call, frame: Frame) -> Column:
-    """repeat(text, n): '' if n is not positive."""
+    """Compute repeat(text, n): '' unless n is positive."""
     columns = frame.columns(call)
     lengths = np.diff(columns[0].values)
     times = np.clip(columns[1].values, 0, frame.sizes.limits.value + 1)
@@ -126,26 +126,27 @@ def repeat(call: Call, frame: Frame) -> Column:
 
 
 def _pad(*, left: bool) -> Evaluator:
-    """Make lpad and rpad(text, n, padding): as many code points as n, an error where there is nothing to pad with."""
+    """Make lpad and rpad(text, n, padding): n code points; an error if there is nothing to pad with."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
         text, count, padding = columns
         wanted = np.clip(count.values, 0, _INT32)
         failed = (count.values >= _INT32) | (count.values < -_INT32)
-        kept, sizes = np.empty((2, frame.rows), np.int64)
-        padded_sizes(text.values, text.data, padding.values, padding.data, wanted, kept, sizes)
+        kept_bytes, sizes = np.empty((2, frame.rows), np.int64)
+        padded_sizes(text.values, text.data, padding.values, padding.data, wanted, kept_bytes, sizes)
         failed |= sizes < 0
         over = frame.sizes.check(np.where(failed, 0, sizes))
         padded = room(sizes, columns, failed if over is None else failed | over)
-        pad_texts(text.values, text.data, padding.values, padding.data, kept, left, padded.values, padded.data)
+        pad_texts(text.values, text.data, padding.values, padding.data, kept_bytes, left, padded.values, padded.data)
         return padded
 
     return evaluator
 
 
 def concat_with(call: Call, frame: Frame) -> Column:
-    """concat_ws(separator, ...): what is not NULL, with the separator between; NULL if that is."""
+    """Compute concat_ws(separator, ...): the arguments that are not NULL, with the separator between; NULL if that
+    is."""
     separator, *args = call.args
     lengths, count = np.zeros(frame.rows, np.int64), np.zeros(frame.rows, np.int64)
     for arg in args:
@@ -167,7 +168,7 @@ def concat_with(call: Call, frame: Frame) -> Column:
 
 
 def _given(frame: Frame, arg: Expr) -> Array | bool:
-    """Rows where an argument is not NULL."""
+    """Flags of rows in which an argument is not NULL."""
     if isinstance(arg, Literal):
         return arg.value is not None
     valid = frame.column(arg).valid
@@ -175,7 +176,7 @@ def _given(frame: Frame, arg: Expr) -> Array | bool:
 
 
 def split_part(call: Call, frame: Frame) -> Column:
-    """split_part(text, separator, n): the n-th part, from the end if n is negative; '' if there is none."""
+    """Compute split_part(text, separator, n): the n-th part, from the end if n is negative; '' without such a part."""
     columns = frame.columns(call)
     text, number = columns[0], columns[2].values
     assert text.data is not None
@@ -197,14 +198,15 @@ def split_part(call: Call, frame: Frame) -> Column:
 
 
 def _long_pieces(columns: list[Column], numbers: Array) -> pa.Array:
-    """The part of split_part where a separator is long: a step of Python a row, whose time follows the text only."""
-    found = []
+    """Compute split_part for long separators, with a step of Python for each row; its time follows the text's
+    length."""
+    parts = []
     texts, separators = (bytes_of(to_large_string(column)) for column in columns[:2])
     for text, separator, number in zip(texts, separators, numbers.tolist(), strict=True):
         pieces = text.split(separator) if text and separator else []
         place = number - 1 if number > 0 else number + len(pieces)
-        found.append(pieces[place] if number and 0 <= place < len(pieces) else b"")
-    return pa.array(found, pa.large_binary()).cast(pa.large_string())
+        parts.append(pieces[place] if number and 0 <= place < len(pieces) else b"")
+    return pa.array(parts, pa.large_binary()).cast(pa.large_string())
 
 
 def _empty(column: Column) -> Array:
@@ -223,7 +225,7 @@ def byte_length(factor: int) -> Evaluator:
 
 
 def _first_code_point(nothing: int) -> Evaluator:
-    """Make ascii, unicode and ord; `nothing`: what '' gives."""
+    """Make ascii, unicode and ord; `nothing`: the value for ''."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -237,7 +239,7 @@ def _first_code_point(nothing: int) -> Evaluator:
 
 
 def character(call: Call, frame: Frame) -> Column:
-    """chr(n): the text of one code point; an error if there is none with this number."""
+    """Compute chr(n): the text of one code point; an error without a code point of this number."""
     columns = frame.columns(call)
     points = columns[0].values
     failed = (points < 0) | (points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))
@@ -251,7 +253,7 @@ def character(call: Call, frame: Frame) -> Column:
 
 
 def md5(call: Call, frame: Frame) -> Column:
-    """The digest in 32 letters. A step of Python a row: a digest takes longer."""
+    """Compute md5: 32 letters. A step of Python for each row; the digest takes longer."""
     columns = frame.columns(call)
     text = columns[0]
     assert text.data is not None

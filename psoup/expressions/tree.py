@@ -2,9 +2,9 @@
 
     price * 2 > volume   ->   Call("gt", Call("mul", price, 2), Call("cast", volume) as …)  : BOOLEAN
 
-Nodes are frozen, hashable and compared by value, so equal expressions of different queries can be shared; the hash of
-a call is kept, as trees are looked up again and again, and is the process's own.
-The binder (`psoup.sql`) builds them; `psoup.expressions.evaluate` computes them. Nothing here knows SQL text.
+Nodes are frozen, hashable and compared by value, so equal expressions of different queries can be shared. The hash of a
+call is cached, as trees are often looked up; it is valid only in the process. The binder (`psoup.sql`) builds them;
+`psoup.expressions.evaluate` computes them. Nothing here knows SQL text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Value = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant in engine form (see `psoup.model`); `value` None is NULL of that type."""
+    """A constant in engine form (see `psoup.model`); a `value` of None is NULL of the type."""
 
     type: DataType
     value: Value
@@ -39,9 +39,9 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class LongNumber(Literal):
-    """A constant that has more than 18 digits: `value` is the nearest DOUBLE, `digits / 10**places` the number itself.
+    """A constant with more than 18 digits: `value` is the nearest DOUBLE, `digits / 10**places` the exact number.
 
-    Comparisons take the number itself (`psoup.expressions.long_numbers`); in everything else the constant is a DOUBLE.
+    Comparisons use the exact number (`psoup.expressions.long_numbers`); elsewhere the constant is a DOUBLE.
     """
 
     digits: int
@@ -62,7 +62,7 @@ class LongNumber(Literal):
 class AttributeRef:
     """A column of a source by its position in the schema; -1 is `_id` (BIGINT), -2 is `_time` (TIMESTAMP).
 
-    `source` is the source's place in FROM; GROUPED if the column is one of groups, and `name` its canonical text.
+    `source`: the source's place in FROM; GROUPED for a column of groups, whose `name` is its canonical text.
     """
 
     type: DataType
@@ -71,12 +71,12 @@ class AttributeRef:
     source: int = 0
 
     def __hash__(self) -> int:
-        return hash((self.index, self.name))  # few differ in the source alone, and hashes are asked for often
+        return hash((self.index, self.name))  # few references differ only in the source, and hashes are computed often
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """NOW of the invocation, only in SELECT lists and ORDER BY."""
+    """NOW of the invocation; only in SELECT lists and ORDER BY."""
 
     type: DataType
 
@@ -105,7 +105,7 @@ Expr = Literal | AttributeRef | Now | Call
 ID_INDEX = -1
 TIME_INDEX = -2
 GROUPED = -1
-"""The `source` of the columns of groups: keys and measures, by their place."""
+"""The `source` of columns of groups: keys and measures, by their place."""
 
 
 def attributes_of(expr: Expr) -> frozenset[int]:
@@ -118,7 +118,7 @@ def attributes_of(expr: Expr) -> frozenset[int]:
 
 
 def columns_of(expr: Expr) -> Iterator[AttributeRef]:
-    """Give the columns that `expr` reads, in its order, each as often as it stands there. O(size of the tree)."""
+    """Yield the columns that `expr` reads, in its order, with repetitions. O(size of the tree)."""
     if isinstance(expr, AttributeRef):
         yield expr
     elif isinstance(expr, Call):
@@ -132,7 +132,7 @@ def sources_of(expr: Expr) -> frozenset[int]:
 
 
 def source_of(expr: Expr) -> int:
-    """The only source that `expr` reads; O(size of the tree). Raises ValueError if it reads none, or several."""
+    """The single source that `expr` reads; O(size of the tree). Raises ValueError if it reads none, or several."""
     (source,) = sources_of(expr)
     return source
 
@@ -152,7 +152,7 @@ def reads_now(expr: Expr) -> bool:
 
 
 def with_columns(expr: Expr, columns: Mapping[AttributeRef, AttributeRef]) -> Expr:
-    """The same expression over other columns: for each column that it reads, another. O(size of the tree)."""
+    """The same expression with every column replaced by its entry in `columns`. O(size of the tree)."""
     if isinstance(expr, AttributeRef):
         return columns[expr]
     if isinstance(expr, Call):

@@ -1,10 +1,10 @@
-"""Expressions that may be evaluated only where their value decides: they read or make texts.
+"""The choice of expressions whose evaluation is delayed: those that read or make texts.
 
-    n LIKE '%x_y%'      length(n) > 9      CAST(n AS BIGINT)        may wait
-    a + b > 3           a column                                    cheaper than to find out where it is worth it
+    n LIKE '%x_y%'      length(n) > 9      CAST(n AS BIGINT)        may be delayed
+    a + b > 3           a column                                    cheaper than finding the tuples that need it
 
-An error counts only where it decides, too (`psoup.results.failures`), so where it was evaluated changes neither matches
-nor counts.
+A delayed expression is evaluated only for tuples whose match it decides. An error counts only for such tuples too
+(`psoup.results.failures`), so the delay changes neither matches nor counts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from psoup.expressions.tree import Call, Expr
 from psoup.model import Kind
 
 LEAST_ROWS = 256
-"""Tuples from which on it is worth looking where an expression decides: that takes some 100 us."""
+"""Fewest tuples for which finding the tuples that need an expression pays; that takes some 100 us."""
 WORTH = 4
-"""An expression is evaluated only where it decides if that is at most 1 in so many tuples."""
+"""Least ratio of all tuples to the tuples that need an expression, for which a delay pays."""
 
 
 @lru_cache(65_536)
@@ -31,7 +31,8 @@ def may_wait(expr: Expr) -> bool:
 
 @lru_cache(65_536)
 def weight(expr: Expr) -> int:
-    """The number of functions of an expression, supplied ones by their costs: the costliest waits longest. O(size)."""
+    """The number of functions in an expression, supplied ones by their costs; the costliest is delayed longest.
+    O(size)."""
     return cost_of(expr.name) + sum(map(weight, expr.args)) if isinstance(expr, Call) else 0
 
 

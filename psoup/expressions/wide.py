@@ -1,10 +1,10 @@
 """Arithmetic, comparisons and casts of sums: exact numbers of up to 38 digits.
 
-    sum(a) + sum(b)     both as integers of the finer scale: int64 where all of a column fit, else Python's
+    sum(a) + sum(b)     both as integers of the finer scale: int64 if a whole column fits, else Python's
     sum(a) < 0.1e0      exactly, also against a DOUBLE
     sum(a) * sum(b)     a result of more than 38 digits is an error of its row
 
-Only rows of groups have sums, so there are a million rows at most, and few of them need Python's integers.
+Only rows of groups have sums, so there are at most a million rows. Few of them need Python's integers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from psoup.model import BIGINT, EXACT_DOUBLE, MAX_WIDE_PRECISION, DataType, Kind
 Converted = tuple[Array, Array | None]
 
 WIDE = Kind.WIDE
-"""The kind, by a name of its own: to look it up in its class takes 90 ns."""
+"""The kind under a short name: looking it up in its class takes 90 ns."""
 _END = 2**63
 _MOST_EXPONENT = 32_767
-"""The greatest exponent of ten that is read from a text, as of narrower numbers."""
+"""The greatest exponent of ten that is read from a text, as for narrower numbers."""
 _MOST_EXACT_TEN = 22
-"""10**22 is a DOUBLE, 10**23 is not."""
+"""The greatest power of ten that is exactly a DOUBLE: 10**22 is one, 10**23 is not."""
 _DIGITS = r"[0-9]+(?:_[0-9]+)*"
 _NUMBER = re.compile(
     rf"[ \t\n\v\f\r]*([+-]?(?:{_DIGITS})?(?:\.(?:{_DIGITS})?)?(?:[eE]([+-]?{_DIGITS}))?)[ \t\n\v\f\r]*"
@@ -48,7 +48,7 @@ def numbers(column: Column) -> Array:
 
 
 def _apply(operation: Callable[[Any, Any], Array], bound: int, left: Array, right: Any) -> Array:
-    """`operation` in int64 if no step of it is as large as `bound` says it may become, else on Python's integers."""
+    """Compute `operation` in int64 if `bound` shows that no step overflows, else on Python's integers."""
     narrow = left.dtype != object and not (isinstance(right, np.ndarray) and right.dtype == object) and bound < _END
     return operation(left, right) if narrow else operation(left.astype(object), right)
 
@@ -81,18 +81,18 @@ def _divided(values: Array, unit: int, rounding: str) -> Array:
 
 
 def _result(call: Call, values: Array, columns: list[Column], failed: Array | None = None) -> Column:
-    """The values as a column of the call's type: an error where they have more digits, or where `failed` says."""
+    """The values as a column of the call's type: an error for too many digits, or where `failed` is set."""
     made, wide = _stored(values, call.type)
     return finish(call.type, made, columns, wide if failed is None else wide | failed)
 
 
 def _stored(values: Array, target: DataType) -> tuple[Array, Array]:
-    """Exact values in units of the last place of `target`, as its columns have them, and where they do not fit."""
-    least, beyond = (-_END, _END) if target.kind is Kind.BIGINT else (1 - 10**target.precision, 10**target.precision)
-    if values.dtype != object and least <= -_END and beyond >= _END:
+    """Exact values in units of the last place of `target`, in its storage form, and flags of values that do not fit."""
+    lowest, beyond = (-_END, _END) if target.kind is Kind.BIGINT else (1 - 10**target.precision, 10**target.precision)
+    if values.dtype != object and lowest <= -_END and beyond >= _END:
         wide: Array = np.zeros(len(values), np.bool_)
     else:
-        wide = (values < least) | (values >= beyond)
+        wide = (values < lowest) | (values >= beyond)
         values = np.where(wide, 0, values)
     return limbs(values) if target.kind is Kind.WIDE else values.astype(np.int64), wide
 
@@ -101,32 +101,32 @@ def _stored(values: Array, target: DataType) -> tuple[Array, Array]:
 
 
 def add(call: Call, frame: Frame) -> Column:
-    """+ of exact numbers."""
+    """Compute + of exact numbers."""
     columns = frame.columns(call)
     left, right = _aligned(columns)
     return _result(call, _apply(lambda a, b: a + b, largest(left) + largest(right), left, right), columns)
 
 
 def subtract(call: Call, frame: Frame) -> Column:
-    """- of exact numbers."""
+    """Compute - of exact numbers."""
     columns = frame.columns(call)
     left, right = _aligned(columns)
     return _result(call, _apply(lambda a, b: a - b, largest(left) + largest(right), left, right), columns)
 
 
 def multiply(call: Call, frame: Frame) -> Column:
-    """* of exact numbers: their scales add up."""
+    """Compute * of exact numbers: their scales add up."""
     columns = frame.columns(call)
     left, right = map(numbers, columns)
     return _result(call, _apply(lambda a, b: a * b, largest(left) * largest(right), left, right), columns)
 
 
 def _whole_parts(call: Call, frame: Frame) -> tuple[list[Column], Array, Array, Array]:
-    """The arguments, their values at one scale, with 1 for a divisor of 0, and where it was 0."""
+    """The arguments, their values at one scale, and flags of rows that divide by 0 (by 1 in the values returned)."""
     columns = frame.columns(call)
     left, right = _aligned(columns)
     failed: Array = right == 0
-    if max(largest(left), largest(right)) >= _END:  # the magnitude of the least int64 is none
+    if max(largest(left), largest(right)) >= _END:  # the magnitude of the least int64 is no int64
         left, right = left.astype(object), right.astype(object)
     return columns, left, np.where(failed, 1, right), failed
 
@@ -167,7 +167,7 @@ def sign(call: Call, frame: Frame) -> Column:
 
 
 def _rounding(rounding: str) -> Evaluator:
-    """The evaluator of a function that drops places: round may say how many digits stay."""
+    """The evaluator of round, floor, ceil or trunc; the second argument of round is the number of places to keep."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         column, digits = frame.column(call.args[0]), 0
@@ -187,7 +187,7 @@ def _rounding(rounding: str) -> Evaluator:
 
 
 def ordered(order: Callable[[Any, Any], Array], left: Column, right: Column) -> Array:
-    """`order` (np.less, ...) of the values of two columns, of which one is wide and the other a number."""
+    """`order` (np.less, ...) of the values of two number columns, at least one of them wide."""
     if right.type.kind is Kind.DOUBLE:
         return order(_against_double(left, right.values), 0)
     if left.type.kind is Kind.DOUBLE:
@@ -198,7 +198,8 @@ def ordered(order: Callable[[Any, Any], Array], left: Column, right: Column) -> 
 def _against_double(exact: Column, real: Array) -> Array:
     """-1, 0 or 1: how exact numbers compare with float64; NaN is greatest.
 
-    Rounding keeps the order, so only where the nearest DOUBLE of a number is the other one, both are compared in full.
+    Rounding keeps the order. So the exact values are compared only in rows where the nearest DOUBLE equals the other
+    number.
     """
     near, values, unit = to_double(exact), numbers(exact), 10**exact.type.scale
     signs = (near > real).astype(np.int8) - (near < real)
@@ -206,8 +207,8 @@ def _against_double(exact: Column, real: Array) -> Array:
     if largest(values) <= EXACT_DOUBLE and unit == 1:
         return signs
     for row in np.flatnonzero((signs == 0) & np.isfinite(real)).tolist():
-        value, other = Fraction(int(values[row]), unit), Fraction(float(real[row]))
-        signs[row] = (value > other) - (value < other)
+        value, double = Fraction(int(values[row]), unit), Fraction(float(real[row]))
+        signs[row] = (value > double) - (value < double)
     return signs
 
 
@@ -237,7 +238,7 @@ def _exact(column: Column, target: DataType) -> Converted:
 
 
 def _from_double(column: Column, target: DataType) -> Converted:
-    """The whole number nearest to the DOUBLE times 10**scale, as DuckDB has it, halves away from zero."""
+    """The whole number nearest to the DOUBLE times 10**scale, halves away from zero, as in DuckDB."""
     scaled = column.values * 10.0**target.scale
     failed = ~(np.abs(scaled) < 10.0**target.precision)
     size = np.floor(np.where(failed, 0.0, np.abs(scaled)) + 0.5)
@@ -270,13 +271,13 @@ def _number(text: str | None, scale: int) -> int | None:
 
 
 def _is_beyond(exponent: str) -> bool:
-    """Whether an exponent is greater than any that is read."""
+    """Whether an exponent is greater than the greatest one that is parsed."""
     digits = exponent.replace("_", "").lstrip("+-0") or "0"
     return len(digits) > 9 or int(digits) > _MOST_EXPONENT
 
 
 def text_of(column: Column) -> pa.Array:
-    """All places, as DuckDB writes a DECIMAL of 38 digits."""
+    """The numbers as texts with all their places, as DuckDB writes a DECIMAL of 38 digits."""
     scale, values = column.type.scale, numbers(column)
     size = np.abs(values if largest(values) < _END else values.astype(object))
     digits = pa.array(list(map(str, size.tolist())), pa.large_string())
@@ -301,7 +302,7 @@ CONVERSIONS: dict[tuple[Kind, Kind], Callable[[Column, DataType], Converted]] = 
     (Kind.WIDE, Kind.DECIMAL): _exact,
     (Kind.WIDE, Kind.DOUBLE): _double,
 }
-"""The casts to and from such numbers; text of them is made by `text_of`."""
+"""The casts to and from wide numbers; `text_of` makes their texts."""
 
 EVALUATORS: dict[str, Evaluator] = {
     "add": add,
@@ -314,11 +315,11 @@ EVALUATORS: dict[str, Evaluator] = {
     "sign": sign,
     **{name: _rounding(name) for name in ("round", "floor", "ceil", "trunc")},
 }
-"""The functions that compute with such numbers as they are."""
+"""The functions that compute with wide numbers, without a conversion."""
 
 
 def over(narrow: dict[str, Evaluator]) -> dict[str, Evaluator]:
-    """Evaluators of the same functions that take numbers of any width."""
+    """The evaluators of `narrow`, extended to take wide numbers too."""
     return {name: _either(narrow[name], wide) for name, wide in EVALUATORS.items()}
 
 
