@@ -24,9 +24,10 @@ MOST_OF_TENANT = 1_000
 """The most tokens of one tenant other than `default`, so that none takes all places."""
 
 SHARE = 4
-"""A tenant other than `default` may have a quarter of the free places, and at least one while there are any.
+"""The share of the free places that a tenant other than `default` may take: a quarter, and at least one of them.
 
-Ten tenants that take all they can have some 700 each, and leave 2,800; a hundred have 95 each, and leave 380.
+Ten tenants that take all they can have some 700 tokens each, and leave 2,800 places. A hundred tenants have 95 each,
+and leave 380.
 """
 
 RESERVED = 100
@@ -49,9 +50,9 @@ def decide_token(
 ) -> Prepared:
     """Decide on a token. `sequence`: of its event. O(tokens).
 
-    Raises AlreadyExists if it should be the first and is not; InvalidInput for a first token that is not an operator's;
-    ResourceExhausted above a limit. Raises NotFound for an unknown token or tenant; FailedPrecondition for the
-    last operator's token.
+    Raises AlreadyExists if `command` asks for the first token and there are tokens. Raises InvalidInput for a first
+    token that is not an operator's. Raises ResourceExhausted above a limit, NotFound for an unknown token or tenant,
+    and FailedPrecondition for the last operator's token.
     """
     if isinstance(command, IssueToken):
         tenants.known(command.token.tenant)

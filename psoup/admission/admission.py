@@ -147,7 +147,7 @@ class Admission:
         return self._queries.get(query_id) is not None
 
     def binding(self, command: Command) -> Binding | None:
-        """The part of a command that is worth doing before it is prepared, on any one thread; None if there is none.
+        """The work on a command that any single thread may do before `prepare`, None if there is none.
 
         Raises InvalidInput for a block that will be refused in any case.
         """
@@ -176,8 +176,8 @@ class Admission:
         Raises a PSoupError and leaves the state unchanged, or returns the event to log and the answer. A returned event
         counts as having happened: it must be logged and applied, or the admission discarded. Any other exception means
         that the state is broken. `ready` is called with the event before it counts; its exceptions are refusals too (a
-        log that is too small for the event). `before`: the binding of this command, or the foreseen event; if the rows
-        are the same, the event has the very same columns.
+        log that is too small for the event). `before`: the binding of this command, or the foreseen event. If it
+        has the same rows, the new event shares its columns.
         """
         prepared = self._judged(command, now, ready, before)
         if prepared.event is not None:

@@ -251,7 +251,7 @@ def tags_charge(tags: TagColumns | None) -> int:
 
 
 def text_charge(query: StandingQuery) -> int:
-    """Bytes charged for a query registered by its text; for a join its plan, and each side as a separate query."""
+    """Bytes charged for a query registered by its text. A join is charged for its plan and for each side as a query."""
     if query.sides:
         return JOIN_BYTES + len(query.text) + sum(map(text_charge, query.sides))
     return TEXT_BYTES + len(query.text) + INTERVAL_BYTES * _further_intervals(query)

@@ -138,8 +138,8 @@ def check_archive(spec: StreamSpec, stored: bool) -> None:
 def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence: int) -> Prepared:
     """Decide to drop a stream; raises NotFound if the name now means another stream.
 
-    Raises FailedPrecondition while queries, its `users` (int64[k]), use it, unless they are dropped with it and their
-    number is the one in the command.
+    Raises FailedPrecondition while `users` (int64[k]), the queries over it, remain. The command may drop them too, if
+    it names their number.
     """
     if command.stream_id not in (None, stream.stream_id):
         raise NotFound(

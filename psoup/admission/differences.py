@@ -1,8 +1,9 @@
 """The differences, in words, between an existing stream and a CREATE STREAM statement.
 
-there  CREATE STREAM s (a BIGINT) RETENTION 3 DAYS
-said   CREATE STREAM s (a BIGINT, b TEXT) RETENTION 4 DAYS
-       "it has no column b TEXT; RETENTION is 3 DAYS, not 4 DAYS"
+existing    CREATE STREAM s (a BIGINT) RETENTION 3 DAYS
+commanded   CREATE STREAM s (a BIGINT, b TEXT) RETENTION 4 DAYS
+
+    "it has no column b TEXT; RETENTION is 3 DAYS, not 4 DAYS"
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Producers:
         """Return None for the next batch in order; the acknowledgement of a batch that was accepted before.
 
         `sequence`: of the last event. Raises FailedPrecondition for a gap, a fenced epoch, a repeat too old to
-        recognise, or a producer that may have been forgotten; Conflict for a repeat with another digest;
+        recognise, or a producer that may be forgotten. Raises Conflict for a repeat with another digest, and
         ResourceExhausted for one producer too many. Changes nothing. O(1).
         """
         producer = self._standing(command.producer, now)
@@ -114,9 +114,9 @@ class Producers:
     def making_way(self, command: Push | Recall, now: int, full: ResourceExhausted | None = None) -> int:
         """The event up to which producers must be forgotten to make room for this batch; 0 if none must.
 
-        `full`: the error if the tenant's producers may take no more memory; the longest silent producer has more than a
-        batch needs. Raises it, or ResourceExhausted for one producer too many, if no producer has been silent for long
-        enough.
+        `full`: the error if the tenant's producers may take no more memory. The memory of the longest silent producer
+        is more than a batch needs. Raises `full`, or ResourceExhausted for one producer too many, if no producer has
+        been silent for long enough.
         """
         is_known = command.producer in self._known
         if full is None and (is_known or len(self._known) < self._config.producers):

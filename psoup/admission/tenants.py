@@ -83,8 +83,8 @@ def decide_tenant(
 ) -> Prepared:
     """Decide on a tenant. `streams`: the number of its streams; `sequence`: of the event. O(tokens).
 
-    Raises InvalidInput for an invalid name or quota, AlreadyExists, NotFound, ResourceExhausted with too many tenants;
-    FailedPrecondition for one that is not empty, or is `default`.
+    Raises InvalidInput for an invalid name or quota, AlreadyExists, NotFound, and ResourceExhausted with too many
+    tenants. Raises FailedPrecondition for the removal of a tenant that is not empty, or is `default`.
     """
     event: TenantEvent
     if isinstance(command, CreateTenant):

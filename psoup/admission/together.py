@@ -5,7 +5,7 @@
     push  1 row ┘
 
 Each push must have the same result as without joining. Pushes of producers have numbers, and are not joined. If a row
-would be refused, or a column has an error, nothing is joined and each push is prepared separately.
+would be refused, or a column has an error, each push is prepared separately.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class PushAcknowledgement(Acknowledgement):
 class ProducerAcknowledgement(Acknowledgement):
     """The place where a producer stopped: its `epoch`, the `number` that comes next, and the `time` of its last batch.
 
-    `sequence`: the event of that batch. `rows`: of all batches of the epoch, accepted or refused for their times; None
-    if part of them was logged by a version that did not count.
+    `sequence`: the event of that batch. `rows`: of all batches of the epoch, accepted or refused for their times. None
+    if a version of PSoup that did not count logged some of them.
     """
 
     epoch: int = 0

@@ -62,7 +62,7 @@ class Push:
     """Tuples for a stream. With a `producer`, a batch is accepted exactly once for each (producer, epoch, number).
 
     `digest` identifies the payload, so that the same number with other rows is a conflict. `STAGED` is the digest of
-    all batches that came in parts; their rows are not compared, and may be more than in a push. `whole`: no single row
+    all batches that came in parts. Their rows are not compared, and may be more than in a push. `whole`: no single row
     is refused (`psoup.admission.together`). `since`: an event before number 0 was first sent, or 0.
     """
 
@@ -110,8 +110,8 @@ class Attach:
     With a number `batch`, tuples that come after all others; accepted once for each job and number, and numbers ascend.
 
     `chunks`: consecutive, oldest first, with numbers and IDs from 0 on. Without chunks the command only asks whether
-    history of this extent would be accepted, and without an `extent` whether the job was. `stream_id`: the required
-    stream.
+    history of this extent would be accepted. Without chunks and `extent` it asks whether the job was
+    accepted. `stream_id`: the required stream.
     """
 
     stream: str
@@ -156,8 +156,8 @@ class RegisterMany:
 
     `rows` may be a table with a column for each parameter. `names`: of the values in each row, if parameters are given
     by name. A `request_id` covers the whole call. `number`: of the first query, in errors. `key`, `labels`: names of
-    columns of that table with keys, which take precedence over the request ID, and with labels; or `tags`, which are
-    these columns. `replace`: the new queries replace different ones with their keys. `expires_after`, `keep_pairs`: for
+    the columns of that table with keys and labels; `tags`: these columns themselves. Keys take precedence over the
+    request ID. `replace`: the new queries replace different ones with their keys. `expires_after`, `keep_pairs`: for
     each query.
     """
 
@@ -197,8 +197,8 @@ class Unregister:
 class UnregisterMany:
     """Remove several queries, all or none.
 
-    They are given by their IDs (int64[k]); by some `labels`, which they must all have; or by the `prefix` of their
-    keys, which may select none. With a `request_id`, a retry gets the same answer. `dry_run`: only count them.
+    They are given by their IDs (int64[k]), by `labels`, or by the `prefix` of their keys. A query must have all the
+    labels. A prefix may select no query. With a `request_id`, a retry gets the same answer. `dry_run`: only count them.
     `expired`: remove only queries among the IDs that still exist and have expired.
     """
 

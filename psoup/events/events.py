@@ -166,10 +166,10 @@ class Registered:
 class RegisteredMany:
     """Queries are registered together: with the IDs first_id, first_id + 1, ...
 
-    `stream_ids`: of each query, or one for all. `digest` identifies the call, for retries. If all come from one
-    `template`, `rows` are the values of its parameters, the short form of `queries` for a log; () if these are a
-    `BoundBlock`, which has the values. `gone`: positions of queries that were unregistered since; only a replay has
-    them. `replaced`: the query that each of them replaces, or -1 (int64[n]); replaced queries are removed.
+    `stream_ids`: of each query, or one for all. `digest` identifies the call, for retries. If all queries come from one
+    `template`, `rows` are the values of its parameters, as the short form of `queries` for a log. They are () if
+    `queries` is a `BoundBlock`, which has the values. `gone`: positions of queries that were unregistered since; only a
+    replay has them. `replaced`: the query that each of them replaces, or -1 (int64[n]); replaced queries are removed.
     """
 
     sequence: int
@@ -188,7 +188,7 @@ class RegisteredMany:
     expires: int = 0
     """For each query, as in `Registered`."""
     side_streams: Sequence[tuple[int, ...]] = ()
-    """For each query, or one for all, the streams of its sides, () if it has none; () without a join."""
+    """For each query, or one for all, the streams of its sides, () if it has none. () without a join."""
     keep_pairs: bool = False
     """For all queries, as in `Registered`."""
 

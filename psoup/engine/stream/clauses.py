@@ -44,7 +44,7 @@ KEPT = "kept out since an earlier start: two processes ended while it was evalua
 """The reason for expressions that a later start finds in the list, which has no reasons."""
 
 News = tuple[Reason, Array]
-"""The reason why clauses left the index, and their SQC IDs; no IDs if no clause reads the expression any more."""
+"""The reason why clauses left the index, and their SQC IDs (none if no clause reads the expression any more)."""
 
 _NONE: Array = np.zeros(0, np.int64)
 

@@ -1,7 +1,8 @@
 """The removed clauses that some chunk's packs still contain; `psoup.engine.maintenance.compact` drops them.
 
 chunk    3  4  5            deaths  7 | 2  9 | 4
-mark     1  1  3            chunks 3 and 4 still have columns of 2, 9, 4; chunk 5 only of 4; 7 is no longer listed
+mark     1  1  3            chunks 3 and 4 still have columns of 2, 9, 4. Chunk 5 has one of 4 only.
+                                7 is no longer listed
 """
 
 from __future__ import annotations

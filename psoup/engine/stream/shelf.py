@@ -214,7 +214,7 @@ class Shelf:
     # Storing ---------------------------------------------------------------------------------------------
 
     def to_store(self, spec: StreamSpec) -> ChunkView | None:
-        """The next chunk to store, or to pass if overdue; None if no chunk is due, or the disk is full. O(few)."""
+        """The next chunk to store, or to pass if overdue. None if no chunk is due, or the disk is full. O(few)."""
         at = self.next_to_store - self.first_number
         if self._config is None or self._disk_is_full or at >= len(self.entries):
             return None
@@ -364,7 +364,7 @@ class Shelf:
 
 
 def outlived(spec: StreamSpec, time: int, now: int | None, archive: int = 0) -> bool:
-    """Whether a tuple of this time is before the retention edge at `now`, or in the archive's part of the retention."""
+    """Whether a tuple of this time is before the retention edge at `now`, or in the archive's part."""
     duration = spec.retention.duration
     return duration is not None and now is not None and time < now - duration + archive
 

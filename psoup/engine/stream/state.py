@@ -121,8 +121,8 @@ class StreamState:
         """Drop chunks before the retention edge, if they are stored or need no storing; returns the bytes freed.
 
         Stored chunks in the archive's part of the retention leave memory. Without a `clock`, a stream in system time
-        takes the time of its last tuple; with one, the open chunk may be dropped too. `edge`: the latest time to assume
-        in system time.
+        takes the time of its last tuple. With a clock the open chunk may be dropped too. `edge`: the latest time to
+        assume in system time.
         """
         data, shelf = self.data, self.shelf
         now = self.feed.watermark if data.spec.event_time else data.last_time
@@ -140,7 +140,7 @@ class StreamState:
         return freed
 
     def close_open(self) -> None:
-        """Close the open chunk, which is full or must end; its results stay in the open form until they are sealed.
+        """Close the open chunk, which is full or must end. Its results stay in the open form until they are sealed.
 
         Clauses that have not met it yet are not covered.
         """
@@ -205,8 +205,7 @@ class StreamState:
         return OldTuples(self.data.open.length, self.data.open.text_bytes)
 
     def _spend(self, work: int) -> None:
-        """Count the work of new clauses over the open chunk; close the chunk first if all tenants would wait for
-        long."""
+        """Count the work of new clauses over the open chunk. Close the chunk first if all tenants would wait long."""
         self._open_work += work
         if work and not (self._open_work <= SEVERAL * self._allowance.most and self._allowance.allows(work)):
             self.close_open()
@@ -240,7 +239,7 @@ class StreamState:
     def put_out_derived(self, start: int | None = None) -> None:
         """Take all clauses that read computed attributes out of the index, as evaluating them ended a process.
 
-        They have not met the tuples of the open chunk from `start` on; without `start`, they have met all of them.
+        They have not met the tuples of the open chunk from `start` on. Without `start` they have met them all.
         """
         slots = self.clauses.put_out(dict.fromkeys(self.clauses.index.attributes.derived, OOM), persistent=True)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length if start is None else start)

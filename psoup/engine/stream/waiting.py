@@ -1,4 +1,4 @@
-"""The choice of closed chunks that wait in the log before they are stored, because a short retention passes them soon.
+"""The choice of closed chunks that are stored late, because a short retention may pass them before.
 
     retention 131,072 rows    [ 7 ] [ 8 ] [ 9 ] │ open        none is stored; 7 is passed when 10 is closed
                                                               (`psoup.data.chunk.Keep`), and was written once
