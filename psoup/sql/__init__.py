@@ -1,4 +1,4 @@
-"""SQL text to bound queries: the only user of sqlglot. See `statement` for the ways in."""
+"""SQL text becomes bound queries. Only this package uses sqlglot. `statement` has the entry points."""
 
 from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, Dropping, alter_statement, create_statement
 from psoup.sql.statement import (

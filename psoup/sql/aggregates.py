@@ -1,10 +1,10 @@
-"""Aggregate functions: their names, the types that they take and give, and what stands for them in an expression.
+"""Aggregate functions: their names, the types of arguments and results, and their columns in expressions.
 
     sum(price) FILTER (WHERE qty > 5)   ->   Measure("sum", (price,), DECIMAL(38,2), condition=qty > 5)
     median(price)                       ->   Measure("quantile_cont", (price as DOUBLE,), DOUBLE, fraction=0.5)
 
-A statement has each measure once, and its expressions read them by number; `grouping` puts their places in the table of
-groups there. Types are DuckDB's but for quantiles and counts, which are BIGINT or DOUBLE (docs/sql.md).
+A statement has each measure once, and its expressions read it by number. `grouping` replaces the numbers with columns
+of the table of groups. Types are DuckDB's but for quantiles and counts, which are BIGINT or DOUBLE (docs/sql.md).
 """
 
 from __future__ import annotations
@@ -27,10 +27,16 @@ from psoup.sql.source import StatementText
 
 MAX_MEASURES = 1_000
 
-ARGUMENT, FILTER, GROUP_BY, WHERE = "an aggregate", "FILTER", "GROUP BY", "WHERE"
-"""The parts of a statement that are about tuples, not about groups: no aggregate stands there."""
-
+ARGUMENT = "an aggregate"
+"""The arguments of an aggregate, as a part of a statement. The first four parts read tuples: they refuse aggregates."""
+FILTER = "FILTER"
+"""The condition of FILTER, as a part of a statement."""
+GROUP_BY = "GROUP BY"
+"""The keys of GROUP BY, as a part of a statement."""
+WHERE = "WHERE"
+"""The condition of WHERE, as a part of a statement."""
 HAVING = "HAVING"
+"""The condition of HAVING, as a part of a statement: it reads groups."""
 
 _INSTEAD = {
     WHERE: "HAVING has the conditions on groups, as in GROUP BY name HAVING count(*) > 3",
@@ -41,24 +47,24 @@ _INSTEAD = {
 
 
 class Measures:
-    """The measures of a statement, each once, in the order in which they are met."""
+    """The distinct measures of a statement, in the order of their first use."""
 
     def __init__(self) -> None:
-        self._known: dict[Measure, AttributeRef] = {}
+        self._columns: dict[Measure, AttributeRef] = {}
 
     def ref(self, measure: Measure) -> AttributeRef:
-        """The column of groups that stands for it in expressions, by its number."""
-        column = AttributeRef(measure.type, len(self._known), measure.text(), GROUPED)
-        return self._known.setdefault(measure, column)
+        """The column of groups that stands for the measure in expressions. Its index is the measure's number."""
+        column = AttributeRef(measure.type, len(self._columns), measure.text(), GROUPED)
+        return self._columns.setdefault(measure, column)
 
     @property
     def listed(self) -> tuple[Measure, ...]:
-        """All of them, by number."""
-        return tuple(self._known)
+        """All measures, by number."""
+        return tuple(self._columns)
 
 
 class Binding(Protocol):
-    """A binder, as far as it is needed here."""
+    """The binder of `psoup.sql.binder`, with the members that this module uses."""
 
     source: StatementText
     measures: Measures
@@ -68,7 +74,7 @@ class Binding(Protocol):
         """Bind an expression."""
 
     def within(self, part: str) -> AbstractContextManager[None]:
-        """Bind a part of the statement that is about tuples."""
+        """Bind a part of the statement that reads tuples, not groups."""
 
     def is_given(self, column: Expr) -> bool:
         """Whether an expression is a column that is never NULL."""
@@ -111,7 +117,7 @@ def _spread(function: str, name: str, args: Sequence[Expr]) -> Measure:
 
 
 def _extreme_truth(function: str, name: str, args: Sequence[Expr]) -> Measure:
-    """bool_and is the least of truth values, bool_or the greatest."""
+    """bool_and is the minimum of truth values, bool_or the maximum."""
     return Measure(function, (need(args[0], BOOLEAN, name),), BOOLEAN)
 
 
@@ -130,7 +136,7 @@ def _estimate(name: str, args: Sequence[Expr]) -> Measure:
 
 
 def _number(name: str, value: Expr, times: str, *, always: bool = False) -> Expr:
-    """The argument, which must be a number. `times`: the way out for a time, `always` for other types, too."""
+    """The argument, which must be a number. `times`: the advice for a time; with `always` also for other types."""
     if value.type.kind in NUMBERS:
         return value
     if is_null_literal(value):
@@ -152,9 +158,9 @@ def _fraction(name: str, given: Expr) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """An aggregate function: how it is typed, its number of arguments, what DISTINCT does to it.
+    """An aggregate function: the rule for its type, its number of arguments, and the meaning of DISTINCT.
 
-    `distinct`: True if equal values count once, False if that changes nothing, None if it has no meaning here.
+    `distinct`: True if equal values count once, False if DISTINCT changes nothing, None if DISTINCT is refused.
     """
 
     rule: Rule
@@ -197,11 +203,11 @@ AGGREGATES: dict[str, Aggregation] = {
     "bool_and": Aggregation(partial(_extreme_truth, "min"), distinct=False),
     "bool_or": Aggregation(partial(_extreme_truth, "max"), distinct=False),
 }
-"""All aggregate functions, by the names that statements have for them."""
+"""All aggregate functions, by their names in SQL."""
 
 
 def measured(binder: Binding, name: str, node: exp.Expr, where: exp.Expr | None = None) -> AttributeRef:
-    """The expression that stands for an aggregate written at `node`, with the condition of FILTER. Raises SqlError."""
+    """The column for the aggregate at `node`, with the condition of FILTER. Raises SqlError."""
     source, part = binder.source, binder.part
     if part in _INSTEAD:
         shown = "WHERE or ON" if part == WHERE else part
@@ -219,8 +225,10 @@ def measured(binder: Binding, name: str, node: exp.Expr, where: exp.Expr | None 
             bound = binder.bind(where)
         with source.placed(where):
             condition = truth(bound, FILTER)
-            own = measure.condition
-            measure = replace(measure, condition=condition if own is None else resolve("and", [condition, own]))
+            own_condition = measure.condition
+            measure = replace(
+                measure, condition=condition if own_condition is None else resolve("and", [condition, own_condition])
+            )
     column = binder.measures.ref(measure)
     if column.index >= MAX_MEASURES:
         raise source.error(f"a query has at most {MAX_MEASURES:,} aggregates", node, hint="make several queries of it")
@@ -230,7 +238,7 @@ def measured(binder: Binding, name: str, node: exp.Expr, where: exp.Expr | None 
 def _arguments(
     source: StatementText, name: str, aggregation: Aggregation, node: exp.Expr
 ) -> tuple[list[exp.Expr], bool]:
-    """The arguments, none for *, and whether equal values count once. Raises SqlError."""
+    """The arguments (none for *), and whether equal values count once. Raises SqlError."""
     nodes, distinct = list(node.expressions), False
     if nodes and isinstance(nodes[0], exp.Distinct):
         nodes, distinct = list(nodes[0].expressions), True
@@ -249,12 +257,12 @@ def _arguments(
 
 
 def _never_null(binder: Binding, arg: Expr) -> bool:
-    """Whether counting its values is counting rows."""
+    """Whether the count of its values is the count of rows."""
     return arg.value is not None if isinstance(arg, Literal) else binder.is_given(arg)
 
 
 def aggregate_of(source: StatementText, node: exp.Expr) -> str:
-    """The name of the aggregate that FILTER belongs to. Raises SqlError for anything else."""
+    """The name of the aggregate with this FILTER. Raises SqlError if `node` is no aggregate."""
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     if name not in AGGREGATES:
         raise source.error("FILTER belongs to an aggregate", node, hint="sum(x) FILTER (WHERE y > 3)")

@@ -1,9 +1,9 @@
-"""Syntax to bound expressions: names become attributes, operators and functions typed calls, constants values.
+"""Syntax trees become bound expressions: names attributes, operators and functions typed calls, constants values.
 
     price * 2 > volume   ->   gt(mul(price, 2), volume) : BOOLEAN
 
-`psoup.expressions.functions` says what an operator or function takes and gives; this module finds the names,
-adds the place to its errors, and refuses unknown names by name. Parts without attributes are folded.
+`psoup.expressions.functions` has the types of operators and functions. This module finds the attributes of names, adds
+the place to errors, and refuses unknown names. Parts without attributes are folded.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from psoup.sql.spelled import BUCKETS, SPANNED, SPELLED, bucket, position_argume
 from psoup.sql.types import bits_of, data_type, interval, number
 
 MAX_LIST = 10_000
-"""Most values of one IN list."""
+"""The most values of one IN list."""
 
-_MOST_FOLDED = 64 * 1024
-"""Bytes of text that the constants of a statement may become when they are folded: replace('xx', 'x', ...) makes many
-of few. A constant that would be longer is computed where it is evaluated."""
+_MAX_FOLDED = 64 * 1024
+"""The most bytes of text that constants of a statement may become when they are folded: replace('xx', 'x', ...) makes a
+long text of a short one. A longer constant is computed at each evaluation."""
 
 _CLOCKS = frozenset({"now", "current_timestamp", "transaction_timestamp", "get_current_timestamp"})
 _BINARY: dict[type[exp.Expr], str] = {
@@ -64,14 +64,14 @@ _BINARY: dict[type[exp.Expr], str] = {
 class Binder:
     """Binds the expressions of one statement, whose columns are `names`.
 
-    `part`: what is bound if that is about tuples (WHERE, GROUP BY, an aggregate): NOW and aggregates are refused there,
-    and in WHERE `_id`; or HAVING. These two may have parameters: `parameters` are the constants that stand for
-    placeholders, by their offsets into the text. `measures`: the aggregates met so far.
+    `part`: the part of the statement that is being bound. It is HAVING, or a part about tuples (WHERE, GROUP BY, an
+    aggregate), which refuses NOW and aggregates; WHERE also refuses `_id`. WHERE and HAVING may have parameters:
+    `parameters` are the constants for their placeholders, by offset in the text. `measures`: the aggregates met so far.
     """
 
     def __init__(self, source: StatementText, names: Names, parameters: Mapping[int, Literal] | None = None) -> None:
         self._parameters = parameters or {}
-        self._text_left = _MOST_FOLDED
+        self._text_left = _MAX_FOLDED
         self.source = source
         self.names = names
         self.measures = Measures()
@@ -81,7 +81,7 @@ class Binder:
 
     @contextmanager
     def within(self, part: str) -> Iterator[None]:
-        """Bind a part of the statement, a name of `part`; in an aggregate, names are columns only."""
+        """Bind a part of the statement, a name of `part`. In an aggregate, names are columns only."""
         before, self.part = (self.part, self._aliases, self._first), part
         if part == ARGUMENT:
             self._aliases, self._first = {}, ()
@@ -95,7 +95,7 @@ class Binder:
         return self.part not in ("", HAVING)
 
     def condition(self, node: exp.Expr) -> Expr:
-        """Bind the WHERE clause, as a BOOLEAN."""
+        """Bind the WHERE clause as a BOOLEAN."""
         with self.within(WHERE):
             bound = self.bind(node)
         with self.source.placed(node):
@@ -107,20 +107,20 @@ class Binder:
             return self.bind(node)
 
     def constant(self, node: exp.Expr) -> Literal | None:
-        """Bind a constant; None if it is not one."""
+        """Bind a constant, None if `node` is not constant."""
         if node.find(exp.Column, exp.Placeholder) is not None:
             return None
         bound = self.bind(node)
         return bound if isinstance(bound, Literal) else None
 
     def order_key(self, node: exp.Expr, outputs: Mapping[str, Expr]) -> Expr:
-        """Bind an ORDER BY expression: `outputs` are the SELECT list's names (lower case), which precede attributes."""
+        """Bind an ORDER BY expression. `outputs`: the SELECT list by names in lower case, which precede attributes."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in outputs:
             return outputs[node.name.lower()]
         return self.with_aliases(node, outputs)
 
     def with_aliases(self, node: exp.Expr, outputs: Mapping[str, Expr], first: Collection[str] = ()) -> Expr:
-        """Bind an expression whose names may be those of `outputs`, too: before columns if they are among `first`."""
+        """Bind an expression that may also use the names of `outputs`. Names among `first` precede columns."""
         self._aliases, self._first = outputs, first
         try:
             return self._key(node)
@@ -134,7 +134,7 @@ class Binder:
         return column.index < 0 or not self.names.sources[column.source].spec.schema.attributes[column.index].nullable
 
     def _key(self, node: exp.Expr) -> Expr:
-        """Bind what is put in order, or may be NULL: of an INTERVAL its microseconds."""
+        """Bind a sort key, or an operand of IS NULL. An INTERVAL becomes its microseconds."""
         key = self.operand_of(node)
         return key.micros if isinstance(key, Span) else key
 
@@ -153,7 +153,7 @@ class Binder:
         return rule(self, node)
 
     def operand_of(self, node: exp.Expr) -> Operand:
-        """Bind what may be an INTERVAL besides."""
+        """Bind an expression that may be an INTERVAL."""
         kind = type(node)
         if kind is exp.Paren:
             return self.operand_of(node.this)
@@ -243,7 +243,7 @@ class Binder:
         return self.call("add_interval", node, [value, *(Literal(BIGINT, sign * part) for part in (months, micros))])
 
     def _connective(self, node: exp.Expr) -> Expr:
-        """Bind AND or OR: sqlglot's chains lean to the left and may be long, so they are walked, not recursed into."""
+        """Bind AND or OR with a loop, not with recursion: sqlglot's chains lean to the left and may be long."""
         kind, parts = type(node), []
         at: exp.Expr = node
         while isinstance(at, kind):
@@ -345,18 +345,18 @@ class Binder:
         return measured(self, aggregate_of(self.source, node.this), node.this, node.expression.this)
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
-        """Apply `resolve`, with the place in its errors, folded where nothing varies."""
+        """Apply `resolve`, with the place in its errors. A call with constant arguments is folded."""
         with self.source.placed(node):
             call = functions.resolve(name, args)
         if isinstance(call, Call) and all(isinstance(arg, Literal) for arg in call.args):
             try:
                 return self._folded(call)
             except InvalidInput:
-                return call  # an error of every row, counted where it is evaluated; or a text too long to be kept
+                return call  # an error in every row, counted at evaluation; or a text too long to keep
         return call
 
     def _folded(self, call: Call) -> Expr:
-        """The constant that `call` is. Raises InvalidInput if it is an error, or too much text was made."""
+        """The constant value of `call`. Raises InvalidInput if the value is an error, or too much text was made."""
         folded = constant(call, self._text_left)
         if folded is not None and folded.type == TEXT and folded.value is not None:
             self._text_left -= len(str(folded.value).encode())

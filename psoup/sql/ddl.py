@@ -1,11 +1,11 @@
-"""CREATE, ALTER and DROP STREAM: from their syntax to a `StreamSpec`, or to the change of a stream.
+"""The syntax of CREATE, ALTER and DROP STREAM becomes a `StreamSpec`, or the change of a stream.
 
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …  |  ALTER STREAM s AHEAD n unit
     DROP STREAM [IF EXISTS] s [CASCADE]
 
-Whether a stream of that name exists, and which columns it has, is for admission to ask.
+Admission checks whether a stream with the name exists, and its columns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from psoup.wording import quoted
 
 MAX_ATTRIBUTES = 1_000
 MAX_NAME = 128
-"""Longest name of a stream or an attribute, in characters."""
+"""The longest name of a stream or an attribute, in characters."""
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -50,7 +50,7 @@ def create_statement(spec: StreamSpec) -> str:
 
 
 def alter_statement(stream: str, added: tuple[Attribute, ...], ahead: int | None = None) -> str:
-    """ALTER STREAM that adds these columns, or says how far ahead times may lie: the inverse of `alteration`."""
+    """ALTER STREAM that adds these columns, or sets AHEAD: the inverse of `alteration`."""
     if ahead is not None:
         return f"ALTER STREAM {name_text(stream)} AHEAD {describe_duration(ahead)}"
     columns = ", ".join(f"ADD COLUMN {_column_text(attribute)}" for attribute in added)
@@ -62,14 +62,15 @@ def _column_text(attribute: Attribute) -> str:
 
 
 def name_text(name: str) -> str:
-    """A name as it is written in a statement: between quotes, so that no word of it is reserved, unless it is plain."""
+    """A name as SQL text: in quotes, unless it is plain. In quotes it cannot be a reserved word."""
     plain = _PLAIN.fullmatch(name) and name.upper() not in PSoup.Tokenizer.KEYWORDS
     return name if plain else quoted(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The change of ALTER STREAM: `attributes` for `stream`, or `ahead`; those in `lenient` may be there already."""
+    """The change of ALTER STREAM: new `attributes` for `stream`, or `ahead`. The stream may have those in `lenient`
+    already."""
 
     stream: str
     attributes: tuple[Attribute, ...] = ()
@@ -82,7 +83,7 @@ class Alteration:
 
 
 def alteration(source: StatementText, node: exp.Expr) -> Alteration:
-    """The change that a `dialect.AlterStream` asks for. Raises SqlError."""
+    """The change in a `dialect.AlterStream`. Raises SqlError."""
     ahead = node.args.get("ahead")
     if ahead is not None:
         return Alteration(_name(source, node.this, "stream"), ahead=duration(source, ahead, "AHEAD"))
@@ -96,7 +97,7 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
 
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """The stream that DROP STREAM names; `lenient`: it may be gone already; `cascade`: its queries go with it."""
+    """The stream in DROP STREAM. `lenient`: it may be missing. `cascade`: its queries are dropped with it."""
 
     stream: str
     lenient: bool
@@ -104,13 +105,13 @@ class Dropping:
 
 
 def dropping(source: StatementText, node: exp.Expr) -> Dropping:
-    """The stream that a `dialect.DropStream` names. Raises SqlError."""
+    """The stream in a `dialect.DropStream`. Raises SqlError."""
     lenient, cascade = (bool(node.args.get(word)) for word in ("lenient", "cascade"))
     return Dropping(_name(source, node.this, "stream"), lenient, cascade)
 
 
 def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
-    """The stream that a `dialect.CreateStream` describes. Raises SqlError."""
+    """The stream in a `dialect.CreateStream`. Raises SqlError."""
     schema = _schema(source, node)
     position = _time_attribute(source, schema, node.args.get("timestamp"))
     for option, word in (("lateness", "LATENESS"), ("idle", "IDLE AFTER"), ("ahead", "AHEAD")):
@@ -156,11 +157,11 @@ def _attributes(source: StatementText, columns: list[exp.Expr]) -> tuple[Attribu
     return tuple(attributes)
 
 
-def _name(source: StatementText, node: exp.Expr, what: str) -> str:
+def _name(source: StatementText, node: exp.Expr, noun: str) -> str:
     name = str(node.this)
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise source.error(
-            f"{name[:40]!r} cannot name a {what}",
+            f"{name[:40]!r} cannot name a {noun}",
             node,
             hint=f"a name has 1 to {MAX_NAME} printable characters",
         )
@@ -199,11 +200,11 @@ def _retention(source: StatementText, node: exp.Expr | None, archive: exp.Expr |
     return Retention(rows=hot + cold, archive=cold) if is_rows(node) else Retention(hot + cold, archive=cold)
 
 
-def _amount(source: StatementText, node: exp.Expr, what: str) -> int:
+def _amount(source: StatementText, node: exp.Expr, clause: str) -> int:
     """The number of rows, or of microseconds."""
     if is_rows(node):
-        return row_count(source, node, what)
-    amount = duration(source, node, what)
+        return row_count(source, node, clause)
+    amount = duration(source, node, clause)
     if not amount:
-        raise source.error(f"{what} must be longer than 0", node)
+        raise source.error(f"{clause} must be longer than 0", node)
     return amount

@@ -3,9 +3,9 @@
     SELECT price FROM trades WHERE symbol = 'A' BEGIN (NOW - 15 MINUTES) END (NOW)
                                                 └────── Bound ────────┘ └─ Bound ┘
 
-Functions are kept as they are written (`exp.Anonymous`): the binder knows what they mean. sqlglot takes BEGIN and END
-as names (`FROM s BEGIN` would give s an alias), so both are taken out of its identifier tokens here. It is also
-lenient: a missing THEN, AND or list item passes silently; such places are made strict. Nothing here checks meaning.
+A function stays `exp.Anonymous`, under its name in the text: the binder finds its meaning. sqlglot takes BEGIN and END
+as names (`FROM s BEGIN` would give s an alias), so both are removed from its identifier tokens here. sqlglot is also
+lenient: a missing THEN, AND or list item passes silently. Here it is an error. Nothing here checks meaning.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from psoup.sql.syntax import (
 Parsers = dict[Any, Callable[..., Any]]
 
 _NO_NAMES = {*WINDOW_WORDS, TokenType.LIMIT, TokenType.OFFSET, TokenType.CASE, TokenType.DIV, TokenType.UNKNOWN}
-"""Tokens that sqlglot would also take as names; `//` is among them."""
+"""Tokens that sqlglot would also take as names, such as `//`."""
 
 _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, TokenType.INTERVAL}
-"""Words that sqlglot takes as names where they are declared, but not where they are used."""
+"""Words that sqlglot refuses as names in expressions, but takes as names in declarations."""
 
 
 class PSoupParser(Grammar):
@@ -104,8 +104,8 @@ class PSoupParser(Grammar):
         kind = self._parse_types(allow_identifiers=False)
         if kind is None:
             kinds = "BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE"
-            told = f"{start.text!r} is not a type" if start else "a type is missing here"
-            self.refuse(told, start or None, f"the types are {kinds}")
+            problem = f"{start.text!r} is not a type" if start else "a type is missing here"
+            self.refuse(problem, start or None, f"the types are {kinds}")
         kind.meta.setdefault("start", start.start)
         not_null = self._match_text_seq("NOT", "NULL")
         if not not_null:
@@ -177,7 +177,7 @@ _AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
 
 
 class _Core(TokenizerCore):
-    """The tokenizer's loop, which may rest now and then."""
+    """The tokenizer's loop, which may rest between tokens."""
 
     __slots__ = ()
 
@@ -208,16 +208,17 @@ class PSoup(Dialect):
 
         def _init_core(self) -> TokenizerCore:
             core = super()._init_core()
-            core.__class__ = _Core  # sqlglot has no place to say which class it is to make
+            core.__class__ = _Core  # sqlglot has no option for the class of the core
             return core
 
     Parser = PSoupParser
 
 
 def check_extensible(dialect: type[Dialect]) -> None:
-    """Raise ImportError if sqlglot is the build whose classes cannot be extended: then no statement could be read.
+    """Raise ImportError if sqlglot is the compiled build, whose classes cannot be extended: it cannot parse statements
+    here.
 
-    sqlglot takes that build by itself wherever the package is installed, whoever wanted it.
+    sqlglot uses that build wherever the package is installed, for whatever reason.
     """
     try:
         dialect().parser()

@@ -1,11 +1,11 @@
-"""FROM: the streams of a statement, their names in it, their windows, and what JOIN … ON and USING say.
+"""FROM: the streams of a statement with their names and windows, and the conditions of JOIN … ON and USING.
 
     FROM flights f [RANGE 1 DAY] JOIN weather w USING (origin)
       source 0: flights, called f, window BEGIN (NOW - 1 DAY) END (NOW)
       source 1: weather, called w, unbounded, as another source has a window of its own
       conditions: f.origin = w.origin
 
-One window for all sources comes after WHERE; it and brackets do not go together. Joins that are not inner are refused.
+A window after WHERE is for all sources, and then no source has brackets. Joins that are not inner are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Lookup = Callable[[str], StreamSpec | None]
 
 @dataclass(frozen=True, slots=True)
 class FromList:
-    """The sources in order, a window for each, and conditions: those of ON, and pairs of columns of USING."""
+    """The sources in order, a window for each, and the conditions: those of ON, and pairs of columns of USING."""
 
     names: Names
     windows: tuple[WindowClause, ...]
@@ -58,9 +58,9 @@ def from_list(source: StatementText, select: exp.Select, lookup: Lookup, names: 
     tables = [origin.this, *(join.this for join in joins)]
     named: list[Named] = []
     for table in tables:
-        one = _named(source, table, lookup, names)
-        _check_name(source, one, named, table)
-        named.append(one)
+        item = _named(source, table, lookup, names)
+        _check_name(source, item, named, table)
+        named.append(item)
     windows = _windows(source, select, tables)
     conditions = tuple(join.args["on"] for join in joins if join.args.get("on") is not None)
     merged, using = _using(source, joins, named)
@@ -80,18 +80,18 @@ def _check_join(source: StatementText, join: exp.Join) -> None:
 def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequence[str]) -> Named:
     """The stream of one item of FROM, and its name in the statement."""
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        what = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than streams"
+        feature_name = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than streams"
         if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Table):
-            what = NESTED_JOIN
-        raise source.unsupported(what, table, hint=feature_hint(what))
+            feature_name = NESTED_JOIN
+        raise source.unsupported(feature_name, table, hint=feature_hint(feature_name))
     for key, value in table.args.items():
         if value and key not in ("this", "alias", "window"):
-            known = {
+            features = {
                 "joins": NESTED_JOIN,
                 "db": "a stream's name of several parts",
                 "pivots": "PIVOT",
             }
-            feature = known.get(key, f"this form of {source.written(table)!r} in FROM")
+            feature = features.get(key, f"this form of {source.written(table)!r} in FROM")
             hint = f"leave out what stands before it: FROM {table.name}" if key == "db" else feature_hint(feature)
             raise source.unsupported(feature, table, hint=hint)
     name = table.name
@@ -105,21 +105,21 @@ def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequen
     return Named(spec, spec.name if alias is None else alias.name)
 
 
-def _check_name(source: StatementText, one: Named, others: Sequence[Named], table: exp.Expr) -> None:
-    if any(one.alias.lower() == other.alias.lower() for other in others):
+def _check_name(source: StatementText, item: Named, others: Sequence[Named], table: exp.Expr) -> None:
+    if any(item.alias.lower() == other.alias.lower() for other in others):
         raise source.error(
-            f"two sources of FROM are called {one.alias!r}",
+            f"two sources of FROM are called {item.alias!r}",
             table,
-            hint=f"name one with AS: {one.spec.name} AS {one.spec.name[:1]}2",
+            hint=f"name one with AS: {item.spec.name} AS {item.spec.name[:1]}2",
             reason="DUPLICATE_SOURCE",
         )
 
 
 def _windows(source: StatementText, select: exp.Select, tables: Sequence[exp.Expr]) -> tuple[WindowClause, ...]:
-    """The window of each source: that of all, or one each in brackets."""
+    """The window of each source: the window after WHERE, or the source's window in brackets."""
     begin, end = select.args.get("begin"), select.args.get("end")
-    own = [_own_window(source, table) for table in tables]
-    bracketed = [node for node in own if node is not None]
+    windows = [_own_window(source, table) for table in tables]
+    bracketed = [node for node in windows if node is not None]
     if not bracketed:
         return (window(source, begin, end),) * len(tables)
     outer = begin if begin is not None else end
@@ -130,23 +130,23 @@ def _windows(source: StatementText, select: exp.Select, tables: Sequence[exp.Exp
             hint="give each source its window in brackets, or all of them one after WHERE",
             reason="TWO_WINDOWS",
         )
-    parts = [(None, None) if node is None else (node.args.get("begin"), node.args.get("end")) for node in own]
+    parts = [(None, None) if node is None else (node.args.get("begin"), node.args.get("end")) for node in windows]
     return tuple(window(source, *part) for part in parts)
 
 
 def _own_window(source: StatementText, table: exp.Expr) -> exp.Expr | None:
     """The window in brackets of one item of FROM."""
     alias = table.args.get("alias")
-    found = [node for node in (table.args.get("window"), alias and alias.args.get("window")) if node is not None]
-    if len(found) > 1:
-        raise source.error("a source has one window", found[1], reason="TWO_WINDOWS")
-    return found[0] if found else None
+    windows = [node for node in (table.args.get("window"), alias and alias.args.get("window")) if node is not None]
+    if len(windows) > 1:
+        raise source.error("a source has one window", windows[1], reason="TWO_WINDOWS")
+    return windows[0] if windows else None
 
 
 def _using(
     source: StatementText, joins: Sequence[exp.Join], named: Sequence[Named]
 ) -> tuple[dict[str, int], tuple[tuple[exp.Expr, exp.Expr], ...]]:
-    """The columns of USING, with the place of the first source that has each; and the pairs that must be equal."""
+    """The columns of USING, each with the place of its first source, and the pairs of columns that must be equal."""
     merged: dict[str, int] = {}
     pairs: list[tuple[exp.Expr, exp.Expr]] = []
     for place, join in enumerate(joins, 1):

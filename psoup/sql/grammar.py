@@ -1,10 +1,10 @@
-"""The grammar of expressions, FROM and windows: sqlglot's, made strict and with places.
+"""The grammar of expressions, FROM and windows: sqlglot's, but strict, and its errors and nodes have places.
 
     FROM flights f [RANGE 1 DAY], weather w WHERE f.delay > 60 … BEGIN (NOW - 15 MINUTES) END (NOW)
                    └─ BoundsNode ┘                                  └────── Bound ──────┘     └ Bound
 
-sqlglot is lenient: a missing THEN, AND or list item passes silently; such places are made strict. Statements about
-streams are in `psoup.sql.dialect`.
+sqlglot is lenient: a missing THEN, AND or list item passes silently. Here it is an error. Statements about streams are
+in `psoup.sql.dialect`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from psoup.resting import MOVES, may_rest
 from psoup.sql.syntax import BoundNode, BoundsNode, Duration, PlacedError, Refusal, TooComplex
 
 MAX_STEPS = 30
-"""Moves over the text that the parser may make for each token. Statements take 1 to 4; a statement takes more if the
-parser tries alternatives inside alternatives, whose number doubles with every level."""
+"""The most moves over the text that the parser may make for each token. Most statements take 1 to 4. A statement takes
+more if the parser tries alternatives inside alternatives: each level doubles their number."""
 
 _INTERVAL_CHARACTERS = 64
-"""Most characters of the text of an INTERVAL; one that is in range has 40 at most."""
+"""The most characters of the text of an INTERVAL. An INTERVAL in range has 40 at most."""
 
 EXTENT = "extent"
-"""The part of the text, as offsets, that a condition under AND was read from: the meta of its node has it."""
+"""The key in the meta of a node for its part of the text, as offsets. Conditions under AND have it."""
 
 WINDOW_WORDS = frozenset({TokenType.BEGIN, TokenType.END})
 
@@ -39,15 +39,15 @@ _AFTER_LISTS = frozenset({TokenType.FROM, TokenType.R_PAREN})
 _AFTER_DURATION = frozenset(
     {"LATENESS", "IDLE", "AHEAD", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"}
 )
-"""Words that follow a duration without a unit, so they are not its unit."""
+"""Words that may follow a duration without a unit, so they are not a unit."""
 
 
 class Grammar(parser.Parser):
-    """The parts of a SELECT."""
+    """The parser of the parts of a SELECT."""
 
     _steps = 0
     _joined = False
-    """Whether FROM has several sources: then the conditions joined by AND note where they begin and end."""
+    """Whether FROM has several sources. Then each condition under AND notes its extent."""
 
     def _advance(self, times: int = 1) -> None:
         parser.Parser._advance(self, times)
@@ -57,30 +57,31 @@ class Grammar(parser.Parser):
             if self._steps > MAX_STEPS * (self._tokens_size + 10):
                 raise TooComplex
 
-    # sqlglot's own methods, made strict, and with places ----------------------------------------------------
+    # sqlglot's methods, made strict, and with places --------------------------------------------------------
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
-        """Stop at `token`, or at the current one."""
+        """Raise the error at `token`, or at the current token."""
         if not token and self._curr:
             token = self._curr
         at = token.start if token else (self._prev.end + 1 if self._prev else 0)
         raise PlacedError(message, at)
 
     def refuse(self, message: str, token: Token | None = None, hint: str = "") -> NoReturn:
-        """Stop at `token`, or at the current one, with a message for users; without a `hint`, a hint may be found."""
+        """Raise an error for users at `token`, or at the current token. Without a `hint`, `advice` may add one."""
         try:
             self.raise_error(message, token)
         except PlacedError as problem:
             raise Refusal(message, problem.at, hint) from None
 
     def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
-        """Refuse a number that is longer than any that counts: sqlglot takes it apart in the square of its length."""
+        """Refuse a number that is too long to be in range: sqlglot's time for it grows with the square of its
+        length."""
         if this and this.is_string and len(this.name) > _INTERVAL_CHARACTERS:
             self.refuse(f"INTERVAL {this.name.strip()[:40]} is out of range", self._prev)
         return super()._parse_interval_span(this, parse_function_unit)
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
-        """Note where the node is; nodes with parts are where their parts are."""
+        """Note the place of a node without parts; a node with parts has the places of its parts."""
         if token is None and self._prev and next(instance.iter_expressions(), None) is None:
             token = self._prev
         return super().expression(instance, token, comments)
@@ -125,7 +126,7 @@ class Grammar(parser.Parser):
         while self._match(sep):
             item = parse_method()
             if item is None and items and self._curr and self._curr.token_type in _AFTER_LISTS:
-                break  # a comma at the end of a list is one too many, and says nothing
+                break  # a comma after the last item of a list is ignored
             if item is None or not items:
                 self.refuse("an item of the list is missing here", self._curr if items else self._prev)
             items.append(item)
@@ -160,7 +161,7 @@ class Grammar(parser.Parser):
         return node
 
     def _limit_of_fetch(self, node: Any, first: Any) -> Any:
-        """FETCH FIRST n ROWS ONLY as LIMIT n; without a number it is one row."""
+        """FETCH FIRST n ROWS ONLY as LIMIT n. Without a number it is one row."""
         options = node.args.get("limit_options")
         if self._prev.text.upper() != "ONLY" or options is None or options.args.get("with_ties"):
             self.refuse("FETCH needs the form FETCH FIRST n ROWS ONLY", first, "write LIMIT n")
@@ -170,7 +171,7 @@ class Grammar(parser.Parser):
         return self.expression(exp.Limit(expression=count), first)
 
     def _parse_using_identifiers(self) -> Any:
-        """Refuse USING (t.a), of which sqlglot drops the t."""
+        """Refuse USING (t.a): sqlglot would drop the t."""
         first = self._index
         names = super()._parse_using_identifiers()
         for token, following in zip(self._tokens[first : self._index], self._tokens[first + 1 :], strict=False):
@@ -207,7 +208,7 @@ class Grammar(parser.Parser):
     # FROM --------------------------------------------------------------------------------------------------
 
     def _parse_join(self, *args: Any, **options: Any) -> Any:
-        """Parse a join; after a comma, the errors of a table are its own."""
+        """Parse a join. After a comma, a table is parsed here, so that its errors have their place."""
         self._joined = True
         if self._match(TokenType.COMMA):
             return self.expression(exp.Join(this=self._parse_table()))
@@ -220,7 +221,7 @@ class Grammar(parser.Parser):
         return self._with_window(super()._parse_table_alias(*args, **options))
 
     def _with_window(self, node: Any) -> Any:
-        """Take a window in brackets after a stream, or after its alias."""
+        """Parse a window in brackets after a stream, or after its alias."""
         if node is not None and self._match(TokenType.L_BRACKET):
             node.set("window", self._parse_bracketed(self._prev))
         return node
@@ -250,7 +251,7 @@ class Grammar(parser.Parser):
         return self.expression(BoundsNode(begin=begin, end=end), opening)
 
     def _parse_extent(self, word: str) -> Any:
-        """Parse the length of `RANGE 1 HOUR` or `ROWS 100` as a bound."""
+        """Parse the length in `RANGE 1 HOUR` or `ROWS 100` as a bound."""
         first = self._curr
         back = self._parse_duration(_LENGTHS[word])
         if back.args.get("unit") == "PRECEDING":
@@ -266,7 +267,7 @@ class Grammar(parser.Parser):
     # Windows -----------------------------------------------------------------------------------------------
 
     def _parse_bounds(self) -> Any:
-        """Parse a window clause on its own; BEGIN or END has been taken as the first word of a statement."""
+        """Parse a window clause without a SELECT. The parser has already passed its first word, BEGIN or END."""
         self._retreat(self._index - 1)
         begin = end = None
         if self._match(TokenType.BEGIN, advance=False):

@@ -1,12 +1,12 @@
-"""GROUP BY and HAVING: from expressions over tuples to expressions over a table of groups.
+"""GROUP BY and HAVING: expressions over tuples become expressions over a table of groups.
 
     SELECT side, sum(price) / 2 AS half … GROUP BY 1 HAVING count(*) > 3
       keys      side                         columns of the table: side, sum(price), count(*)
-      outputs   column 0, column 1 / 2       an expression that is a key is read from the table,
-      HAVING    column 2 > 3                 so is each measure; a column that is neither is refused by name
+      outputs   column 0, column 1 / 2       a key is read from the table, and so is a measure;
+      HAVING    column 2 > 3                 another column of tuples is refused
 
-A name in GROUP BY is a column, else an alias; in HAVING it is a key, else an alias. GROUP BY ALL groups by what the
-SELECT list shows of tuples.
+A name in GROUP BY is a column, else an alias. In HAVING it is a key, else an alias. GROUP BY ALL groups by the outputs
+that read tuples and no aggregate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from psoup.sql.source import StatementText
 def group_keys(
     source: StatementText, select: exp.Select, binder: Binder, outputs: Sequence[Output]
 ) -> tuple[Expr, ...]:
-    """The keys of GROUP BY, each once. Raises SqlError."""
+    """The distinct keys of GROUP BY. Raises SqlError."""
     group = select.args.get("group")
     if group is None:
         return ()
@@ -44,7 +44,7 @@ def group_keys(
 
 
 def _flat(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
-    """The keys, those in parentheses as well: (a, b) is a, b."""
+    """The keys without parentheses: (a, b) is a, b."""
     for node in nodes:
         if isinstance(node, exp.Tuple):
             yield from _flat(node.expressions)
@@ -59,7 +59,7 @@ def _of_tuples(expr: Expr) -> bool:
 
 
 def _checked(source: StatementText, node: exp.Expr, key: Expr, outputs: Sequence[Output]) -> Expr:
-    """A key, which a whole number says by its place in the SELECT list."""
+    """The key. A whole number stands for the item of the SELECT list at that place."""
     if isinstance(key, Literal) and key.type == BIGINT and isinstance(key.value, int):
         if not 1 <= key.value <= len(outputs):
             raise source.error(f"the SELECT list has no column {key.value}; its last is {len(outputs)}", node)
@@ -101,7 +101,7 @@ def in_having(binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]) -
 
 
 class Groups:
-    """The table of groups of a statement, and expressions over that."""
+    """The table of groups of a statement, and expressions over it."""
 
     def __init__(self, source: StatementText, aggregate: Aggregate, select: exp.Select) -> None:
         self._aggregate, self._source, self._select = aggregate, source, select
@@ -110,7 +110,7 @@ class Groups:
         self._measures = columns[count:]
 
     def of(self, expr: Expr) -> Expr:
-        """An expression over the table. Raises SqlError, reason UNGROUPED_COLUMN, for a column that it has not."""
+        """An expression over the table. Raises SqlError, reason UNGROUPED_COLUMN, for a column that the table lacks."""
         key = self._keys.get(expr)
         if key is not None:
             return key
@@ -123,7 +123,7 @@ class Groups:
         raise self._ungrouped(expr)
 
     def node(self, having: Expr | None) -> Node:
-        """The table, less the groups that HAVING leaves out. Raises SqlError."""
+        """The table, without groups for which HAVING is not TRUE. Raises SqlError."""
         return self._aggregate if having is None else Having(self._aggregate, self.of(having))
 
     def outputs(self, outputs: Iterable[Output]) -> tuple[Output, ...]:
@@ -135,7 +135,7 @@ class Groups:
         return tuple(OrderKey(self.of(key.expr), key.descending, key.nulls_first) for key in keys)
 
     def _ungrouped(self, column: AttributeRef) -> SqlError:
-        """The error for a column of tuples where groups are read."""
+        """The error for a column of tuples in an expression over groups."""
         parts = [*self._select.expressions, self._select.args.get("having"), self._select.args.get("order")]
         written = [node for part in parts if part for node in part.find_all(exp.Column, exp.Star)]
         named = [node for node in written if node.name.lower() == column.name.lower()]

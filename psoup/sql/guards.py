@@ -1,15 +1,15 @@
-"""Guards before the parser: text that could cost it time or stack is refused while that is still cheap.
+"""Guards before the parser: a text that could cost the parser much time or stack is refused early, at low cost.
 
     text -> size, NUL, surrogates -> unclosed quotes and comments -> tokens -> one statement, nesting -> parser
-                                                                        └─> points: how much work binding will be
+                                                                        └─> points: an estimate of the work of binding
 
     SELECT x FROM s WHERE x = 1 OR x = 2 OR …      a point for each word and sign
-    … WHERE x IN (1, 2, 3, …)                      a third of one for constants of a list and their commas
-    … WHERE x = '1'::DECIMAL OR …                  twenty for a text that is converted
+    … WHERE x IN (1, 2, 3, …)                      a third of a point for constants of a list and their commas
+    … WHERE x = '1'::DECIMAL OR …                  twenty points for a text that is converted
 
-Each check is one linear pass, and none knows what a statement means. A point took 20 to 40 microseconds where it was
-measured, whatever the statement is made of; so `MOST_POINTS` are about 200 ms of one core, and no clock is needed.
-Statements of a log are exempt: they were accepted once, and must be accepted again.
+Each check is one linear pass, and none knows the meaning of a statement. In all statements measured, a point took 20 to
+40 microseconds. So `MOST_POINTS` are about 200 ms of one core, and no clock is needed. Statements of a log are exempt:
+they were accepted once, and must be accepted again.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from psoup.sql.source import StatementText
 from psoup.sql.texts import plain, said
 
 MOST_POINTS = 7_000
-"""Points that a statement may have. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
+"""The most points of a statement. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
 
 DEFINITION_POINTS = 16_384
-"""Words of a statement that makes or alters a stream: 16 for each of its 1,000 columns."""
+"""The most words of a statement that creates or alters a stream: 16 for each of its 1,000 columns."""
 
 _SIMPLER = "use IN or BETWEEN instead of OR, or make several queries of it"
 _FEWER_COLUMNS = "a stream has at most 1,000 columns; add some later, by ALTER STREAM"
@@ -43,40 +43,42 @@ _WORD = re.compile(
 )
 _CONVERTED = re.compile(r"'\s*::|\bCAST\s*\(\s*'", re.IGNORECASE)
 _CONVERSION = 20
-"""Points of a text that is converted, unless it is plainly written: it goes through the code for columns."""
+"""Points of a text that is converted, unless it is in plain form: its conversion runs the code for columns."""
 
 
 def check_budget(text: str, *, defines: bool = False) -> None:
-    """Raise SqlError, reason STATEMENT_BUDGET, for a statement that takes too much. O(length), some milliseconds.
+    """Raise SqlError, reason STATEMENT_BUDGET, for a statement that takes too much time. O(length), some milliseconds.
 
-    `defines`: it makes or alters a stream.
+    `defines`: the statement creates or alters a stream.
 
-    A statement over the length limit is not looked at: it is refused for that when it is read.
+    A statement above the length limit is skipped: the tokenizer refuses it.
     """
     if len(text) > MAX_BYTES:
         return
-    most, hint = (DEFINITION_POINTS, _FEWER_COLUMNS) if defines else (MOST_POINTS, _SIMPLER)
+    limit, hint = (DEFINITION_POINTS, _FEWER_COLUMNS) if defines else (MOST_POINTS, _SIMPLER)
     source, conversions = StatementText(text), _CONVERSION * _converted(text)
-    if len(text) + conversions <= most and "$" not in text:
+    if len(text) + conversions <= limit and "$" not in text:
         return
-    with suppress(SqlError):  # what is never closed is refused when it is read
+    with suppress(SqlError):  # the tokenizer refuses quotes that are never closed
         text, _ = plain(source)
         conversions = _CONVERSION * _converted(text)
     words = _WORD.findall(text)
     items = sum(map(bool, words))
     points = len(words) - items + items * 2 // 3 + conversions
-    if points > most:
+    if points > limit:
         problem = source.error(
-            f"the statement has {points:,} words and signs, and {most:,} is the most: it would take too long to"
+            f"the statement has {points:,} words and signs, and {limit:,} is the most: it would take too long to"
             f" read (a constant of a list counts a third, a text that is converted {_CONVERSION})",
             hint=hint,
         )
-        raise _over(problem, STATEMENT_WORDS.over(points, most))
+        raise _over(problem, STATEMENT_WORDS.over(points, limit))
 
 
 def _converted(text: str) -> int:
-    """How many texts are converted. Over 60,000 characters the pattern keeps the interpreter for 0.7 ms, which no
-    other thread can end; what it begins with is found in 0.05.
+    """The number of texts that are converted.
+
+    Over 60,000 characters the pattern keeps the interpreter for 0.7 ms, and no other thread can end that. The search
+    for its first words takes 0.05 ms.
     """
     if "::" not in text and "CAST" not in text.upper():
         return 0
@@ -84,10 +86,11 @@ def _converted(text: str) -> int:
 
 
 MAX_BYTES = 64 * 1024
-"""Longest statement, in bytes of UTF-8."""
+"""The longest statement, in bytes of UTF-8."""
 
 MAX_DEPTH = 50
-"""Deepest nesting of brackets, CASE and prefix operators; the parser takes about ten stack frames for each."""
+"""The deepest nesting of brackets, CASE and prefix operators. The parser takes about ten stack frames for each
+level."""
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
@@ -100,7 +103,7 @@ _AFTER_NUMBER = re.compile(r"\w")
 
 
 def tokens_of(source: StatementText) -> list[Token]:
-    """The tokens of one statement without its final semicolons; at least one. O(length). Raises SqlError."""
+    """The tokens of one statement without its final semicolons, at least one. O(length). Raises SqlError."""
     _check_characters(source)
     text, written = plain(source)
     try:
@@ -120,14 +123,14 @@ def tokens_of(source: StatementText) -> list[Token]:
 
 
 def _over(problem: SqlError, facts: Mapping[str, str | int]) -> SqlError:
-    """The error as one of a budget, with the facts of that."""
+    """The error with the reason of a budget, and with the facts of the budget."""
     problem.reason = "STATEMENT_BUDGET"
     problem.facts |= {name: str(value) for name, value in facts.items()}
     return problem
 
 
 def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str]]) -> Token:
-    """The token of a text with what the text says."""
+    """The token of a text, with the characters that the literal stands for."""
     text = written.get(token.start)
     if text is None:
         return token
@@ -135,7 +138,7 @@ def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str
 
 
 def _usual(tokens: list[Token], at: int) -> Token:
-    """The token as SQL has it: N'x' is a text, and the word TOP of SELECT TOP 5 a LIMIT."""
+    """The token of standard SQL: N'x' becomes a text, and the word TOP of SELECT TOP 5 a LIMIT."""
     token = tokens[at]
     kind = token.token_type
     if kind is TokenType.NATIONAL_STRING:
@@ -158,8 +161,10 @@ def _check_characters(source: StatementText) -> None:
         raise _over(problem, STATEMENT_BYTES.over(size, MAX_BYTES))
     bad = _BAD_CHARACTER.search(text)
     if bad is not None:
-        what = "a NUL character" if bad.group() == "\0" else "half of a surrogate pair"
-        raise StatementText(_BAD_CHARACTER.sub("?", text)).error(f"{what} cannot be part of a statement", bad.start())
+        culprit = "a NUL character" if bad.group() == "\0" else "half of a surrogate pair"
+        raise StatementText(_BAD_CHARACTER.sub("?", text)).error(
+            f"{culprit} cannot be part of a statement", bad.start()
+        )
 
 
 def _check_tokens(source: StatementText, tokens: list[Token]) -> None:

@@ -1,8 +1,8 @@
-"""Hints of refusals: the way out, by the name of the refused feature.
+"""Hints of refusals: the way to do without a refused feature, by the name of the feature.
 
     LEFT JOIN   ->   PSoup has inner joins: …; for rows without a partner, ask for the one stream, too, …
 
-What is refused, and where a message points, is `psoup.sql.refusals`.
+`psoup.sql.refusals` has the refused features and the places of the messages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WAYS_OUT = {
     **dict.fromkeys(("IGNORE NULLS", "RESPECT NULLS"), "first and last count NULLs, any_value does not"),
     **dict.fromkeys(("UNION", "INTERSECT", "EXCEPT"), "register each SELECT as a query of its own"),
 }
-"""The way out, by feature."""
+"""The hint for a feature."""
 
 _JOINS = {
     "NATURAL": "write USING and the columns, or ON",
@@ -44,7 +44,7 @@ _JOINS = {
     "ASOF": "join ON the key and a.t >= b.t, GROUP BY a._id, and take arg_max(b.x, b.t)",
     **dict.fromkeys(("LEFT", "RIGHT", "FULL", "OUTER", "ANTI"), _INNER + _ALONE),
 }
-"""The way out of a join, by its word."""
+"""The hint for a join, by its word."""
 
 FOR_STATEMENT = {
     **dict.fromkeys(("INSERT", "COPY", "LOAD"), "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
@@ -54,7 +54,7 @@ FOR_STATEMENT = {
     **dict.fromkeys(("SHOW", "DESCRIBE"), "see psoup stream list, psoup queries; streams(), describe(name), queries()"),
     "EXPLAIN": "register the query, and ask psoup explain ID, or query.explain()",
 }
-"""The way out of a statement that PSoup does not take."""
+"""The hint for a statement that PSoup refuses."""
 
 FOR_FUNCTION = {
     "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
@@ -95,15 +95,15 @@ FOR_FUNCTION = {
     ),
     **dict.fromkeys(("percentile_cont", "percentile_disc"), "write quantile_cont(x, 0.5), or quantile_disc(x, 0.5)"),
 }
-"""Functions that are left out, and what does the same."""
+"""Hints for functions that PSoup lacks, by name."""
 
 
 def join_hint(words: str) -> str:
-    """The way out of a join that is not inner, by its words: LEFT, ASOF LEFT."""
+    """The hint for a join that is not inner, by its words: LEFT, ASOF LEFT."""
     named = words.split()
     return next((advice for word, advice in _JOINS.items() if word in named), _INNER)
 
 
 def feature_hint(feature: str) -> str:
-    """The way out of a feature, by its name in messages; empty if none is known."""
+    """The hint for a feature, by its name in messages. Empty if there is none."""
     return _WAYS_OUT.get(feature, "")

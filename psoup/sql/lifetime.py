@@ -1,4 +1,4 @@
-"""The text of a lifetime, as of a query that is unregistered when it is not asked for so long: "90 days"."""
+"""The text of a lifetime, such as "90 days": a query is unregistered if nobody invokes it for that long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 60
 
 
 def lifetime_days(text: str) -> int:
-    """The days of a lifetime, parts of a day as a whole; 0 for an empty text. Raises InvalidInput."""
+    """The days of a lifetime, rounded up; 0 for an empty text. Raises InvalidInput."""
     if not text:
         return 0
     form = _FORM.fullmatch(text)
@@ -33,5 +33,5 @@ def lifetime_days(text: str) -> int:
     return days
 
 
-def _refusal(text: str, why: str) -> InvalidInput:
-    return InvalidInput(f"expires_after {text[:_SHOWN]!r} {why}", reason="EXPIRES_AFTER", field="expires_after")
+def _refusal(text: str, reason: str) -> InvalidInput:
+    return InvalidInput(f"expires_after {text[:_SHOWN]!r} {reason}", reason="EXPIRES_AFTER", field="expires_after")

@@ -1,10 +1,10 @@
-"""The names of a statement: what its columns are called, and whose they are.
+"""The names of a statement: the columns of each name, and the source of each column.
 
     FROM flights f, weather w        f.origin   ->   flights, place 0, column 3
-                                     wind       ->   the only source that has it; refused if there are several
-                                     _time      ->   f._time or w._time: it must say whose
+                                     wind       ->   the only source with this column; refused if there are several
+                                     _time      ->   f._time or w._time: each source has a time, so f. or w. is required
 
-With one source a name may say whose it is, and need not.
+With one source, a name may begin with that source, but need not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup.sql.source import Place, StatementText, nearest
 
 _PSEUDO = {TIME_COLUMN: (TIMESTAMP, TIME_INDEX), ID_COLUMN: (BIGINT, ID_INDEX)}
 _SHOWN = 12
-"""Columns that an error lists."""
+"""The most columns listed in an error."""
 
 
 class Named(NamedTuple):
@@ -34,9 +34,9 @@ class Named(NamedTuple):
 
 
 class Names:
-    """The sources of a statement, in the order of FROM. `merged`: columns of USING, each that of the first source.
+    """The sources of a statement, in the order of FROM.
 
-    These are by their names in small letters, with the place of that source.
+    `merged`: the columns of USING by their names in lower case, each with the place of its first source.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Names:
         self._merged = merged or {}
 
     def place(self, node: exp.Expr) -> int | None:
-        """The place of the source that the name says, in `x.name`; None if it says none. Raises SqlError."""
+        """The place of source x for a node `x.name`, None for a name alone. Raises SqlError."""
         table = node.args.get("table")
         if node.args.get("db") is not None:
             raise self._source.error("a name has at most two parts: stream.column", node)
@@ -59,18 +59,18 @@ class Names:
                 return place
         aliases = [alias for _, alias in self.sources]
         if len(aliases) == 1:
-            known = f"the stream is called {aliases[0]!r} here"
+            aliases_shown = f"the stream is called {aliases[0]!r} here"
         else:
-            known = f"the sources are called {', '.join(aliases)}"
+            aliases_shown = f"the sources are called {', '.join(aliases)}"
         raise self._source.error(
-            f"{table.name!r} is not in FROM; {known}",
+            f"{table.name!r} is not in FROM; {aliases_shown}",
             table,
             hint=self._called(node, table.name) or nearest(table.name, aliases),
             reason="UNKNOWN_COLUMN",
         )
 
     def find(self, node: exp.Expr) -> AttributeRef | None:
-        """The column that a name means; None if no source has one. Raises SqlError if several have."""
+        """The column of a name, None if no source has it. Raises SqlError if several sources have it."""
         folded = node.name.lower()
         place = self.place(node) if node.args.get("table") is not None else self._merged.get(folded)
         if place is None and len(self.sources) == 1:
@@ -78,16 +78,16 @@ class Names:
         if place is not None and (ref := self._of(place, folded)) is not None:
             return ref
         places = range(len(self.sources)) if place is None else (place,)
-        found = [ref for at in places if (ref := self._of(at, folded)) is not None]
-        if not found and folded in _PSEUDO:
+        columns = [ref for at in places if (ref := self._of(at, folded)) is not None]
+        if not columns and folded in _PSEUDO:
             kind, index = _PSEUDO[folded]
-            found = [_reference(kind, index, folded, at) for at in places]
-        if len(found) > 1:
-            raise self._ambiguous(node, found)
-        return found[0] if found else None
+            columns = [_reference(kind, index, folded, at) for at in places]
+        if len(columns) > 1:
+            raise self._ambiguous(node, columns)
+        return columns[0] if columns else None
 
     def star(self, node: exp.Expr) -> list[AttributeRef]:
-        """The columns that `*` or `x.*` stands for. Raises SqlError."""
+        """The columns of `*` or `x.*`. Raises SqlError."""
         place = self.place(node)
         if place is not None:
             return self._all(place)
@@ -95,7 +95,7 @@ class Names:
         return [ref for ref in columns if self._merged.get(ref.name.lower(), ref.source) == ref.source]
 
     def unknown(self, node: exp.Expr, at: Place, *, quoted: bool) -> InvalidInput:
-        """The error for a name that no source has."""
+        """The error for a name of no column."""
         name, place = node.name, self.place(node)
         specs = [spec for spec, _ in self.sources] if place is None else [self.sources[place].spec]
         names = list(dict.fromkeys(name for spec in specs for name in spec.schema.names))
@@ -110,7 +110,7 @@ class Names:
         return self._source.error(f"{verb} {no} column {name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN")
 
     def _called(self, node: exp.Expr, stream: str) -> str:
-        """A hint for a stream that FROM gives another name: that one must be written."""
+        """A hint to write the alias, for a stream that has one in FROM."""
         alias = next((alias for spec, alias in self.sources if spec.name.lower() == stream.lower()), None)
         return (
             ""
@@ -130,8 +130,8 @@ class Names:
         attributes = self.sources[place].spec.schema.attributes
         return [_reference(a.type, position, a.name, place) for position, a in enumerate(attributes)]
 
-    def _ambiguous(self, node: exp.Expr, found: Sequence[AttributeRef]) -> InvalidInput:
-        aliases = [self.sources[ref.source].alias for ref in found]
+    def _ambiguous(self, node: exp.Expr, columns: Sequence[AttributeRef]) -> InvalidInput:
+        aliases = [self.sources[ref.source].alias for ref in columns]
         return self._source.error(
             f"{node.name[:128]!r} is a column of {' and of '.join(aliases)}",
             node,
@@ -141,7 +141,7 @@ class Names:
 
 
 def _advice(node: exp.Expr) -> str:
-    """A hint for a word that stands like a column in other systems, or for a part of time without quotes."""
+    """A hint for a name that is a built-in value in other systems, or a part of time without quotes."""
     name, call = node.name.lower(), node.parent
     if name in PARTS and isinstance(call, exp.Anonymous) and call.name.lower() in OF_PARTS:
         return f"a part of time stands in quotes: {call.name.lower()}('{name}', ...)"
@@ -149,11 +149,12 @@ def _advice(node: exp.Expr) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The names of columns in a message, the first twelve of them."""
+    """The names of columns in a message, at most twelve."""
     return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
 
 
 @lru_cache(maxsize=1_024)
 def _reference(kind: DataType, position: int, name: str, place: int) -> AttributeRef:
-    """An object for all queries that read a column: Python's collector, which stops all threads, walks fewer."""
+    """A reference that all queries of a column share, so that Python's collector, which stops all threads, has less
+    work."""
     return AttributeRef(kind, position, name, place)

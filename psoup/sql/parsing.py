@@ -1,8 +1,8 @@
-"""Tokens to a syntax tree, and the messages of sqlglot in the words of the statement.
+"""The parser: tokens become a syntax tree, and messages of sqlglot become messages about the statement.
 
     SELECT a FORM s   ->   line 1, column 10: 'FORM' is not expected here …
 
-Whatever sqlglot trips over comes out as SqlError with a place.
+Every failure of sqlglot becomes a SqlError with a place.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from psoup.sql.syntax import PlacedError, Refusal, TooComplex
 from psoup.sql.types import unit_name
 
 _SAYINGS = [
-    (re.compile(pattern), told)
-    for pattern, told in (
+    (re.compile(pattern), message)
+    for pattern, message in (
         (r"Expected table name", "a stream's name is missing @"),
         (r"Expecting ([^\s\w<]|[A-Z]+)$", r"\1 is missing @"),
         (r"Found multiple '([A-Z ]+)' clauses$", r"\1 is given twice"),
@@ -32,7 +32,8 @@ _SAYINGS = [
         (r"Required keyword", "a value or a name is missing @"),
     )
 ]
-"""Messages of sqlglot, and the words for them; @ is the place. Any other message is not repeated."""
+"""The messages of sqlglot, and the messages that replace them; @ is the place. Other messages of sqlglot are not
+shown."""
 
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
 """Tokens whose text is not a reserved word."""
@@ -42,14 +43,16 @@ _CLAUSES = ("SELECT", "FROM", "WHERE", "AND", "OR", "ORDER BY", "LIMIT")
 _WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
 
 _JOINING = (TokenType.ON, TokenType.USING, TokenType.JOIN, TokenType.INNER, TokenType.CROSS)
-"""Words of joins, which are hardly meant as names."""
+"""Words of joins, which users rarely mean as names."""
 
 _OPTIONS = ("TIMESTAMP BY", "LATENESS", "AHEAD", "RETENTION", "ARCHIVE", "ADD")
 
 
 def untie(tree: exp.Expr) -> None:
-    """Free a syntax tree as soon as it is dropped: its nodes know their parents, and cycles are left to Python's
-    collector, which stops all threads. O(nodes)."""
+    """Cut the links of nodes to their parents, so that a tree is freed as soon as it is dropped. O(nodes).
+
+    Otherwise the cycles are left to Python's collector, which stops all threads.
+    """
     for number, node in enumerate(tree.walk()):
         if not number % MOVES:
             may_rest()
@@ -57,7 +60,7 @@ def untie(tree: exp.Expr) -> None:
 
 
 def parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
-    """Parse one syntax tree. Messages of sqlglot are put into other words."""
+    """Parse one syntax tree. Messages of sqlglot are replaced."""
     parser = PSoup().parser()
     try:
         trees = parser.parse(tokens, source.text)
@@ -65,7 +68,7 @@ def parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
         raise _syntax(source, tokens, problem) from problem
     except (TooComplex, RecursionError):
         raise source.error("the statement is too complex", hint="simplify it, or split it into several") from None
-    except Exception as problem:  # sqlglot trips over some malformed texts; no text may do more than be refused
+    except Exception as problem:  # sqlglot fails in its own ways on some malformed texts; each must become a refusal
         raise source.error(
             "the statement cannot be read as SQL", hint="look for words that SQL does not have"
         ) from problem
@@ -84,17 +87,18 @@ def _syntax(source: StatementText, tokens: list[Token], problem: PlacedError) ->
 
 
 def _translated(message: str, token: Token | None) -> str:
-    """A message of sqlglot in the words of the statement: as it is, it tells too much of sqlglot."""
+    """The replacement of a message of sqlglot, whose own words are about its classes."""
     place = "at the end of the statement" if token is None else f"before {token.text[:40]!r}"
-    for pattern, told in _SAYINGS:
+    for pattern, replacement in _SAYINGS:
         match = pattern.match(message)
         if match is not None:
-            return match.expand(told).replace("@", place)
+            return match.expand(replacement).replace("@", place)
     return "the statement ends too early" if token is None else f"{token.text[:40]!r} is not expected here"
 
 
 def _hint(tokens: list[Token], position: int | None) -> str:
-    """A hint: a misspelt word, here or before (there it was read as an alias), or a reserved word meant as a name."""
+    """A hint: a misspelt keyword, here or before (there it was parsed as an alias), or a reserved word meant as a
+    name."""
     end = len(tokens) if position is None else position + 1
     if any(token.text == "%" and after.text.startswith(("s", "(")) for token, after in pairwise(tokens[: end + 1])):
         return "parameters are written ?, $1 or $name"
@@ -102,9 +106,9 @@ def _hint(tokens: list[Token], position: int | None) -> str:
         return ""
     suspect = tokens[position]
     selects = tokens[0].token_type is TokenType.SELECT
-    told = _of_joins(tokens, position) if selects else ""
-    if told or suspect.token_type in _JOINING:
-        return told
+    advice = _of_joins(tokens, position) if selects else ""
+    if advice or suspect.token_type in _JOINING:
+        return advice
     for token in (suspect, tokens[max(position - 1, 0)]) if selects else (suspect,):
         words = _WORDS if selects else _OPTIONS
         hint = nearest(token.text, words) if token.token_type is TokenType.VAR else ""
@@ -120,7 +124,7 @@ def _hint(tokens: list[Token], position: int | None) -> str:
 
 
 def _of_joins(tokens: list[Token], position: int) -> str:
-    """A hint for what goes wrong in joins: two conditions of one JOIN, a window in parentheses, a bare duration."""
+    """A hint for mistakes in joins: two conditions of one JOIN, a window in parentheses, a duration without a word."""
     suspect, before = tokens[position], tokens[position - 1]
     kind = suspect.token_type
     if kind in (TokenType.ON, TokenType.USING) and before.token_type not in (TokenType.JOIN, TokenType.COMMA):

@@ -1,4 +1,4 @@
-"""Features of SQL that are understood but refused: each by its name, before anything else looks at it.
+"""Features of SQL that are recognised but refused: each by its name, before the statement is bound.
 
     SELECT … JOIN …   ->   NotSupported: JOIN is not supported
 
@@ -26,7 +26,7 @@ from psoup.sql.source import StatementText, nearest
 from psoup.sql.syntax import BoundNode, BoundsNode, Duration
 
 MAX_TREE = 100
-"""Deepest expression; AND and OR chains count once. Evaluation recurses over expressions."""
+"""The deepest expression; an AND or OR chain counts once. Evaluation recurses over expressions."""
 
 MAX_NODES = 50_000
 
@@ -50,7 +50,7 @@ PREDICATES = (
     exp.Escape,
     exp.Not,
 )
-"""Conditions: as operands of anything but AND, OR and NOT they need parentheses."""
+"""Conditions. They need parentheses as operands of anything but AND, OR and NOT."""
 
 _JSON = "a JSON operator"
 _LIST = "a list or a struct"
@@ -89,12 +89,12 @@ _SPEAKING = (
     *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.QUALIFY, _T.LATERAL, _T.VALUES),
     *(_T.TABLE_SAMPLE, _T.CONNECT_BY, _T.CLUSTER_BY, _T.DISTRIBUTE_BY, _T.SORT_BY, _T.INTO),
 )
-"""Tokens whose own text names the feature."""
+"""Tokens with the name of the feature as their text."""
 
 _PLACES = frozenset(
     {_T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.GROUP_BY, _T.HAVING, _T.ORDER_BY, _T.LIMIT, _T.BEGIN, _T.END}
 )
-"""Tokens that say in which part of a SELECT the text after them stands."""
+"""Tokens at the beginning of a part of a SELECT."""
 
 _SIDES = frozenset({_T.LEFT, _T.RIGHT, _T.FULL})
 
@@ -113,7 +113,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: _TAKEN,
     exp.Group: frozenset({"expressions", "all"}),
     exp.Filter: _PAIR,
-    exp.Tuple: frozenset({"expressions"}),  # of keys; no rule binds another
+    exp.Tuple: frozenset({"expressions"}),  # of keys; no rule binds a Tuple elsewhere
     **dict.fromkeys((exp.From, exp.Where, exp.Having, exp.Paren, exp.Neg, exp.Not, exp.Var, exp.Boolean), _ONE),
     **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Escape), _PAIR),
     **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ, exp.BitwiseAnd, exp.BitwiseOr), _PAIR),
@@ -134,7 +134,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Alias: frozenset({"this", "alias"}),
     exp.Literal: frozenset({"this", "is_string"}),
     exp.Null: frozenset(),
-    exp.Placeholder: frozenset(),  # a token of it gets here only from a template
+    exp.Placeholder: frozenset(),  # only templates have tokens of it
     **dict.fromkeys((exp.Like, exp.ILike), _PAIR | {"negate"}),
     **dict.fromkeys((exp.RegexpLike, exp.RegexpILike, exp.SimilarTo), _PAIR),
     exp.Div: _PAIR | {"typed", "safe"},
@@ -156,7 +156,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     BoundNode: frozenset({"this", "back", "at"}),
     Duration: frozenset({"this", "unit"}),
 }
-"""The allow-list: every node that a SELECT may hold, and the parts of each that the binder looks at."""
+"""The allow-list: every node that a SELECT may have, and the parts of each that the binder reads."""
 
 _NODES: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery",
@@ -243,11 +243,11 @@ _OURS = {
     "ALTER": "alter the stream instead",
     "DROP": "drop the stream instead",
 }
-"""The statements that PSoup takes, and the advice for a statement in the wrong place."""
+"""The statements of PSoup, and the advice for a statement in the wrong place."""
 
 
 def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) -> None:
-    """Refuse a statement that does not begin as `wanted` (SELECT, CREATE, ALTER or DROP) does."""
+    """Refuse a statement that does not begin with `wanted` (SELECT, CREATE, ALTER or DROP)."""
     first = tokens[0]
     word = "" if first.token_type in (_T.STRING, _T.IDENTIFIER) else first.text.upper()
     if word == wanted:
@@ -257,8 +257,8 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
     if word in ("FROM", "(") and wanted == "SELECT":
         raise source.unsupported("a statement that does not begin with SELECT", first.start)
     if word in _OURS:
-        asked = "a SELECT" if wanted == "SELECT" else f"{wanted} STREAM"
-        raise source.error(f"{asked} is needed here, not {word}", first.start, hint=_OURS[word])
+        statement_form = "a SELECT" if wanted == "SELECT" else f"{wanted} STREAM"
+        raise source.error(f"{statement_form} is needed here, not {word}", first.start, hint=_OURS[word])
     if word in _STATEMENTS:
         hint = "PSoup takes CREATE STREAM, ALTER STREAM, DROP STREAM and SELECT"
         raise source.unsupported(
@@ -269,7 +269,7 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
 
 
 def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
-    """Refuse features that a single token gives away, before the parser spends time on them. O(tokens)."""
+    """Refuse features that are recognised by a single token, before the parser spends time on them. O(tokens)."""
     text, from_at = source.text, -1
     for at, token in enumerate(tokens):
         feature = _TOKENS.get(token.token_type)
@@ -290,7 +290,7 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
                 raise _join(source, tokens, token)
             feature = feature or token.text.upper()
             raise source.unsupported(feature, token.start, hint=feature_hint(feature))
-        if text[token.start] == "!" and token.text == "!":  # a text or a name may well be '!'
+        if text[token.start] == "!" and token.text == "!":  # a text or a name may also be '!'
             hint = "write NOT x ~ 'pattern'" if text[token.end + 1 : token.end + 2] == "~" else "write NOT, or <>"
             raise source.error("'!' is not an operator", token.start, hint=hint)
 
@@ -311,7 +311,7 @@ def _quoted(name: Token) -> str:
 
 
 def _bracket(source: StatementText, tokens: list[Token], at: int) -> SqlError:
-    """The error for a bracket that begins no window: in FROM it should, elsewhere it is a list."""
+    """The error for a bracket that begins no window: in FROM it lacks a window, elsewhere it begins a list."""
     words = [token.token_type for token in tokens[:at] if token.token_type in _PLACES]
     if words[-1:] not in ([_T.FROM], [_T.JOIN]) or at + 1 == len(tokens):
         return source.unsupported(_LIST, tokens[at].start, hint=_WINDOW)
@@ -324,7 +324,7 @@ def _bracket(source: StatementText, tokens: list[Token], at: int) -> SqlError:
 
 
 def _join(source: StatementText, tokens: list[Token], word: Token) -> SqlError:
-    """The error for a join that a word gives away, named with the words before it: LEFT OUTER JOIN."""
+    """The error for a join that is recognised by a word, named with the word before: LEFT OUTER JOIN."""
     before = tokens[max(tokens.index(word) - 1, 0)]
     named = [token.text.upper() for token in (before, word) if token is word or before.token_type in _SIDES]
     words = " ".join(named).removesuffix("_JOIN")
@@ -332,7 +332,7 @@ def _join(source: StatementText, tokens: list[Token], word: Token) -> SqlError:
 
 
 def refuse_clauses(source: StatementText, select: exp.Select) -> None:
-    """Refuse the clauses of a SELECT that PSoup does not have, by their names."""
+    """Refuse the clauses of a SELECT that PSoup lacks, by their names."""
     for key, value in select.args.items():
         if not value or key in _TAKEN:
             continue
@@ -345,7 +345,7 @@ def refuse_clauses(source: StatementText, select: exp.Select) -> None:
 
 
 def refuse_syntax(source: StatementText, root: exp.Select) -> None:
-    """Refuse syntax outside the allow-list, and a statement too large or too deep to recurse over. O(size)."""
+    """Refuse syntax outside the allow-list, and a statement too large or too deep for recursion. O(size)."""
     stack: list[tuple[exp.Expr, int]] = [(root, 0)]
     count = 0
     while stack:
@@ -374,7 +374,7 @@ def _check_node(source: StatementText, node: exp.Expr, nested: bool) -> None:
 
 
 def refuse_node(source: StatementText, node: exp.Expr) -> SqlError:
-    """The error for a node that no rule takes."""
+    """The error for a node that no rule binds."""
     for kind in type(node).__mro__:
         if kind in _NODES:
             return source.unsupported(_NODES[kind], node, hint=feature_hint(_NODES[kind]))

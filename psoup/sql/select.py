@@ -1,4 +1,4 @@
-"""SELECT: from its syntax to a `StandingQuery`.
+"""The syntax of SELECT becomes a `StandingQuery`.
 
     FROM (sources, windows) -> WHERE (factors) -> SELECT list -> GROUP BY, HAVING -> ORDER BY, LIMIT -> the plan
              several sources -> WHERE split: a statement for each side, and the factors of the Join
@@ -39,17 +39,17 @@ __all__ = ["Lookup", "bind_select", "clause_text", "selected"]
 
 MAX_CONJUNCTS = 500
 MAX_CROSSED = 10_000
-"""Rows that may be asked of a join in which nothing connects some of the sources."""
+"""The most rows of a join that no condition connects to some of its sources."""
 
 
 Known = Callable[[str], StandingQuery | None]
-"""The query of a statement that can be told without reading it."""
+"""The query of a statement, if it is known without parsing: the template of a join has the queries of its sides."""
 
 
 def selected(
     source: StatementText, lookup: Lookup, names: Sequence[str] = (), known: Known | None = None
 ) -> StandingQuery:
-    """The standing query of a SELECT, from its text; `known`: tells those of its sides. Raises SqlError."""
+    """The standing query of a SELECT, from its text. `known`: the queries of its sides, if known. Raises SqlError."""
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")
     with advised(source, tokens, lookup):
@@ -71,7 +71,8 @@ def bind_select(
     parameters: Mapping[int, Literal] | None = None,
     known: Known | None = None,
 ) -> StandingQuery:
-    """The standing query of a parsed SELECT; `parameters` as for `Binder`, `known` for `selected`. Raises SqlError."""
+    """The standing query of a parsed SELECT. `parameters` as for `Binder`, `known` as for `selected`. Raises
+    SqlError."""
     refuse_clauses(source, select)
     distinct = _distinct(source, select)
     origin = from_list(source, select, lookup, names)
@@ -99,22 +100,22 @@ def _bind_join(
     parameters: Mapping[int, Literal],
     known: Known | None,
 ) -> StandingQuery:
-    """The standing query of a SELECT over several streams: each side is bound as the statement that it is."""
+    """The standing query of a SELECT over several streams. Each side is bound as a statement."""
     where = select.args.get("where")
     constants = {start: literal_text(literal) for start, literal in parameters.items()}
-    found = split(source, origin, None if where is None else where.this, binder, filled(source.text, constants))
+    parts = split(source, origin, None if where is None else where.this, binder, filled(source.text, constants))
     leaves = tuple(
-        Source(place, spec, own, alias)
-        for place, ((spec, alias), own) in enumerate(zip(origin.names.sources, origin.windows, strict=True))
+        Source(place, spec, window, alias)
+        for place, ((spec, alias), window) in enumerate(zip(origin.names.sources, origin.windows, strict=True))
     )
     _check_domains(source, leaves, select)
-    texts = [side_text(origin, place, conditions) for place, conditions in enumerate(found.texts)]
-    told = [None if known is None else known(text) for text in texts]
-    sides = tuple(own or selected(StatementText(text), lookup) for own, text in zip(told, texts, strict=True))
+    texts = [side_text(origin, place, conditions) for place, conditions in enumerate(parts.texts)]
+    known_sides = [None if known is None else known(text) for text in texts]
+    sides = tuple(side or selected(StatementText(text), lookup) for side, text in zip(known_sides, texts, strict=True))
     selections = tuple(Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True))
-    join = Join(leaves, tuple(found.keys), tuple(found.bands), tuple(found.rest))
+    join = Join(leaves, tuple(parts.keys), tuple(parts.bands), tuple(parts.rest))
     plan = _plan(source, select, binder, join, _distinct(source, select))
-    crossed = apart(len(leaves), (*found.keys, *found.bands))
+    crossed = apart(len(leaves), (*parts.keys, *parts.bands))
     if crossed:
         _check_crossed(source, select, plan, crossed, [alias for _, alias in origin.names.sources])
     return StandingQuery(source.text, selections, plan, sides)
@@ -133,7 +134,7 @@ def _check_conjuncts(source: StatementText, where: exp.Expr) -> None:
 
 
 def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.Select) -> None:
-    """Refuse streams of both time domains: they have no NOW in common."""
+    """Refuse event-time streams together with system-time streams: they have no common NOW."""
     by_domain = {leaf.spec.event_time: leaf for leaf in leaves}
     if len(by_domain) > 1:
         timed, other = by_domain[True].spec.name, by_domain[False].spec.name
@@ -149,7 +150,7 @@ def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.
 def _check_crossed(
     source: StatementText, select: exp.Select, plan: Node, crossed: Sequence[int], aliases: Sequence[str]
 ) -> None:
-    """Refuse a join in which nothing connects some sources with the first, unless few rows of it are asked for."""
+    """Refuse a join in which no condition connects some sources with the first, unless its answer has few rows."""
     grouped = any(isinstance(node, Aggregate) for _, node in walk(plan))
     if not grouped and isinstance(plan, Limit) and plan.rows is not None and plan.rows + plan.skip <= MAX_CROSSED:
         return
@@ -165,13 +166,13 @@ def _check_crossed(
 
 
 def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], Expr]:
-    """The binder of an expression of a statement's HAVING. Raises SqlError."""
+    """The binder of expressions in the HAVING of a statement. Raises SqlError."""
     outputs = listed_outputs(binder.source, select, binder)
     return in_having(binder, outputs, group_keys(binder.source, select, binder, outputs))
 
 
 def plan_above(source: StatementText, select: exp.Select, binder: Binder, join: Join) -> Node:
-    """The plan of a join that is known, of a statement that was bound before. Raises SqlError."""
+    """The plan of a statement over `join`, from an earlier binding of it. Raises SqlError."""
     return _plan(source, select, binder, join, _distinct(source, select))
 
 
@@ -196,7 +197,7 @@ def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Nod
 
 
 def clause_text(stream: str, factors: Sequence[str]) -> str:
-    """The canonical FROM-WHERE of factors, given by their texts in order."""
+    """The canonical FROM-WHERE text of these factors."""
     return f"FROM {stream} WHERE {' AND '.join(factors)}" if factors else f"FROM {stream}"
 
 
@@ -214,7 +215,7 @@ def _limit(source: StatementText, binder: Binder, node: exp.Expr | None) -> int 
 
 
 def _count(source: StatementText, binder: Binder, node: exp.Expr | None, word: str) -> int | None:
-    """The number of rows that LIMIT or OFFSET says, a constant; None for none, and for NULL."""
+    """The constant number of rows in LIMIT or OFFSET. None without the clause, and for NULL."""
     if node is None:
         return None
     value = node.expression

@@ -1,7 +1,7 @@
-"""The SELECT list and ORDER BY: what rows show and in which order they come.
+"""The SELECT list and ORDER BY: the columns of rows, and their order.
 
 SELECT sym, price * 2 AS twice, x.* EXCLUDE (qty)   ->   a name and an expression for each column
-ORDER BY 2 DESC, qty                                ->   keys: by a column's place, its name, or any expression
+ORDER BY 2 DESC, qty                                ->   keys: a column's place, its name, or any expression
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psoup.sql.source import StatementText, nearest
 
 MAX_OUTPUTS = 4_000
 MAX_NAME = 256
-"""Longest name of a column of the answer that is made from an expression's text; longer ones are cut."""
+"""The longest name of a column of the answer that is made from an expression's text. Longer texts are cut."""
 
 
 def listed_outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple[Output, ...]:
@@ -44,7 +44,7 @@ def listed_outputs(source: StatementText, select: exp.Select, binder: Binder) ->
 
 
 def _way_out(binder: Binder, item: exp.Expr, output: Output) -> str:
-    """Names that tell two columns apart, for a hint."""
+    """A hint with names that tell two columns apart."""
     sources, expr = binder.names.sources, output.expr
     if len(sources) == 1 or not isinstance(expr, AttributeRef) or isinstance(item, exp.Alias):
         return "name one with AS"
@@ -74,14 +74,14 @@ def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]
 
 
 def _star(source: StatementText, item: exp.Expr, star: exp.Star, binder: Binder) -> list[Output]:
-    """The columns of `*` or `x.*`, without those of EXCLUDE, and with the expressions of REPLACE in place of others."""
+    """The columns of `*` or `x.*`, without those in EXCLUDE. An expression of REPLACE replaces its column."""
     if star.args.get("rename"):
         raise source.unsupported("* with RENAME", star, hint="list the columns, with AS")
     attributes = binder.names.star(item)
-    known, taken = {attribute.name.lower() for attribute in attributes}, set[str]()
-    excluded = {_named(source, node, node.name, "EXCLUDE", known, taken) for node in star.args.get("except_") or ()}
+    names, taken = {attribute.name.lower() for attribute in attributes}, set[str]()
+    excluded = {_named(source, node, node.name, "EXCLUDE", names, taken) for node in star.args.get("except_") or ()}
     replaced = {
-        _named(source, node, node.alias, "REPLACE", known, taken): binder.bind(node.this)
+        _named(source, node, node.alias, "REPLACE", names, taken): binder.bind(node.this)
         for node in star.args.get("replace") or ()
         if isinstance(node, exp.Alias)
     }
@@ -91,11 +91,11 @@ def _star(source: StatementText, item: exp.Expr, star: exp.Star, binder: Binder)
     return [Output(attribute.name, replaced.get(attribute.name.lower(), attribute)) for attribute in left]
 
 
-def _named(source: StatementText, node: exp.Expr, name: str, word: str, known: set[str], taken: set[str]) -> str:
-    """A column that EXCLUDE or REPLACE names, in small letters."""
+def _named(source: StatementText, node: exp.Expr, name: str, word: str, names: set[str], taken: set[str]) -> str:
+    """The name of a column in EXCLUDE or REPLACE, in lower case."""
     folded = name.lower()
-    if folded not in known:
-        hint = nearest(name, known)
+    if folded not in names:
+        hint = nearest(name, names)
         raise source.error(f"* has no column {name[:128]!r} for {word}", node, hint=hint, reason="UNKNOWN_COLUMN")
     if folded in taken:
         raise source.error(f"{name[:128]!r} is named twice after *", node)
@@ -111,7 +111,7 @@ def _text_of(source: StatementText, item: exp.Expr) -> str:
 def order_keys(
     source: StatementText, select: exp.Select, binder: Binder, outputs: tuple[Output, ...], distinct: bool
 ) -> tuple[OrderKey, ...]:
-    """The keys of ORDER BY; () if there is none. Raises SqlError."""
+    """The keys of ORDER BY, () without the clause. Raises SqlError."""
     order = select.args.get("order")
     if order is None:
         return ()
@@ -135,7 +135,7 @@ def order_keys(
 
 
 def _is_all(node: exp.Expr) -> bool:
-    """Whether it is the word ALL: every column of the SELECT list."""
+    """Whether `node` is the word ALL, which stands for every column of the SELECT list."""
     return isinstance(node, exp.Column) and node.name.upper() == "ALL" and not node.this.quoted and not node.table
 
 

@@ -1,11 +1,11 @@
-"""The text of a statement, and errors that point into it.
+"""The text of a statement, and errors that point to a place in it.
 
     line 1, column 8: stream 'trades' has no column 'prise'
     SELECT prise FROM trades
            ^
     hint: did you mean 'price'?
 
-Everything in `psoup.sql` raises through a `StatementText`, so that every error has a line, a column and an excerpt.
+All errors of `psoup.sql` are made by a `StatementText`, so every error has a line, a column and an excerpt.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from sqlglot import exp
 from psoup.errors import InvalidInput, NotSupported, SqlError
 
 Place = int | exp.Expr
-"""An offset into the text, or a node; the offset of a node is looked for only when an error is made."""
+"""An offset in the text, or a node. The offset of a node is computed only for an error."""
 
 _WORD = re.compile(r"\w+")
 _WORDS = 40
 _EXCERPT = 96
-"""Characters of the line that an excerpt shows at most; the caret is always among them."""
+"""The most characters of the line in an excerpt. The caret always points to one of them."""
 
 
 class StatementText:
-    """A statement's text; makes errors at offsets into it."""
+    """A statement's text. Makes errors with places in it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def error(self, message: str, at: Place = 0, *, hint: str = "", reason: str | None = None) -> SqlError:
-        """An SqlError that points at `at`."""
+        """A SqlError with the place `at`."""
         line, column, excerpt = self._place(at)
         return SqlError(message, line=line, column=column, excerpt=excerpt, hint=hint, reason=reason)
 
     def unsupported(self, feature: str, at: Place = 0, *, hint: str = "") -> NotSupported:
-        """A NotSupported that names `feature` and points at `at`."""
+        """A NotSupported for `feature`, with the place `at`."""
         line, column, excerpt = self._place(at)
         message = f"{feature} is not supported"
         return NotSupported(message, line=line, column=column, excerpt=excerpt, hint=hint)
 
     def written(self, node: exp.Expr) -> str:
-        """The words that a node was read from, 40 characters at most; only the first word if no more is known."""
+        """The text of a node, at most 40 characters. Only its first word if its extent is unknown."""
         if "span" in node.meta:
             start, stop = node.meta["span"]
         else:
@@ -59,7 +59,7 @@ class StatementText:
 
     @contextmanager
     def placed(self, at: Place) -> Iterator[None]:
-        """Give errors without a place the place `at`."""
+        """Add the place `at` to errors without a place."""
         try:
             yield
         except SqlError:
@@ -68,7 +68,7 @@ class StatementText:
             raise self.error(problem.message, at, reason=problem.reason) from problem
 
     def offset(self, line: int, column: int) -> int:
-        """The offset into the text of a line and a column of it, both from 1."""
+        """The offset in the text of a line and a column, both counted from 1."""
         start = 0
         for _ in range(line - 1):
             start = self.text.find("\n", start) + 1
@@ -89,14 +89,14 @@ class StatementText:
 
 
 def _cells(text: str) -> int:
-    """Columns of a terminal that `text` takes: wide characters take two, combining ones none."""
+    """The columns of a terminal for `text`: wide characters take two, combining characters none."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def offset_of(node: exp.Expr) -> int:
-    """The offset of the text of `node`: its first token, or that of the nearest node above that has one."""
+    """The offset of the first token of `node`. Without tokens, the offset of the nearest node above that has some."""
     at: exp.Expr | None = node
     while at is not None:
         starts = [int(part.meta["start"]) for part in at.walk() if "start" in part.meta]
@@ -107,7 +107,7 @@ def offset_of(node: exp.Expr) -> int:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
-    """A hint `did you mean …?` with the candidate most like `name`, or an empty text."""
+    """A hint `did you mean …?` with the candidate most similar to `name`, or an empty text."""
     by_folded = {candidate.lower(): candidate for candidate in candidates}
     matches = difflib.get_close_matches(name.lower()[:128], by_folded, n=1, cutoff=0.6)
     return f"did you mean {by_folded[matches[0]]!r}?" if matches else ""

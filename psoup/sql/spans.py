@@ -1,12 +1,12 @@
-"""Spans between two times: an INTERVAL that is compared, counted or added to a time, and is never a value.
+"""Spans between two times: INTERVALs that are compared, counted or added to a time. They are never values.
 
     shipped - ordered > INTERVAL '2' DAY      ->   date_diff('microsecond', ordered, shipped) > 172800000000
     epoch(shipped - ordered) / 60             ->   span_seconds(date_diff(…)) / 60
     t + (shipped - ordered)                   ->   make_timestamp(epoch_us(t) + date_diff(…))
 
-There is no type of it: a difference of times is a number of microseconds, which is exact, and after binding nothing
-else is left. DuckDB compares INTERVALs as if a month had 30 days, so that is what a constant has here; nothing is added
-to one of months, which have no length.
+An INTERVAL has no data type. A difference of times is bound as an exact number of microseconds. DuckDB compares
+INTERVALs as if a month had 30 days, so a month in a constant has 30 days here. A constant with months cannot be added
+to a span: a month has no fixed length.
 """
 
 from __future__ import annotations
@@ -35,13 +35,16 @@ PARTS: dict[str, tuple[int, int]] = {
     "millisecond": (60_000_000, 1_000),
     "microsecond": (60_000_000, 1),
 }
-"""The count of a part: the rest after so many microseconds (0: all of them), in units of so many."""
+"""For each part: a modulus in microseconds (0: none) and a unit. The part is the remainder in units."""
 _COUNTS = {"epoch_us": 1, "epoch_ms": 1_000}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An INTERVAL: `micros` is a BIGINT; `exact`: the difference of two times, which alone has hours and days."""
+    """An INTERVAL. `micros`: a BIGINT. `exact`: it is the difference of two times; only such a span has hours and days.
+
+    `months`: it is a constant with months.
+    """
 
     micros: Expr
     exact: bool = False
@@ -52,34 +55,35 @@ Operand = Expr | Span
 
 
 class Binding(Protocol):
-    """A binder, as far as it is needed here."""
+    """The binder of `psoup.sql.binder`, with the members that this module uses."""
 
     source: StatementText
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
-        """Apply a function; errors are placed at `node`."""
+        """Apply a function. Errors get the place of `node`."""
 
 
 def constant(source: StatementText, node: exp.Expr) -> Span:
-    """The INTERVAL that is written at `node`."""
+    """The INTERVAL constant at `node`."""
     months, micros = interval(source, node)
     return Span(Literal(BIGINT, months * _MONTH + micros), months=months != 0)
 
 
 def difference(binder: Binding, node: exp.Expr, left: Expr, right: Expr) -> Span | None:
-    """The span between two times; None for another expression: two DATEs are so many days apart."""
+    """The span between two times. None for other expressions, and for two DATEs: their difference is a number of
+    days."""
     if left.type.kind not in TIMES or right.type.kind not in TIMES or left.type == right.type == DATE:
         return None
     return Span(binder.call("date_diff", node, [Literal(TEXT, "microsecond"), right, left]), exact=True)
 
 
 def negative(binder: Binding, node: exp.Expr, span: Span) -> Span:
-    """The same, backwards."""
+    """The span with the opposite sign."""
     return Span(binder.call("neg", node, [span.micros]), span.exact, span.months)
 
 
 def combined(binder: Binding, name: str, node: exp.Expr, left: Operand, right: Operand) -> Operand:
-    """An operator, at least one of whose operands is an INTERVAL."""
+    """An operator with an INTERVAL as at least one operand."""
     if name in _COMPARISONS:
         sides = [_compared(binder, node, side) for side in (left, right)]
         return binder.call(name, node, sides)
@@ -109,7 +113,7 @@ def _compared(binder: Binding, node: exp.Expr, side: Operand) -> Expr:
 
 
 def counted(binder: Binding, name: str, node: exp.Expr, span: Span) -> Expr:
-    """epoch, epoch_ms, epoch_us, or a part such as hour, of what is between two times."""
+    """epoch, epoch_ms, epoch_us, or a part such as hour, of a span."""
     if span.months or not (span.exact or name == "epoch" or name in _COUNTS):
         raise refused(binder.source, node)
     if name == "epoch":
@@ -130,5 +134,5 @@ def _whole(binder: Binding, node: exp.Expr, micros: Expr, unit: int) -> Expr:
 
 
 def refused(source: StatementText, node: exp.Expr) -> Exception:
-    """The error for an INTERVAL where a value is needed."""
+    """The error for an INTERVAL that is used as a value."""
     return source.unsupported("an INTERVAL as a value", node, hint=_HINT)

@@ -1,4 +1,4 @@
-"""Functions that have a syntax of their own: CASE, LIKE, ~, EXTRACT, TRIM, SUBSTRING, POSITION, AT TIME ZONE.
+"""Functions with special syntax: CASE, LIKE, ~, EXTRACT, TRIM, SUBSTRING, POSITION, AT TIME ZONE.
 
 extract(year FROM t)   ->   extract('year', t)          trim(LEADING 'x' FROM t)   ->   ltrim(t, 'x')
 """
@@ -22,7 +22,7 @@ from psoup.sql.types import interval
 
 
 class Binding(Protocol):
-    """A binder, as far as it is needed here."""
+    """The binder of `psoup.sql.binder`, with the members that this module uses."""
 
     source: StatementText
 
@@ -30,10 +30,10 @@ class Binding(Protocol):
         """Bind an expression."""
 
     def operand_of(self, node: exp.Expr) -> Operand:
-        """Bind what may be an INTERVAL besides."""
+        """Bind an expression that may be an INTERVAL."""
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
-        """Apply a function; errors are placed at `node`."""
+        """Apply a function. Errors get the place of `node`."""
 
 
 def _case(binder: Binding, node: exp.Expr) -> Expr:
@@ -49,7 +49,7 @@ def _case(binder: Binding, node: exp.Expr) -> Expr:
 
 
 def refuse_bare(source: StatementText, *operands: exp.Expr | None) -> None:
-    """Refuse `a = b = c`, `a < b IS NULL`: DuckDB refuses them or binds them in another way than sqlglot."""
+    """Refuse `a = b = c`, `a < b IS NULL`: DuckDB refuses them, or its meaning differs from sqlglot's."""
     for operand in operands:
         if isinstance(operand, PREDICATES):
             raise source.error(
@@ -64,7 +64,7 @@ def _like(binder: Binding, node: exp.Expr) -> Expr:
 
 
 def _like_call(binder: Binding, like: exp.Expr, node: exp.Expr, parts: list[exp.Expr]) -> Expr:
-    """LIKE, or ILIKE: that of the small letters."""
+    """LIKE. ILIKE is LIKE of the operands in lower case."""
     bound = [binder.bind(part) for part in parts]
     if isinstance(like, exp.ILike):
         bound = [binder.call("lower", node, [part]) for part in bound]
@@ -97,7 +97,7 @@ BUCKETS = frozenset({"time_bucket", "tumble"})
 
 
 def bucket(binder: Binding, name: str, node: exp.Expr) -> Expr:
-    """Bind time_bucket(INTERVAL, t), which tumble(t, INTERVAL) is another name for."""
+    """Bind time_bucket(INTERVAL, t), or tumble(t, INTERVAL), its other name."""
     nodes = list(node.expressions) if name == "time_bucket" else list(node.expressions)[::-1]
     if len(nodes) != 2 or not isinstance(nodes[0], exp.Interval):
         taken, way = ("an INTERVAL and a time", "INTERVAL '15' MINUTE, t")
@@ -128,7 +128,7 @@ def _substring(binder: Binding, node: exp.Expr) -> Expr:
 
 
 def position_arguments(node: exp.Expr) -> list[exp.Expr]:
-    """The text and the part of `position(part IN text)`, or the arguments as they are."""
+    """The text and the part of `position(part IN text)`, or the arguments of `position(text, part)`."""
     first = node.expressions[0] if len(node.expressions) == 1 else None
     if not isinstance(first, exp.In):
         return list(node.expressions)
@@ -142,11 +142,11 @@ _ZONE = re.compile(
     re.IGNORECASE,
 )
 _FARTHEST = 18 * 60
-"""Minutes that a zone is away from UTC at most."""
+"""The greatest distance of a zone from UTC, in minutes."""
 
 
 def _at_zone(binder: Binding, node: exp.Expr) -> Expr:
-    """`t AT TIME ZONE 'zone'`: the time on the clock of a zone, of an instant."""
+    """`t AT TIME ZONE 'zone'`: the local time in the zone at the instant t."""
     micros, time = _offset(binder.source, node), binder.bind(node.this)
     if time.type != TIMESTAMP and not is_null_literal(time):
         raise binder.source.error(f"AT TIME ZONE needs a TIMESTAMP, not {time.type}", node, reason="TYPE_MISMATCH")
@@ -154,7 +154,7 @@ def _at_zone(binder: Binding, node: exp.Expr) -> Expr:
 
 
 def _offset(source: StatementText, node: exp.Expr) -> int:
-    """The microseconds that the clock of a zone is before UTC's; only zones whose offset is fixed."""
+    """The microseconds by which the local time of a zone is ahead of UTC. Only zones with a fixed offset have one."""
     zone, time = node.args["zone"], node.this
     if time.find(exp.AtTimeZone) is not None:
         hint = "an instant goes in; the clock of a zone comes out: subtract an INTERVAL to go back"
@@ -176,11 +176,11 @@ def _offset(source: StatementText, node: exp.Expr) -> int:
 
 
 SPANNED = frozenset({"epoch", "epoch_ms", "epoch_us", "extract", "date_part", "datepart", *PARTS})
-"""Functions of a time that are functions of what is between two times, too."""
+"""Functions of a time that also take a span between two times."""
 
 
 def spanned(binder: Binding, name: str, node: exp.Expr) -> Expr:
-    """A function of `SPANNED`, of a time or of what is between two of them."""
+    """A function of `SPANNED`, of a time or of a span."""
     *parts, last = node.expressions
     bound, time = [binder.bind(part) for part in parts], binder.operand_of(last)
     if not isinstance(time, Span):

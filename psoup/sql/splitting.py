@@ -1,11 +1,11 @@
-"""The conditions of a join, split: what is said of one source goes to its side, what is said of several to the Join.
+"""The conditions of a join, split: a condition over one source goes to its side, a condition over several to the Join.
 
     WHERE f.delay > 60 AND w.wind > 20 AND f.origin = w.origin AND f.at <= w.till AND (f.a = 1 OR w.b = 2)
           side 0           side 1          key                     band               rest
 
-A side is a statement of its own, made of the words of the conditions; so what registers it, evaluates it or keeps its
-results needs to know nothing of joins. Equalities follow from others: of a = b and b = c the Join has a = c, too; of
-a = b and a = 5 the other side has b = 5.
+A side is a separate statement, made from the texts of its conditions. So the code that registers it, evaluates it or
+keeps its results is independent of joins. Some equalities are implied: a = b and b = c give the Join a = c. From a = b
+and a = 5 the side of b gets b = 5.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ from psoup.sql.source import StatementText
 from psoup.wording import quoted
 
 MAX_PAIR_FACTORS = 64
-"""Factors over several sources that a statement may have."""
+"""The most factors over several sources in a statement."""
 
 _KEY = "eq"
 _BANDS = frozenset({"lt", "le", "gt", "ge"})
 _HOLE = re.compile(r"\?|\$\w+")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _CONSTANT_KINDS = frozenset({Kind.BIGINT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP})
-"""Types whose constants are written as they are read."""
+"""Types whose values are parsed from their constants unchanged."""
 
 
 Written = Callable[[int, int], str]
-"""The part of a statement between two offsets, as it is to stand in that of a side: with constants for parameters."""
+"""The part of a statement between two offsets, for the statement of a side: parameters become constants."""
 
 
 @dataclass(slots=True)
 class Split:
     """The conditions of a join: texts for each side, and the factors over several sources.
 
-    `constants`: columns that must equal a constant, with its text. `open`: a parameter is in a factor of several.
+    `constants`: columns that must equal a constant, with its text. `open`: a factor over several sources has a
+    parameter.
     """
 
     texts: list[list[str]]
@@ -58,7 +59,7 @@ class Split:
     rest: list[Expr] = field(default_factory=list)
 
     def take(self, conjunct: Expr) -> None:
-        """Sort in a condition over several sources."""
+        """Add the parts of a condition over several sources."""
         for part in _conjuncts(conjunct):
             pair = _pair(part)
             if pair is None:
@@ -75,30 +76,30 @@ class Split:
 
 
 def split(source: StatementText, origin: FromList, where: exp.Expr | None, binder: Binder, written: Written) -> Split:
-    """Split the conditions of ON, USING and WHERE. Raises SqlError, for a WHERE that is not BOOLEAN and so on."""
-    found = Split([[] for _ in origin.windows])
+    """Split the conditions of ON, USING and WHERE. Raises SqlError, such as for a WHERE that is not BOOLEAN."""
+    conditions = Split([[] for _ in origin.windows])
     for left, right in origin.using:
-        found.take(binder.condition(exp.EQ(this=left, expression=right)))
+        conditions.take(binder.condition(exp.EQ(this=left, expression=right)))
     for node in _nodes((*origin.conditions, *(() if where is None else (where,)))):
         bound = binder.condition(node)
         places = sources_of(bound)
         if len(places) > 1:
-            found.take(bound)
-            found.open |= node.find(exp.Placeholder) is not None
+            conditions.take(bound)
+            conditions.open |= node.find(exp.Placeholder) is not None
         else:
-            found.texts[min(places, default=0)].append(written(*node.meta[EXTENT]))
-            _note_constant(found.constants, node, binder, written)
-        if found.count > MAX_PAIR_FACTORS:
+            conditions.texts[min(places, default=0)].append(written(*node.meta[EXTENT]))
+            _note_constant(conditions.constants, node, binder, written)
+        if conditions.count > MAX_PAIR_FACTORS:
             raise source.error(
                 f"more than {MAX_PAIR_FACTORS} conditions are over several sources", node, hint="split the query"
             )
-    found.keys += _implied(found.keys)
-    _spread_constants(found)
-    return found
+    conditions.keys += _implied(conditions.keys)
+    _spread_constants(conditions)
+    return conditions
 
 
-def _note_constant(known: dict[Expr, str], node: exp.Expr, binder: Binder, written: Written) -> None:
-    """Note the constant of a condition `column = constant`, or the other way round."""
+def _note_constant(constants: dict[Expr, str], node: exp.Expr, binder: Binder, written: Written) -> None:
+    """Note the constant in a condition `column = constant` or `constant = column`."""
     while isinstance(node, exp.Paren):
         node = node.this
     if not isinstance(node, exp.EQ):
@@ -110,20 +111,21 @@ def _note_constant(known: dict[Expr, str], node: exp.Expr, binder: Binder, writt
             ref = binder.operand(column)
             if ref.type.kind in _CONSTANT_KINDS:
                 shown = written(int(value.meta["start"]), int(value.meta["end"]) + 1)
-                known.setdefault(ref, f"{sign}{shown}")
+                constants.setdefault(ref, f"{sign}{shown}")
 
 
-def _spread_constants(found: Split) -> None:
-    """Say of a column that equals another side's column what is said of that one: that it equals a constant."""
-    for members in _classes(found.keys):
-        values = {found.constants[ref] for ref in members if ref in found.constants}
+def _spread_constants(conditions: Split) -> None:
+    """Add `column = constant` to a side, if a key equates the column with another column that must equal the
+    constant."""
+    for members in _classes(conditions.keys):
+        values = {conditions.constants[ref] for ref in members if ref in conditions.constants}
         for ref in members if len(values) == 1 else ():
-            if isinstance(ref, AttributeRef) and ref.index >= 0 and ref not in found.constants:
-                found.texts[ref.source].append(f"{quoted(ref.name)} = {next(iter(values))}")
+            if isinstance(ref, AttributeRef) and ref.index >= 0 and ref not in conditions.constants:
+                conditions.texts[ref.source].append(f"{quoted(ref.name)} = {next(iter(values))}")
 
 
 def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
-    """A side as a statement over its stream."""
+    """The statement of a side."""
     spec, alias = origin.names.sources[place]
     named = f"{_name(spec.name)} AS {_name(alias)}" if alias != spec.name else _name(spec.name)
     where = " AND ".join(f"({condition})" for condition in dict.fromkeys(conditions))
@@ -132,7 +134,7 @@ def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
 
 
 def filled(text: str, constants: Mapping[int, str]) -> Written:
-    """The way to write parts of `text`: with constants for the parameters at some offsets."""
+    """The function that writes parts of `text`, with `constants` instead of the parameters at their offsets."""
 
     def written(start: int, stop: int) -> str:
         parts, at = [], start
@@ -147,7 +149,7 @@ def filled(text: str, constants: Mapping[int, str]) -> Written:
 
 
 def apart(sources: int, factors: Iterable[PairFactor]) -> list[int]:
-    """The places of the sources that keys and bands do not connect with the first: these are crossed with it."""
+    """The places of sources that keys and bands do not connect with the first source. The join crosses them with it."""
     group = list(range(sources))
     for factor in factors:
         left, right = factor.sources
@@ -178,7 +180,7 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
 
 
 def _pair(condition: Expr) -> PairFactor | None:
-    """The condition as a comparison of two sources; None if it is no such."""
+    """The condition as a comparison of two sources, None if it is no such comparison."""
     if not isinstance(condition, Call) or condition.name not in (_KEY, *_BANDS):
         return None
     left, right = condition.args
@@ -188,11 +190,11 @@ def _pair(condition: Expr) -> PairFactor | None:
 
 
 def _classes(keys: Sequence[PairFactor]) -> list[list[Expr]]:
-    """The expressions that keys say are equal, of one type each, in the order of the keys."""
+    """The expressions that keys equate, of one type in each class, in the order of the keys."""
     classes: list[list[Expr]] = []
     for key in keys:
         if key.left.type != key.right.type:
-            continue  # 0.1 as DECIMAL and as DOUBLE are equal to values that differ from each other
+            continue  # 0.1 as DECIMAL and as DOUBLE may equal the same value of one column, but differ from each other
         met = [members for members in classes if key.left in members or key.right in members]
         whole = list(dict.fromkeys([*(expr for members in met for expr in members), key.left, key.right]))
         classes = [members for members in classes if members not in met] + [whole]
@@ -200,7 +202,7 @@ def _classes(keys: Sequence[PairFactor]) -> list[list[Expr]]:
 
 
 def _implied(keys: Sequence[PairFactor]) -> list[PairFactor]:
-    """Keys that follow from others."""
+    """Keys that follow from other keys."""
     stated = {frozenset((key.left, key.right)) for key in keys}
     return [
         PairFactor(_KEY, left, right, implied=True)
@@ -211,7 +213,7 @@ def _implied(keys: Sequence[PairFactor]) -> list[PairFactor]:
 
 
 def _name(name: str) -> str:
-    """A name as a statement takes it: in quotes, unless it is surely none of the words of SQL."""
+    """A name as SQL text: in quotes, unless it is certainly no word of SQL."""
     return name if _PLAIN.fullmatch(name) and name.upper() not in _RESERVED else quoted(name)
 
 

@@ -1,8 +1,9 @@
-"""The ways in: text to a `StreamSpec`, `Alteration`, `Dropping`, `StandingQuery`, `Template` or `WindowClause`.
+"""The entry points: a text becomes a `StreamSpec`, `Alteration`, `Dropping`, `StandingQuery`, `Prepared` or
+`WindowClause`.
 
     text -> guards -> tokens -> parser -> refusals -> binder, factors, window
 
-Any fault of a text comes out as SqlError (or NotSupported) with its place; nothing else is raised.
+Every fault of a text raises SqlError (or NotSupported) with its place. No other exception is raised.
 """
 
 from __future__ import annotations
@@ -39,26 +40,26 @@ _WORD = re.compile("[A-Za-z_]{1,40}")
 
 
 def create_stream(text: str, *, new: bool = False) -> StreamSpec:
-    """The stream that a CREATE STREAM statement declares. `new`: nothing vague, see `vague`. Raises SqlError."""
+    """The stream of a CREATE STREAM statement. `new`: refuse what is vague (`vague`). Raises SqlError."""
     return _safely(text, lambda source: _create(source, new))
 
 
 def alter_stream(text: str, *, new: bool = False) -> Alteration:
-    """The change that an ALTER STREAM statement asks for. `new`: nothing vague, see `vague`. Raises SqlError."""
+    """The change of an ALTER STREAM statement. `new`: refuse what is vague (`vague`). Raises SqlError."""
     return _safely(text, lambda source: _alter(source, new))
 
 
 def drop_stream(text: str) -> Dropping:
-    """The stream that a DROP STREAM statement names. Raises SqlError."""
+    """The stream of a DROP STREAM statement. Raises SqlError."""
     return _safely(text, _drop)
 
 
 def standing_query(text: str, lookup: Lookup, names: Sequence[str] = (), known: Known | None = None) -> StandingQuery:
     """The standing query of a SELECT.
 
-    `lookup` finds a stream by its name as written (any case), `names` are those to suggest; `known` may tell the sides
-    of a join. Raises SqlError; its
-    reason is UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH … where a program may want to know.
+    `lookup` finds a stream by its name in any case. `names`: the names to suggest. `known`: the queries of a join's
+    sides, if known. Raises SqlError. Its reason is UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH or
+    another one for programs.
     """
     return _safely(text, lambda source: selected(source, lookup, names, known))
 
@@ -66,18 +67,18 @@ def standing_query(text: str, lookup: Lookup, names: Sequence[str] = (), known: 
 def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:
     """A SELECT with parameters in WHERE or HAVING (`?`, `$1` or `$name`), parsed and checked once for many values.
 
-    `lookup`, `names` and errors are those of `standing_query`. `Prepared.bind` puts the values in.
+    `lookup`, `names` and errors are as for `standing_query`. `Prepared.bind` inserts the values.
     """
     return _safely(text, lambda source: prepared(source, lookup, names))
 
 
 def window_clause(text: str) -> WindowClause:
-    """The window of `BEGIN … END …`, either part of which may be missing; not both. Raises SqlError."""
+    """The window of `BEGIN … END …`. One of the two parts may be missing. Raises SqlError."""
     return _safely(text, _window)
 
 
 def first_word(text: str) -> str:
-    """The word that says what a statement is, in capitals; "" if there is none. O(length); never raises."""
+    """The first word of a statement in capitals, which tells its kind; "" if there is none. O(length); never raises."""
     at = 0
     while at >= 0:
         at = _NEXT.search(text, at).start()  # type: ignore[union-attr]  # the end is found, too
@@ -100,8 +101,8 @@ def _create(source: StatementText, new: bool) -> StreamSpec:
         raise source.unsupported("IF NOT EXISTS", tokens[2].start, hint=hint)
     if second.text.upper() != "STREAM":
         word = second.text.upper()[:40]
-        what = f"CREATE {word}" if len(tokens) > 1 else "CREATE of nothing"
-        raise source.unsupported(what, second.start, hint=_created(tokens, word))
+        feature = f"CREATE {word}" if len(tokens) > 1 else "CREATE of nothing"
+        raise source.unsupported(feature, second.start, hint=_created(tokens, word))
     with advised(source, tokens):
         refuse_tokens(source, tokens)
         node = parse(source, tokens)
@@ -114,7 +115,7 @@ def _create(source: StatementText, new: bool) -> StreamSpec:
 
 
 def _created(tokens: list[Token], word: str) -> str:
-    """The way out for a statement that creates something else than a stream."""
+    """The hint for a statement that creates something other than a stream."""
     of_query = any(a.text.upper() == "AS" and b.text.upper() == "SELECT" for a, b in pairwise(tokens))
     return CREATED["VIEW" if of_query else word] if of_query or word in CREATED else _CREATE
 
@@ -126,10 +127,10 @@ def _alter(source: StatementText, new: bool) -> Alteration:
     node = parse(source, tokens)
     if not isinstance(node, AlterStreamNode):
         raise refuse_node(source, node)
-    asked = alteration(source, node)
+    change = alteration(source, node)
     if new:
         refuse_vague(source, node)
-    return asked
+    return change
 
 
 def _drop(source: StatementText) -> Dropping:
@@ -156,7 +157,7 @@ def _window(source: StatementText) -> WindowClause:
 
 
 def _safely(text: str, read: Callable[[StatementText], T]) -> T:
-    """Run `read`; what the parser's own limits raise becomes an SqlError too."""
+    """Run `read`. The errors of the parser's own limits become a SqlError too."""
     source = StatementText(text)
     try:
         return read(source)

@@ -1,4 +1,4 @@
-"""Names of supplied functions: those that statements can call, and nothing else in SQL has."""
+"""Names of supplied functions. A statement can call them, and no other part of SQL has their names."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from psoup.sql.statement import standing_query
 
 
 def make_known(functions: Iterable[Supplied]) -> None:
-    """Make the functions those that the statements of this process may call, instead of those before.
+    """Replace the supplied functions of this process by these. Its statements may call them.
 
-    Raises InvalidInput, reason FUNCTIONS, for a name that means something else, or that two of them have.
+    Raises InvalidInput, reason FUNCTIONS, for a name with another meaning, or for the same name twice.
     """
-    known = tuple(functions)
-    for function in known:
+    installed = tuple(functions)
+    for function in installed:
         _check_name(function.signature)
-    supplied.install(known)
+    supplied.install(installed)
 
 
 def _check_name(signature: Signature) -> None:

@@ -1,4 +1,4 @@
-"""Nodes of the syntax tree that sqlglot does not have, and the errors that stop its parser.
+"""Nodes of the syntax tree that sqlglot lacks, and the errors that stop its parser.
 
     BEGIN (NOW - 15 MINUTES)   ->   Bound(NOW, back=Duration(15, MINUTES))
 
@@ -14,19 +14,20 @@ from sqlglot.errors import ParseError
 
 
 class Duration(exp.Expression):
-    """`15 MINUTES` (this, unit), `INTERVAL '1' DAY`, `100 ROWS`; the unit is upper-case, "" if none was given."""
+    """`15 MINUTES` (this, unit), `INTERVAL '1' DAY`, `100 ROWS`. The unit is upper-case, "" without one."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
 
 
 class BoundNode(exp.Expression):
-    """A bound of a window: anchor START, NOW (less `back`, a Duration), or a TIMESTAMP, DATE or NUMBER `at`."""
+    """A bound of a window: START; NOW, minus the Duration `back`; or a TIMESTAMP, DATE or NUMBER `at`. `this`: which of
+    these."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "back": False, "at": False}
 
 
 class BoundsNode(exp.Expression):
-    """A window clause on its own, or that of one source in brackets."""
+    """A window clause without a SELECT, or the window of one source in brackets."""
 
     arg_types: ClassVar[dict[str, bool]] = {"begin": False, "end": False}
 
@@ -38,7 +39,7 @@ class StreamColumn(exp.Expression):
 
 
 class CreateStreamNode(exp.Expression):
-    """CREATE STREAM with its columns and options; `timestamp` is an identifier, the others are Durations."""
+    """CREATE STREAM with its columns and options. `timestamp` is an identifier; every other option is a Duration."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,
@@ -53,13 +54,14 @@ class CreateStreamNode(exp.Expression):
 
 
 class AlterStreamNode(exp.Expression):
-    """ALTER STREAM with the columns it adds, or `ahead`, a Duration; `lenient`: names of those with IF NOT EXISTS."""
+    """ALTER STREAM with the new columns, or with the Duration `ahead`. `lenient`: names of the columns with IF NOT
+    EXISTS."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "lenient": False, "ahead": False}
 
 
 class DropStreamNode(exp.Expression):
-    """DROP STREAM; `lenient`: with IF EXISTS, `cascade`: with CASCADE."""
+    """DROP STREAM. `lenient`: it has IF EXISTS. `cascade`: it has CASCADE."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "lenient": False, "cascade": False}
 
@@ -74,7 +76,7 @@ class PlacedError(ParseError):
 
 
 class Refusal(PlacedError):
-    """An error in this module's own words, maybe with a hint; `statement` puts sqlglot's messages into other words."""
+    """An error whose message is already for users, maybe with a hint. `parsing` replaces the messages of sqlglot."""
 
     def __init__(self, message: str, at: int, hint: str = "") -> None:
         super().__init__(message, at)
@@ -82,4 +84,4 @@ class Refusal(PlacedError):
 
 
 class TooComplex(Exception):
-    """The parser has used up its steps. Not a ParseError, which the parser would take as a reason to try again."""
+    """The parser has used up its steps. Not a ParseError: after a ParseError the parser would try another rule."""

@@ -1,10 +1,11 @@
-"""Texts that are not written as '…': where they are, what they say, and a statement in which they are plain.
+"""Texts in other forms than '…': their places, their contents, and a statement with plain texts instead.
 
-    SELECT E'it\\'s', $tag$a 'b'$tag$ FROM s        what is written, and the texts it's and a 'b'
-    SELECT 'xxxxxx', 'xxxxxxxxxxxxxx' FROM s       what is read: as long, so every place is that of the statement
+    SELECT E'it\\'s', $tag$a 'b'$tag$ FROM s        the statement, with the texts it's and a 'b'
+    SELECT 'xxxxxx', 'xxxxxxxxxxxxxx' FROM s       the text to parse: as long, so places are the same
 
-In E'…' a backslash makes what follows another character (\\n \\t \\r \\b \\f, bytes \\x41 \\101, else itself).
-In $tag$…$tag$ nothing is another; the tag may be empty. Quotes and comments that run to the end are found here, too.
+In E'…' a backslash and the next characters stand for another character (\\n \\t \\r \\b \\f, bytes \\x41 \\101, else
+the next character itself). In $tag$…$tag$ every character stands for itself. The tag may be empty. Quotes and comments
+without an end are refused here, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ _OPENING = re.compile(
     r"e'(?<![\w$]e')|E'(?<![\w$]E')|\$(?<![\w$]\$)(?:[^\W\d]\w*)?\$"
     r"|'|\"|`|--|/\*"
 )
-"""Each begins with what it begins with, and looks back then: so a search skips most of a text."""
+"""Each alternative begins with its first character and checks the character before it afterwards. So a search skips
+most of a text."""
 _PLAIN = re.compile(r"'|\"|`|--|/\*")
 _ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)
@@ -26,11 +28,11 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 def plain(source: StatementText) -> tuple[str, dict[int, tuple[str, str]]]:
-    """The statement with every text written as '…'; and by their places how others begin, and what is inside.
+    """The statement with every text in the form '…'. For the place of each other text: its opening mark and its inside.
 
     O(length). Raises SqlError for a text, a quoted name or a comment that is never closed.
     """
-    pieces, found, copied, at = list[str](), dict[int, tuple[str, str]](), 0, 0
+    pieces, texts, copied, at = list[str](), dict[int, tuple[str, str]](), 0, 0
     text = source.text
     marks = _OPENING if "$" in text or "E'" in text or "e'" in text else _PLAIN
     while (opening := marks.search(text, at)) is not None:
@@ -40,14 +42,15 @@ def plain(source: StatementText) -> tuple[str, dict[int, tuple[str, str]]]:
             raise _unclosed(source, mark, start)
         if mark[0] not in "eE$":
             continue
-        found[start] = mark, text[opening.end() : at - (len(mark) if mark[0] == "$" else 1)]
+        texts[start] = mark, text[opening.end() : at - (len(mark) if mark[0] == "$" else 1)]
         pieces += [text[copied:start], "'", "x" * (at - start - 2), "'"]
         copied = at
-    return ("".join([*pieces, text[copied:]]) if pieces else text), found
+    return ("".join([*pieces, text[copied:]]) if pieces else text), texts
 
 
 def _end(text: str, mark: str, at: int) -> int:
-    """The place after what begins with `mark`, and whose inside begins at `at`; -1 if it is never closed."""
+    """The offset after the text, name or comment with this `mark`, whose inside begins at `at`. -1 if it is never
+    closed."""
     if mark == "--":
         end = text.find("\n", at)
         return len(text) if end < 0 else end
@@ -61,7 +64,7 @@ def _end(text: str, mark: str, at: int) -> int:
 
 
 def after_comment(text: str, at: int) -> int:
-    """The offset after a comment whose inside begins at `at`; comments nest; -1 if it is never closed."""
+    """The offset after a comment whose inside begins at `at`, -1 if it is never closed. Comments nest."""
     depth = 1
     while depth:
         edge = _COMMENT_EDGE.search(text, at)
@@ -73,9 +76,9 @@ def after_comment(text: str, at: int) -> int:
 
 
 def _unclosed(source: StatementText, mark: str, start: int) -> Exception:
-    what = {'"': "this quoted name", "`": "this quoted name", "/*": "this comment"}.get(mark, "this text")
+    culprit = {'"': "this quoted name", "`": "this quoted name", "/*": "this comment"}.get(mark, "this text")
     closing = "*/" if mark == "/*" else mark.lstrip("eE")
-    return source.error(f"{what} is never closed", start, hint=f"close it with {closing}")
+    return source.error(f"{culprit} is never closed", start, hint=f"close it with {closing}")
 
 
 def said(source: StatementText, start: int, mark: str, inside: str) -> str:

@@ -1,13 +1,13 @@
-"""The names of types and of time units, and the values that numbers and intervals stand for as they are written.
+"""The names of types and of time units, and the values of number and INTERVAL constants.
 
     BOOLEAN BOOL · BIGINT INT INTEGER SMALLINT TINYINT · DOUBLE FLOAT REAL · DECIMAL NUMERIC
     TEXT VARCHAR CHAR STRING · TIMESTAMP DATETIME · DATE
 
     12 BIGINT · 1.50 DECIMAL(3,2) · 1e3 DOUBLE · INTERVAL '1' DAY = (0 months, 86,400,000,000 microseconds)
 
-Narrow integers and floats are kept in the wide form, and a length of VARCHAR is not enforced, as in DuckDB; a new
-stream is refused for one (`vague`). DECIMAL is held to 18 digits: a constant that has more (without zeros at its end)
-is a `LongNumber`, which compares exactly and is a DOUBLE elsewhere.
+Narrow integers and floats become BIGINT and DOUBLE. The length of a VARCHAR is not enforced, as in DuckDB; new streams
+may not have such types (`vague`). A DECIMAL has at most 18 digits. A constant with more (without zeros at its end) is a
+`LongNumber`: it compares exactly, and elsewhere it is a DOUBLE.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from psoup.sql.source import Place, StatementText, nearest
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1_200}
 _INT64 = 2**63
 _SHORT = MAX_DECIMAL_PRECISION + 1
-"""Characters of a number with a point whose type shows all decimal places that are written, zeros too."""
+"""A number with a point and fewer characters than this has a type with all its decimal places, zeros too."""
 _INTERVAL_DIGITS = 64
 _EXACT = Context(prec=_INTERVAL_DIGITS)
-_MOST_WHOLE = 309
-"""Digits before the point of the greatest DOUBLE."""
+_MAX_WHOLE_DIGITS = 309
+"""The digits of the greatest DOUBLE before the point."""
 
 
 def number(source: StatementText, text: str, at: Place) -> Literal:
-    """The literal of a number, with its sign. O(length)."""
+    """The literal of a number with its sign. O(length)."""
     digits = text.replace("_", "").lstrip("-")
     negative = text.startswith("-")
     if "e" in digits.lower():
@@ -65,10 +65,10 @@ def number(source: StatementText, text: str, at: Place) -> Literal:
 
 
 def _long(source: StatementText, whole: str, fraction: str, negative: bool, at: Place) -> Literal:
-    """The literal of a number of many digits."""
-    if len(whole) > _MOST_WHOLE:
+    """The literal of a number with many digits."""
+    if len(whole) > _MAX_WHOLE_DIGITS:
         raise _too_large(source, whole, at)
-    if len(fraction) > MOST_PLACES:  # no number that it meets lies between this one and the shorter one
+    if len(fraction) > MOST_PLACES:  # no other number lies between this one and the shorter one
         fraction = fraction[:MOST_PLACES] + "1"
     digits = int(whole + fraction)
     try:
@@ -145,18 +145,18 @@ KNOWN = "BOOLEAN, BIGINT, DOUBLE, DECIMAL(p, s), TEXT, TIMESTAMP and DATE"
 
 
 def bits_of(node: exp.Expr) -> int:
-    """The bits of a narrow integer type; 0 for other types."""
+    """The bits of a narrow integer type, 0 for other types."""
     return _BITS.get(node.this, 0)
 
 
 def unit_name(word: str) -> str:
-    """A unit's upper-case singular name, whether or not it is known."""
+    """The singular name of a unit in upper case, also of an unknown unit."""
     word = word.upper()
     return word[:-1] if word.endswith("S") else word
 
 
 def data_type(source: StatementText, node: exp.Expr, digits: int = MAX_DECIMAL_PRECISION) -> DataType:
-    """The type that `node` (an exp.DataType) names, a DECIMAL of so many digits at most; NotSupported for others."""
+    """The type of `node` (an exp.DataType), a DECIMAL with at most `digits` digits. Raises NotSupported for others."""
     kind = node.this
     params = [param.this for param in node.expressions]
     at = node

@@ -1,10 +1,10 @@
-"""Clauses that an existing stream may have, and a new one may not: they could mean something else than was meant.
+"""Clauses that old streams may have and new streams may not: they often mean something else than their author thinks.
 
-    RETENTION 5            seconds, and tuples would be gone after them: days or rows are as likely
+    RETENTION 5            seconds, after which tuples expire; the author may think of days or rows
     VARCHAR2(3)            a text of any length
-    DECIMAL                three digits after the point, here and in DuckDB; none in PostgreSQL's and Spark's sense
+    DECIMAL                three digits after the point, here and in DuckDB; none in PostgreSQL and Spark
 
-Statements in a log are read as they were understood when they came.
+Statements in a log keep the meaning that they had when they were logged.
 """
 
 from __future__ import annotations

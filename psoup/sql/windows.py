@@ -1,9 +1,9 @@
-"""BEGIN and END: from their syntax to a `WindowClause`; back to text is `psoup.plan.canonical`.
+"""BEGIN and END: their syntax becomes a `WindowClause`. `psoup.plan.canonical` turns it back into text.
 
     (START)  (NOW)  (NOW - 10)  (NOW - 15 MINUTES)  NOW - INTERVAL '1' DAY  (NOW - 100 ROWS)  TIMESTAMP '…'  1372636800
 
-Without BEGIN a window begins at START, without END it ends at NOW. A window that is certainly empty is refused here;
-whether a bound lies within the retention is known only when the query is invoked.
+Without BEGIN a window begins at START, without END it ends at NOW. A window that is certainly empty is refused here.
+The invocation of the query checks whether a bound lies within the retention.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.types import unit_name
 
 MAX_TIME = 2**62
-"""Bound of durations and times in microseconds, so that NOW - offset cannot leave int64."""
+"""The limit of durations and times in microseconds, so that NOW - offset stays within int64."""
 
 
 def window(source: StatementText, begin: exp.Expr | None, end: exp.Expr | None) -> WindowClause:
@@ -34,31 +34,31 @@ def window(source: StatementText, begin: exp.Expr | None, end: exp.Expr | None) 
     return clause
 
 
-def duration(source: StatementText, node: exp.Expr, what: str) -> int:
-    """A `dialect.Duration` in microseconds; without a unit it is in seconds. Not negative."""
+def duration(source: StatementText, node: exp.Expr, clause: str) -> int:
+    """A `dialect.Duration` in microseconds, in seconds if it has no unit. Not negative."""
     at = node
     unit = unit_name(node.args.get("unit") or "SECOND")
     if unit not in UNITS:
         hint = nearest(unit, UNITS) or f"the units are {', '.join(UNITS)}"
         if unit in ("MONTH", "YEAR", "QUARTER"):
             hint = "months and years have no fixed length; use DAYS or WEEKS"
-        raise source.error(f"{what}: {node.args['unit']!r} is not a unit of time", at, hint=hint)
+        raise source.error(f"{clause}: {node.args['unit']!r} is not a unit of time", at, hint=hint)
     micros = _number(source, str(node.this), at) * UNITS[unit]
     if micros != int(micros):
-        raise source.error(f"{what}: {node.this} {unit} is not a whole number of microseconds", at)
+        raise source.error(f"{clause}: {node.this} {unit} is not a whole number of microseconds", at)
     if not 0 <= micros < MAX_TIME:
-        raise source.error(f"{what}: {node.this} {unit} is out of range", at)
+        raise source.error(f"{clause}: {node.this} {unit} is out of range", at)
     return int(micros)
 
 
-def row_count(source: StatementText, node: exp.Expr, what: str) -> int:
-    """A `dialect.Duration` whose unit is ROWS, as a positive count."""
+def row_count(source: StatementText, node: exp.Expr, clause: str) -> int:
+    """A `dialect.Duration` with the unit ROWS, as a positive count."""
     at = node
     rows = _number(source, str(node.this), at)
     if rows != int(rows) or not 0 <= rows < MAX_TIME:
-        raise source.error(f"{what}: {node.this} ROWS is not a whole number of rows", at)
+        raise source.error(f"{clause}: {node.this} ROWS is not a whole number of rows", at)
     if not rows:
-        raise source.error(f"{what}: 0 ROWS is not a window", at, hint="count at least 1 ROW")
+        raise source.error(f"{clause}: 0 ROWS is not a window", at, hint="count at least 1 ROW")
     return int(rows)
 
 

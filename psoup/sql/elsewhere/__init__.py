@@ -1,1 +1,1 @@
-"""Names, words and signs of other systems, each with the words to write here instead."""
+"""Names, words and signs of other systems, each with the advice to write something else here."""

@@ -1,10 +1,10 @@
-"""Better errors for statements that were written for another system, once they are refused.
+"""Better errors for refused statements that were written for another system.
 
     problem: line 1, column 27: 'CHANGES' is not expected here        SELECT * FROM trades EMIT CHANGES
     better:  line 1, column 22: EMIT CHANGES is not supported         hint: register the SELECT without …
 
-Three things are looked for, in this order: a sign that SQL does not have, a phrase of `phrases` near the place of the
-error, a word of SQL that is the name of a column. Any other error stays as it is.
+The search goes in this order: a sign that SQL lacks, then a phrase of `phrases` near the place of the error, then a
+word of SQL that is the name of a column. Any other error stays unchanged.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from psoup.sql.source import StatementText
 Lookup = Callable[[str], StreamSpec | None]
 
 _WRITTEN = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
-"""Tokens that stand in quotes."""
+"""Tokens in quotes."""
 
 _NAMES = _WRITTEN | {TokenType.VAR, TokenType.NUMBER}
 _SYNTAX = frozenset({"SQL", "NOT_SUPPORTED"})
 _ANY = _SYNTAX | {"UNKNOWN_COLUMN", "UNKNOWN_STREAM", "UNKNOWN_FUNCTION"}
-_BEFORE, _BEHIND = 3, 4
-"""Tokens between a phrase of several words and the place of an error that it explains, at most."""
+_BEFORE = 3
+"""The most tokens between the place of an error and a phrase after it that explains it."""
+_BEHIND = 4
+"""The most tokens between a phrase and the place of an error after it that the phrase explains."""
 
 _LONGEST = 5
-"""Tokens of the longest phrase."""
+"""The number of tokens of the longest phrase."""
 
 
 @contextmanager
 def advised(source: StatementText, tokens: Sequence[Token], lookup: Lookup | None = None) -> Iterator[None]:
-    """Raise a better error than the SqlError of the block, where one is known; `lookup`: None for CREATE STREAM."""
+    """Replace the SqlError of the block by a better error, if there is one. `lookup`: None for CREATE STREAM."""
     try:
         yield
     except SqlError as problem:
@@ -52,7 +54,7 @@ def advised(source: StatementText, tokens: Sequence[Token], lookup: Lookup | Non
 
 @contextmanager
 def advised_arguments(name: str, node: exp.Expr) -> Iterator[None]:
-    """Add a hint to the error of a function that does not take so many arguments, where one is known."""
+    """Add a hint to the error about the number of arguments of a function, if there is one."""
     try:
         yield
     except SqlError as problem:
@@ -86,7 +88,7 @@ def _better(
 
 
 def _of_sign(source: StatementText, tokens: Sequence[Token]) -> SqlError | None:
-    """The error for the first sign that is none of SQL."""
+    """The error for the first sign that SQL lacks."""
     for token in tokens:
         if token.token_type in _WRITTEN:
             continue
@@ -101,7 +103,8 @@ def _of_sign(source: StatementText, tokens: Sequence[Token]) -> SqlError | None:
 def _of_phrase(
     source: StatementText, tokens: Sequence[Token], phrases: Mapping[str, Phrase], at: int, named: str = ""
 ) -> SqlError | None:
-    """The error for the first phrase near the token of number `at`, but for those that `named` is about. O(phrases)."""
+    """The error for the first phrase near the token of number `at`, without phrases that `named` mentions.
+    O(phrases)."""
     first = max(at - _BEHIND - _LONGEST, 0)
     near = tokens[first : at + _BEFORE + _LONGEST + 1]
     words = [(number, word) for number, token in enumerate(near, first) for word in _words(token)]
@@ -118,7 +121,7 @@ def _of_phrase(
 
 
 def _words(token: Token) -> list[str]:
-    """The words of a token in capitals; # for a number, nothing that a phrase has for what stands in quotes."""
+    """The words of a token in capitals: # for a number. A token in quotes has a word that no phrase has."""
     if token.token_type is TokenType.NUMBER:
         return ["#"]
     return ["'"] if token.token_type in _WRITTEN else token.text.upper().split()
@@ -127,7 +130,7 @@ def _words(token: Token) -> list[str]:
 def _of_word(
     source: StatementText, tokens: Sequence[Token], lookup: Lookup | None, problem: SqlError, at: int
 ) -> SqlError | None:
-    """The error with another hint, where a word of SQL near its place is the name of a column."""
+    """The error with another hint, if a word of SQL near its place is the name of a column."""
     columns = None if lookup is None else _columns(tokens, lookup)
     for token in tokens[max(at - 1, 0) : at + 1]:
         if token.token_type in _NAMES or not token.text.isidentifier():
@@ -150,7 +153,7 @@ def _hinted(problem: SqlError, hint: str) -> SqlError:
 
 
 def _columns(tokens: Sequence[Token], lookup: Lookup) -> set[str]:
-    """The names of the columns of all streams that stand behind FROM, JOIN or a comma, in small letters."""
+    """The names of the columns of all streams after FROM, JOIN or a comma, in lower case."""
     named = {
         token.text
         for before, token in pairwise(tokens)

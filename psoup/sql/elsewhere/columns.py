@@ -1,4 +1,4 @@
-"""Words that stand like columns in other systems: each with the words to write here instead.
+"""Words that other systems have as built-in columns or values, each with the advice for PSoup.
 
 WHERE ROWNUM <= 5   ->   stream 'trades' has no column 'ROWNUM'
                          hint: write LIMIT 5 at the end of the statement
@@ -24,12 +24,12 @@ COLUMNS: dict[str, str] = {
     "sql_calc_found_rows": "leave it out: count(*) in a query of its own counts the rows",
     "level": "a row has no level: PSoup has no CONNECT BY",
 }
-"""Advice by the name of a column that a stream does not have."""
+"""Advice by the name of a column that a stream lacks."""
 
 PARTS = frozenset(
     {"microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade"}
     | {"century", "dow", "doy", "epoch"}
 )
-"""Parts of time, which stand in quotes in functions of `OF_PARTS`."""
+"""Parts of time, in quotes in the functions of `OF_PARTS`."""
 
 OF_PARTS = frozenset({"date_trunc", "datetrunc", "date_part", "datepart", "date_diff", "datediff", "extract"})

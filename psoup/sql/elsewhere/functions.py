@@ -1,9 +1,9 @@
-"""Functions of other systems, by their names in small letters: each with the words to write here instead.
+"""Functions of other systems by their names in lower case, each with the advice for PSoup.
 
     TO_CHAR(at, 'YYYY')   ->   there is no function 'to_char'
                                hint: write strftime(t, '%Y-%m-%d') of a time, CAST(x AS TEXT) of a number
 
-A name is here whatever the number of its arguments; `ARGUMENTS` has functions that PSoup knows with fewer or more.
+A name is here for any number of arguments. `ARGUMENTS` has functions that PSoup has with another number of arguments.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ FUNCTIONS: dict[str, str] = {
     "top": "write LIMIT 5 at the end of the statement, or TOP 5 without parentheses",
     "farm_fingerprint": "write md5(x)",
 }
-"""Advice by the name of a function that PSoup does not have."""
+"""Advice by the name of a function that PSoup lacks."""
 
 ARGUMENTS: dict[tuple[str, int], str] = {
     ("count", 2): "put them together: count(DISTINCT a || ',' || b); or SELECT DISTINCT a, b, or GROUP BY a, b",
@@ -172,4 +172,4 @@ ARGUMENTS: dict[tuple[str, int], str] = {
     ("median", 2): "quantile_cont(x, 0.5) takes a fraction",
     ("quantile", 1): "write quantile_cont(x, 0.5)",
 }
-"""Advice for a function with a number of arguments that it does not take here."""
+"""Advice for a function with a number of arguments that PSoup refuses."""

@@ -1,9 +1,9 @@
-"""Phrases of other systems: words in a row that no statement here has, each with the words to write instead.
+"""Phrases of other systems: successive words that no statement here has, each with the advice for PSoup.
 
     SELECT k FROM trades EMIT CHANGES   ->   EMIT CHANGES is not supported
                                              hint: register the SELECT without EMIT; …
 
-Statements are looked through for phrases only once they are refused, so a column may have any of these names.
+Only refused statements are searched for phrases, so a column may have any of these names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Phrase(NamedTuple):
-    """The name of a phrase in messages, and the words to write instead."""
+    """The name of a phrase in messages, and the advice."""
 
     feature: str
     advice: str
@@ -118,7 +118,8 @@ OF_SELECT: dict[str, Phrase] = {
     "SAMPLE #": Phrase("SAMPLE", _SAMPLE),
     "GLOB": Phrase("GLOB", "write LIKE: % for *, _ for ?"),
 }
-"""Phrases of SELECT by their words; # is any number. The first in the text counts, of several there the first here."""
+"""Phrases of SELECT by their words; # is any number. The first phrase in the text wins, at equal places the first
+here."""
 
 OF_CREATE: dict[str, Phrase] = {
     "AS SELECT": Phrase("CREATE … AS SELECT", _REGISTER),

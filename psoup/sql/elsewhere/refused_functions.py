@@ -1,4 +1,4 @@
-"""Refusals of functions by name: aggregates that are left out, functions that change by themselves, unknown ones.
+"""Refusals of functions by name: missing aggregates, volatile functions, and unknown functions.
 
 SELECT to_char(at) FROM trades   ->   there is no function 'to_char'
                                       hint: write strftime(t, '%Y-%m-%d %H:%M:%S')

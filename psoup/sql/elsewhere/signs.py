@@ -1,4 +1,4 @@
-"""Signs that word processors and other languages put into statements, and the signs of SQL for them."""
+"""Signs of word processors and other languages, each with the sign of SQL to write instead."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ SIGNS: dict[str, str] = {
     "∞": "CAST('inf' AS DOUBLE) is infinity",
     **dict.fromkeys("\u200b\u2060\ufeff", _SPACE),
 }
-"""Advice by the sign."""
+"""Advice by sign."""

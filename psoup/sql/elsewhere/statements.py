@@ -1,4 +1,4 @@
-"""Statements of other systems, by their first word or by what they create: each with what to do here instead."""
+"""Statements of other systems by their first word, or by the object they create, each with the advice for PSoup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATEMENTS: dict[str, str] = {
     **dict.fromkeys(("GRANT", "REVOKE"), "rights go with tokens: psoup token --help"),
     **dict.fromkeys(("COMMIT", "ROLLBACK", "START"), "each statement and each push is a transaction of its own"),
 }
-"""Advice by the first word of a statement that PSoup does not take."""
+"""Advice by the first word of a statement that PSoup refuses."""
 
 CREATED: dict[str, str] = {
     **dict.fromkeys(("TABLE", "SOURCE", "FOREIGN"), "write CREATE STREAM name (column TYPE, ...)"),
@@ -33,4 +33,4 @@ CREATED: dict[str, str] = {
     **dict.fromkeys(("DATABASE", "SCHEMA"), "a stream has one name; tenants are apart by their tokens"),
     **dict.fromkeys(("OR", "TEMP", "TEMPORARY"), "write CREATE STREAM name (column TYPE, ...)"),
 }
-"""Advice by what a CREATE statement wants to create."""
+"""Advice by the object of a CREATE statement."""

@@ -1,12 +1,12 @@
-"""Queries of one template as columns of their parameters; a `StandingQuery` is made only when it is asked for.
+"""Queries of one template as columns of their parameters. A `StandingQuery` is made at the first access.
 
     template  SELECT * FROM trades WHERE sym = ? AND qty > ?
     columns   string ["IBM", "SUN", …]   int64 [7, 12, …]          16 bytes a query here, instead of a thousand
 
     block[1]  ->  the query of `… WHERE sym = 'SUN' AND qty > 12`
 
-It is a sequence of queries like a list of them. Its rows have been checked, so nothing here is refused. A block of
-joins has a block of each side, which shares its columns.
+A block is a sequence of queries, as a list is. Its rows have been checked, so nothing here is refused. A block of joins
+has a block for each side, which shares its columns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup.plan.standing import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.templates.values import Columns, rows_of_columns
 
 _MADE = 1_024
-"""Queries that a block keeps once made: those that are asked for again and again."""
+"""The most queries that a block keeps after their first access, for frequent readers."""
 
 
 class BlockTemplate(Protocol):
@@ -53,7 +53,7 @@ class BlockTemplate(Protocol):
 
 
 class BoundBlock(Sequence[StandingQuery]):
-    """Queries of one template; see the module. Immutable except for the queries it keeps; any thread may use it."""
+    """Queries of one template; see the module. Immutable but for the queries it keeps. Any thread may use it."""
 
     __slots__ = ("_made", "columns", "template")
 
@@ -70,7 +70,7 @@ class BoundBlock(Sequence[StandingQuery]):
     @overload
     def __getitem__(self, position: slice) -> Sequence[StandingQuery]: ...
     def __getitem__(self, position: int | slice) -> StandingQuery | Sequence[StandingQuery]:
-        """The query at a position, in about 15 microseconds; a slice is a block that shares the columns."""
+        """The query at a position, in about 15 microseconds. A slice is a block that shares the columns."""
         if isinstance(position, slice):
             start, stop, step = position.indices(len(self))
             ensure(step == 1, self, "the queries of a block are asked for in another order", step=step)
@@ -102,17 +102,17 @@ class BoundBlock(Sequence[StandingQuery]):
         return rows_of_columns(self.columns)
 
     def take(self, rows: Array) -> BoundBlock:
-        """Some queries (int64[k]), in that order, copied."""
+        """The queries at `rows` (int64[k]), in that order, copied."""
         places = pa.array(rows)
         return BoundBlock(self.template, tuple(column.take(places) for column in self.columns))
 
     def clauses(self) -> ClauseColumns:
-        """The FROM-WHERE parts of all queries. O(n), without a loop over them."""
+        """The FROM-WHERE parts of all queries. O(n), without a Python loop."""
         return self.template.clauses(self.columns)
 
     @property
     def sides(self) -> tuple[BoundBlock | SameQueries, ...]:
-        """The sides of all queries, place by place, if they are joins."""
+        """The sides of all queries, in the order of FROM, if they are joins."""
         return self.template.sides(self.columns)
 
     @property
@@ -125,7 +125,7 @@ class BoundBlock(Sequence[StandingQuery]):
 
 
 class SameQueries(Sequence[StandingQuery]):
-    """A query, so many times: a side without parameters in a block of joins."""
+    """A query, repeated: a side without parameters in a block of joins."""
 
     __slots__ = ("_count", "_query")
 
@@ -140,27 +140,27 @@ class SameQueries(Sequence[StandingQuery]):
     @overload
     def __getitem__(self, position: slice) -> Sequence[StandingQuery]: ...
     def __getitem__(self, position: int | slice) -> StandingQuery | Sequence[StandingQuery]:
-        """The query; a slice is as many of it."""
+        """The query. A slice repeats it as often as the slice is long."""
         if isinstance(position, slice):
             return SameQueries(self._query, len(range(*position.indices(self._count))))
         return self._query
 
     def take(self, rows: Array) -> SameQueries:
-        """Some of them (int64[k])."""
+        """As many repetitions as `rows` (int64[k]) has entries."""
         return SameQueries(self._query, len(rows))
 
     def clauses(self) -> ClauseColumns:
-        """The FROM-WHERE parts of all."""
+        """The FROM-WHERE parts of all queries."""
         return ClauseColumns(self._count, (), self._query.factors)
 
     @property
     def sides(self) -> tuple[BoundBlock | SameQueries, ...]:
-        """None: it is over one stream."""
+        """() because the query is over one stream."""
         return ()
 
     @property
     def nbytes(self) -> int:
-        """Bytes for each of them: none."""
+        """The bytes for each repetition, which are 0."""
         return 0
 
 

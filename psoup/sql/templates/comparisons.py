@@ -1,11 +1,12 @@
-"""Comparisons of an attribute with a template's constants as intervals: of one constant, and of a column, side by side.
+"""Comparisons of an attribute with a template's constants become intervals: for one constant, and for a column of
+constants.
 
     qty > ?     one constant   7              ->   [8, inf)                       `one_by_one`, some microseconds
                 a column       [7, NULL, 9]   ->   low [8, ?, 10], never [. x .]  `int_term`, `text_term`
 
-Both follow from one table, `intervals.ENDS`: where an interval begins and ends at the constant's cut. They are quick
-forms of `intervals.compared`; a test walks all three. The intervals of columns are closed, as integer keys have a next
-key, and a text is followed by itself with a zero byte. `vectors.fits` judges which columns may come.
+Both use one table, `intervals.ENDS`: it says at which key of the constant's cut an interval begins and ends. They are
+quick forms of `intervals.compared`; a test compares all three. The intervals of columns are closed: an integer key has
+a next key, and the next text is the text with a zero byte. `vectors.fits` decides which columns may come here.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ _AS_IT_IS = frozenset(
 
 
 class Slow(Exception):
-    """Raised for a constant that changes more than an interval."""
+    """Raised for a constant with more effect than an interval: the caller binds the whole WHERE again."""
 
 
 # One constant ----------------------------------------------------------------------------------------------
 
 
 def one_by_one(kind: DataType, operator: str, operand: int | Literal) -> Keys:
-    """The keys of an attribute of type `kind` for which the comparison is true; an operand is a hole or a constant."""
+    """The keys of an attribute of type `kind` for which the comparison is true. `operand`: the number of a hole, or a
+    constant."""
     if isinstance(operand, Literal):
         fixed = compared_with(kind, operator, operand)
         return lambda _: fixed
@@ -91,7 +93,7 @@ def compared_with(kind: DataType, operator: str, literal: Literal) -> Intervals:
 
 
 def _fitting(kind: DataType, literal: Literal) -> Literal:
-    """The constant in a type that the attribute is compared with as it is; a TEXT constant takes the attribute's."""
+    """The constant in a type that needs no cast of the attribute. A TEXT constant takes the attribute's type."""
     if (kind.kind, literal.type.kind) in _AS_IT_IS:
         return literal
     if literal.type != TEXT:
@@ -102,7 +104,7 @@ def _fitting(kind: DataType, literal: Literal) -> Literal:
 
 
 def _cut(kind: DataType, literal: Literal) -> tuple[Key, Key]:
-    """`intervals.cut`, at once for the usual constants."""
+    """`intervals.cut`, with quick answers for the usual constants."""
     value, given = literal.value, literal.type.kind
     if given is kind.kind:
         if given is Kind.TEXT:
@@ -115,13 +117,13 @@ def _cut(kind: DataType, literal: Literal) -> tuple[Key, Key]:
     elif given is Kind.BIGINT and kind.kind is Kind.DOUBLE and -EXACT_DOUBLE <= value <= EXACT_DOUBLE:  # type: ignore[operator]
         return _double_cut(float(value))  # type: ignore[arg-type]
     literal = _fitting(kind, literal)
-    if literal.value is None:  # TEXT that reads as NULL
+    if literal.value is None:  # a TEXT that is read as NULL
         raise Slow
     return cut(kind, literal)
 
 
 def _double_cut(value: float) -> tuple[int, int]:
-    """The keys of one value, as `columns.float_keys` has them."""
+    """The cut of one value: its key and the next key, as in `columns.float_keys`."""
     if value != value or value == 0.0:
         value = 0.0 if value == 0.0 else float("nan")
     (key,) = struct.unpack("<q", struct.pack("<d", value))
@@ -143,7 +145,7 @@ def closed_ends(kind: DataType) -> tuple[int, int]:
 def int_term(
     attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], bounds: tuple[int, int], never: Array
 ) -> TermColumn:
-    """The keys within `bounds` for which all comparisons are true; `never` is written where none is left. O(n)."""
+    """The keys within `bounds` for which all comparisons are true. Sets `never` in rows without keys. O(n)."""
     kind = attribute.type
     first, last = closed_ends(kind)
     low, top = np.full(len(never), bounds[0], np.int64), np.full(len(never), bounds[1], np.int64)
@@ -163,7 +165,8 @@ def int_term(
 
 
 def text_term(attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], never: Array) -> TermColumn:
-    """The keys of texts, as `int_term`: at most one comparison gives the low end, at most one the high. O(bytes)."""
+    """The keys of texts, as `int_term`. At most one comparison is a lower bound, at most one an upper bound.
+    O(bytes)."""
     low = high = None
     for operator, column in comparisons:
         keys = column.cast(pa.large_string()).view(pa.large_binary()).fill_null(b"")
@@ -183,20 +186,20 @@ def text_term(attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], neve
 
 
 def unscaled(column: pa.Array) -> pa.Array:
-    """The digits of a DECIMAL column as int64; they fit."""
+    """The digits of a DECIMAL column as int64. They must fit."""
     wide = column.cast(pa.decimal128(38, column.type.scale))
     words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide)) : 2]
     return pa.array(np.ascontiguousarray(words), mask=nulls(column))
 
 
 def nulls(column: pa.Array) -> Array:
-    """bool[n], where a column is NULL."""
+    """Flags of the rows that are NULL: bool[n]."""
     mask: Array = column.is_null().to_numpy(zero_copy_only=False)
     return mask
 
 
 def _keys(kind: DataType, column: pa.Array) -> Array:
-    """int64[n], the keys of values that fit, arbitrary where NULL."""
+    """The keys of values that fit: int64[n], arbitrary where NULL."""
     t, source = pa.types, column.type
     scale = kind.scale
     if t.is_decimal(source):

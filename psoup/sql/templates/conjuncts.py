@@ -1,4 +1,4 @@
-"""WHERE of a template, as far as it is known before the values are; the parts that a value decides are computed fast.
+"""The WHERE of a template: all that is known before the values is computed once, the rest fast for each row of values.
 
     sym = ? AND qty BETWEEN ? AND 9 AND (a = 1 OR b = 2)
 
@@ -6,9 +6,9 @@
     attribute qty:  ge 1, and [.., 10) of the constants
     finished:       (a = 1 OR b = 2), with its text
 
-Only conditions `attribute RELOP ?`, BETWEEN, IN and `attribute LIKE ?`, joined by AND, are of this form, and only for
-constants that are compared with the attribute as it is, and patterns that are no interval of it. Otherwise the caller
-binds and normalises the whole WHERE again.
+This form is for conditions `attribute RELOP ?`, BETWEEN, IN and `attribute LIKE ?`, joined by AND. A constant must need
+no cast of the attribute, and a pattern must not amount to an interval. Otherwise the caller binds and normalises the
+whole WHERE again.
 """
 
 from __future__ import annotations
@@ -28,30 +28,34 @@ from psoup.sql.where.formula import Formula, Leaf
 from psoup.sql.where.intervals import Intervals, intersection, normal
 
 _TRUE = (Interval(1, 2),)
-_KNOWN = 1_024
-"""Factors that are remembered for each attribute of a template."""
+_MAX_FACTORS = 1_024
+"""The most factors that are kept for each attribute of a template."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`attribute operator operand`; an operand is the number of a hole or a constant. `in` has many, `between` two.
-    That of `like` is a hole."""
+    """`attribute operator operand`. An operand is the number of a hole, or a constant. `in` has many operands,
+    `between` two.
+
+    The operand of `like` is a hole.
+    """
 
     attribute: Expr
     operator: str
     operands: tuple[int | Literal, ...]
 
 
-_Found = tuple[str, Factor] | None
+_NamedFactor = tuple[str, Factor] | None
 """A factor with its text, or None if it is never true."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttributeConditions:
-    """All that WHERE says about one attribute: `rest` without parameters, and a function of them for each other one.
+    """All conditions of WHERE on one attribute.
 
-    `holes`: those that the functions read. `known`: factors by the constants in the holes, so that queries share them.
-    `conditions`: those that the functions stand for.
+    `rest`: the intervals of the conditions without parameters. `conditions`: the conditions with parameters. `keys`:
+    their intervals as functions of the constants. `holes`: the holes of these functions. `known`: factors by the
+    constants in the holes, so that queries share them.
     """
 
     attribute: Expr
@@ -60,27 +64,27 @@ class AttributeConditions:
     conditions: tuple[Condition, ...]
     keys: tuple[Keys, ...]
     holes: tuple[int, ...]
-    known: dict[object, _Found]
+    known: dict[object, _NamedFactor]
 
-    def factor(self, literals: Sequence[Literal]) -> _Found:
+    def factor(self, literals: Sequence[Literal]) -> _NamedFactor:
         """The factor for these constants. Raises Slow."""
         parts: list[object] = []
         for hole in self.holes:
             literal = literals[hole]
             if type(literal) is LongNumber:
                 raise Slow
-            kind = literal.type  # its parts, as to hash the whole is dear; the precision changes nothing
+            kind = literal.type  # the parts of the constant, as its own hash is slow; the precision changes nothing
             parts += (kind.kind, kind.scale, literal.value)
         key = tuple(parts)
         factor = self.known.get(key, self)
         if factor is self:
             factor = self._computed(literals)
-            if len(self.known) >= _KNOWN:
+            if len(self.known) >= _MAX_FACTORS:
                 self.known.clear()
             self.known[key] = factor
         return factor  # type: ignore[return-value]
 
-    def _computed(self, literals: Sequence[Literal]) -> _Found:
+    def _computed(self, literals: Sequence[Literal]) -> _NamedFactor:
         intervals = self.rest
         for keys in self.keys:
             allowed = keys(literals)
@@ -93,7 +97,7 @@ class AttributeConditions:
 
 @dataclass(frozen=True, slots=True)
 class Conjuncts:
-    """A WHERE; `finished` are the factors without parameters and their texts, None if they are never true.
+    """A WHERE. `finished`: the factors without parameters and their texts, None if they are never true.
 
     `patterns`: attributes that are LIKE the constant in a hole.
     """
@@ -103,7 +107,7 @@ class Conjuncts:
     patterns: tuple[tuple[Expr, int], ...] = ()
 
     def factors(self, literals: Sequence[Literal]) -> tuple[tuple[str, ...], tuple[Factor, ...]]:
-        """The factors in canonical order and their texts, of one constant for each hole. Raises Slow."""
+        """The factors in canonical order and their texts, for a constant in each hole. Raises Slow."""
         searched = [_searched(attribute, literals[hole]) for attribute, hole in self.patterns]
         each = [group.factor(literals) for group in self.groups]
         pairs = [pair for pair in each if pair is not None]
@@ -122,13 +126,13 @@ class Conjuncts:
 
 
 def _searched(attribute: Expr, literal: Literal) -> tuple[str, Factor]:
-    """The factor of `attribute LIKE literal`, with its text. Raises Slow for what is an interval or no pattern."""
+    """The factor of `attribute LIKE literal` with its text. Raises Slow if it is an interval, or no pattern."""
     if literal.type != TEXT or literal.value is None or like_prefix(str(literal.value), "") is not None:
         raise Slow
     try:
         call = like("like", (attribute, literal))
     except InvalidInput:
-        raise Slow from None  # refused with its place
+        raise Slow from None  # the slow way refuses it, with its place
     return expr_text(call), Factor((Term(call, _TRUE),))
 
 
@@ -137,7 +141,7 @@ def _text(pair: tuple[str, Factor]) -> str:
 
 
 def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Conjuncts | None:
-    """The parts of a WHERE put together; None if a constant cannot be among the keys of one of the attributes."""
+    """The conditions of a WHERE by attribute. None if a constant may not be among the keys of its attribute."""
     if any(isinstance(c.attribute, Literal) or c.attribute.type == BOOLEAN for c in conditions):
         return None
     likes = [c for c in conditions if c.operator == "like"]

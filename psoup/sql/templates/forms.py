@@ -1,12 +1,12 @@
-"""Statements of a form that was seen before: bound by a template that was made of the first ones, without a parser.
+"""Statements of a form that came before: they are bound by a template of that form, without a parser.
 
     SELECT * FROM trades WHERE sym = 'IBM' AND qty > -7
     SELECT * FROM trades WHERE sym =   ?   AND qty >  ?        the form; its values are 'IBM' and -7
 
-A form becomes a template when it is seen for the second time. The order of conditions under one AND changes nothing,
-so comparisons are put in order first, and one form serves them all. Only the promise of a template is trusted:
-that a query is what its text says. If the text of the bound query is not the given text, to the letter, or if
-anything is refused, the statement is read as if there were no forms: so the queries and the messages are the same.
+A form gets a template when it comes for the second time. The order of conditions under AND has no effect, so
+comparisons are sorted first: one form covers all orders. Every template guarantees that a query means the same as its
+text. The bound query's text must equal the statement, to the letter. If it does not, or if anything is refused, the
+statement is parsed as if there were no forms. So the queries and the messages are the same with and without forms.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from psoup.sql.statement import prepare, standing_query
 from psoup.sql.templates.template import Template
 
 _LONGEST = 4_096
-"""Characters of a statement that has a form; longer ones are rare, and take long in any case."""
+"""The most characters of a statement with a form. Longer statements are rare, and slow in any case."""
 
 _FORMS = 256
 _CHARACTERS = 65_536
-"""Characters of all forms that are known: a template of 4,000 took 1.1 MB."""
+"""The most characters of all forms together. A template of 4,000 characters took 1.1 MB."""
 
 _UNFIT = re.compile(r"[?$`\\\0]|--|/\*")
 _WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
@@ -41,7 +41,7 @@ _COMPARISON = re.compile(
     rf"|(?P<between>{_COLUMN}\s+BETWEEN)\s+(?:{_LITERAL})\s+AND\s+(?:{_LITERAL}))(?P<next>\s+AND\s+)?",
     re.IGNORECASE,
 )
-"""A comparison of a column with a constant, or with two, and the AND behind it."""
+"""A comparison of a column with a constant, or with two constants, and the AND after it."""
 
 _CLAUSES = "GROUP|HAVING|BEGIN|END|ORDER|LIMIT|OFFSET"
 _AFTER = re.compile(rf"\b(?:{_CLAUSES})\b", re.IGNORECASE)
@@ -55,28 +55,29 @@ _CONSTANT = re.compile(
     r"|'(?:[^']|'')*'",
     re.IGNORECASE,
 )
-"""A constant where a parameter may stand in its place. Others are part of the form."""
+"""A constant that a parameter may replace. Other constants are part of the form."""
 
 
 class Forms:
     """Templates by the forms of statements over the streams of one `lookup`. Used by one thread."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[Template, StreamSpec] | None] = OrderedDict()
-        """By form; None: seen once, or no template can be made of it."""
+        self._templates: OrderedDict[str, tuple[Template, StreamSpec] | None] = OrderedDict()
+        """Templates by form. None: the form came once, or it has no template."""
         self._characters = 0
         self._refused: set[str] = set()
         self._plans = SharedPlans()
 
     def query(self, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
-        """The query as `standing_query` makes it, in about 20 microseconds if its form has a template. Raises as it."""
+        """The query of `standing_query`, in about 20 microseconds if its form has a template. Raises the same
+        errors."""
         query = self._by_template(text, lookup, names)
         if query is None:
             query = standing_query(text, lookup, names, lambda side: self._by_template(side, lookup))
         return self._plans.of(query) if query.sides else query
 
     def _by_template(self, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery | None:
-        """The query, if its form has a template; None also for what is to be refused, with its place."""
+        """The query, if its form has a template. None also for statements to refuse: the parser knows the place."""
         ordered = in_order(text)
         parts = form_of(ordered)
         template = None if parts is None else self._template(parts[0], lookup, names)
@@ -91,21 +92,21 @@ class Forms:
         return bound if ordered == text else replace(bound, text=text)
 
     def _template(self, form: str, lookup: Lookup, names: Sequence[str]) -> Template | None:
-        if form not in self._known:
-            self._known[form] = None
+        if form not in self._templates:
+            self._templates[form] = None
             self._characters += len(form)
-            while len(self._known) > _FORMS or self._characters > _CHARACTERS:
-                gone, _ = self._known.popitem(last=False)
+            while len(self._templates) > _FORMS or self._characters > _CHARACTERS:
+                gone, _ = self._templates.popitem(last=False)
                 self._characters -= len(gone)
                 self._refused.discard(gone)
             return None
-        self._known.move_to_end(form)
-        entry = self._known[form]
+        self._templates.move_to_end(form)
+        entry = self._templates[form]
         if entry is not None and lookup(entry[0].stream) is entry[1]:
             return entry[0]
         if form in self._refused and entry is None:
             return None
-        self._known[form] = entry = _prepared(form, lookup, names)
+        self._templates[form] = entry = _prepared(form, lookup, names)
         if entry is None:
             self._refused.add(form)
             return None
@@ -118,20 +119,20 @@ def _prepared(form: str, lookup: Lookup, names: Sequence[str]) -> tuple[Template
     except InvalidInput:
         return None
     if not isinstance(template, Template):
-        return None  # of a join: its text is read, with those of its sides
+        return None  # the form of a join: its text is parsed, and its sides have forms
     spec = lookup(template.stream)
     return None if spec is None else (template, spec)
 
 
 def in_order(text: str) -> str:
-    """The statement with the comparisons of its WHERE in order, if WHERE is nothing else under AND; else itself.
+    """The statement with sorted comparisons, if its WHERE has only comparisons under AND. Else the statement itself.
 
     O(length).
     """
     where = _where(text)
     if where is None or len(text) > _LONGEST or _ODD.search(text, 0, where.start()):
         return text
-    start = at = _SPACE.match(text, where.end()).end()  # type: ignore[union-attr]  # it matches nothing, too
+    start = at = _SPACE.match(text, where.end()).end()  # type: ignore[union-attr]  # the pattern also matches no spaces
     parts: list[tuple[str, str]] = []
     more = True
     while more:
@@ -147,7 +148,7 @@ def in_order(text: str) -> str:
 
 
 def _where(text: str) -> re.Match[str] | None:
-    """The word WHERE of the statement itself, not that of a FILTER, which is in parentheses."""
+    """The word WHERE of the statement, not of a FILTER, which is in parentheses."""
     where = _WHERE.search(text)
     while where is not None and text[: where.start()].rstrip()[-1:] == "(":
         where = _WHERE.search(text, where.end())
@@ -155,7 +156,11 @@ def _where(text: str) -> re.Match[str] | None:
 
 
 def form_of(text: str) -> tuple[str, tuple[Parameter, ...]] | None:
-    """The statement with `?` for constants of WHERE, and these; None if it has none or is odd. O(length)."""
+    """The statement with `?` for the constants of WHERE, and these constants. None without constants, or if it is
+    unusual.
+
+    O(length).
+    """
     if len(text) > _LONGEST or _UNFIT.search(text):
         return None
     where = _where(text)

@@ -1,10 +1,10 @@
-"""Parameters of a statement: their places, the values that may be put there, and the constants that these become.
+"""Parameters of a statement: their places, their possible values, and the constants of the values.
 
     WHERE sym = ? AND qty > ?     or $1, $2     or $symbol, $least          (as in DuckDB; one style in a statement)
                 ('IBM', 7)        ->   'IBM' and 7, as constants and as text
 
-A value is the constant that a user would write for it, so a filled-in statement means what its text means. Numbers in
-text take the type of what they meet, as everywhere. This module does not know the text around a constant.
+A value becomes the constant that a user would write for it, so the query means the same as its text. A
+number in text takes the type of the attribute it is compared with. This module does not see the text around a constant.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ from psoup.wording import counted, verb
 MAX_PARAMETERS = 1_000
 
 _INT64 = 2**63
-_MOST_PLACES, _MOST_WHOLE = 1_100, 309
-"""Digits behind and before the point of a number that a DOUBLE may have."""
+_MAX_PLACES = 1_100
+"""The most digits after the point of a number that a DOUBLE may have."""
+_MAX_WHOLE_DIGITS = 309
+"""The most digits before the point of a number that a DOUBLE may have."""
 _BEFORE = frozenset(
     {"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "ILIKE", "~", "WHERE", "NOT"}
 )
@@ -51,7 +53,7 @@ _AFTER = frozenset({")", ",", "AND", "OR", "GROUP BY", "HAVING", "BEGIN", "END",
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A place of a parameter: text[start:stop] is replaced. `parameter` counts from 0.
+    """A place of a parameter: text[start:stop] is replaced. `parameter`: the number of the parameter, from 0.
 
     `bare`: whether a negative number can stand there without parentheses.
     """
@@ -64,7 +66,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Holes:
-    """All places, in order of the text. `names`: of the parameters, "" where they are only counted."""
+    """All places, in the order of the text. `names`: the names of the parameters, "" for those without."""
 
     places: tuple[Hole, ...]
     names: tuple[str, ...]
@@ -96,7 +98,11 @@ def _is_parameter(token: Token) -> bool:
 
 
 def _names(source: StatementText, tokens: list[Token]) -> tuple[str, ...]:
-    """The parameters' names in order: of `$1` the numbers in theirs, of `$name` in that of the text; of `?` none."""
+    """The names of the parameters. Those of `$1` are in the order of their numbers, those of `$name` in the order of
+    the text.
+
+    Parameters `?` have no names.
+    """
     texts = [token.text[1:].lower() for token in tokens]
     kinds = {"?" if not text else "$1" if text.isdecimal() else "$name" for text in texts}
     if len(kinds) > 1:
@@ -112,16 +118,20 @@ def _names(source: StatementText, tokens: list[Token]) -> tuple[str, ...]:
     return tuple(str(number) for number in numbers)
 
 
-_LONG, _MOST = 64, 20
-"""Characters of a name, and names, that a message shows."""
+_SHOWN_CHARACTERS = 64
+"""The most characters of a name in a message."""
+_SHOWN_NAMES = 20
+"""The most names in a message."""
 
 
 class Wrong(InvalidInput):
-    """A value that does not fit, before its parameter is known: `problem` says what it is and what was expected."""
+    """A value that does not fit, before its parameter is known. `problem`: the value and the expected type, in
+    words."""
 
 
 def in_order(holes: Holes, values: Sequence[Parameter] | Mapping[str, Parameter]) -> Sequence[Parameter]:
-    """A value for each parameter, from a row or from a mapping by name. Raises InvalidInput if there are others."""
+    """A value for each parameter, from a row or from a mapping by name. Raises InvalidInput for missing or extra
+    values."""
     if isinstance(values, Mapping):
         return _by_name(holes, values)
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
@@ -140,30 +150,30 @@ def _by_name(holes: Holes, values: Mapping[str, Parameter]) -> Sequence[Paramete
     missing = [name for name in holes.names if name not in by_name]
     extra = [name for name in by_name if name not in holes.names]
     if missing or extra:
-        what = []
+        problems = []
         if missing:
             few = verb(len(missing), "parameter", "parameters")
-            what.append(f"{few} {_listed(missing)} {verb(len(missing), 'is', 'are')} missing")
+            problems.append(f"{few} {_listed(missing)} {verb(len(missing), 'is', 'are')} missing")
         if extra:
-            what.append(f"there is no parameter {_listed(extra, 'or')}")
+            problems.append(f"there is no parameter {_listed(extra, 'or')}")
         listed = _listed(holes.names) or "none"
-        raise InvalidInput(f"{'; '.join(what)}; the statement takes {listed}", reason="PARAMETER_COUNT")
+        raise InvalidInput(f"{'; '.join(problems)}; the statement takes {listed}", reason="PARAMETER_COUNT")
     return [by_name[name] for name in holes.names]
 
 
 def _listed(names: Sequence[str], last: str = "") -> str:
-    """Names of parameters, a few of them if they are many; the `last` one behind that word."""
-    shown = [f"${name[:_LONG]}" for name in names[:_MOST]]
-    if last and len(shown) > 1 and len(names) <= _MOST:
+    """Names of parameters in a message, at most some of them. The word `last` comes before the last name."""
+    shown = [f"${name[:_SHOWN_CHARACTERS]}" for name in names[:_SHOWN_NAMES]]
+    if last and len(shown) > 1 and len(names) <= _SHOWN_NAMES:
         shown[-2:] = [f"{shown[-2]} {last} {shown[-1]}"]
-    return ", ".join(shown) + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+    return ", ".join(shown) + (f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else "")
 
 
 def check_columns(holes: Holes, titles: Sequence[str]) -> None:
-    """Raise InvalidInput for columns that have names and are not as many as the parameters that take them in order."""
+    """Raise InvalidInput for columns with names whose number differs from the number of parameters."""
     if len(titles) == len(holes.names) or all(title.isdecimal() for title in titles):
         return
-    columns = ", ".join(title[:_LONG] for title in titles[:_MOST])
+    columns = ", ".join(title[:_SHOWN_CHARACTERS] for title in titles[:_SHOWN_NAMES])
     raise InvalidInput(
         f"{_counted(len(titles))} given, the columns {columns}, but the statement takes {len(holes.names)}, in order;"
         " leave out what is not a parameter, or write parameters $name",
@@ -183,9 +193,9 @@ def _counted(count: int) -> str:
 
 
 def literal_of(value: Parameter, expected: DataType | None) -> tuple[Literal, str]:
-    """The constant that `value` becomes where `expected` stands (None: anything), and its text in SQL.
+    """The constant of `value` where `expected` (None: any type) is expected, and its text in SQL.
 
-    Raises Wrong. Both are the same constant: binding the text gives the literal.
+    Raises Wrong. Text and constant agree: the text is bound to the same literal.
     """
     kind = type(value)
     if kind is str:
@@ -217,7 +227,7 @@ def _text(value: str, expected: DataType | None) -> tuple[Literal, str]:
 
 
 def _read_number(value: str, expected: DataType) -> tuple[Literal, str]:
-    """The number that a text stands for where a number is expected, as from a file."""
+    """The number in a text, for example from a file, where a number is expected."""
     for read in (int, Decimal, float):
         try:
             number = read(value)
@@ -240,7 +250,7 @@ def _check_text(value: str) -> None:
 
 
 def _number(value: float, wanted: Kind | None) -> tuple[Literal, str]:
-    """The constant of a float: as Python prints it, a DECIMAL beside exact numbers as in SQL, else a DOUBLE."""
+    """The constant of a float as Python prints it: a DECIMAL next to exact numbers, as in SQL, else a DOUBLE."""
     text = repr(value)
     if not math.isfinite(value):
         return Literal(DOUBLE, value), f"CAST('{text}' AS DOUBLE)"
@@ -250,9 +260,10 @@ def _number(value: float, wanted: Kind | None) -> tuple[Literal, str]:
 
 
 def exact_constant(value: Decimal, point: bool = True) -> tuple[Literal, str]:
-    """The constant of a decimal number, and its text; of more than 18 digits without zeros at the end of the fraction.
+    """The constant of a decimal number with its text. A constant of more than 18 digits has no zeros at the end of its
+    fraction.
 
-    `point`: a whole number has a point in its text, as it is a DECIMAL.
+    `point`: a whole number has a point in its text, because it is a DECIMAL.
     """
     if not value.is_finite():
         raise Wrong(f"{value}, which is not a DECIMAL; give a float", reason="PARAMETER_TYPE")
@@ -260,10 +271,10 @@ def exact_constant(value: Decimal, point: bool = True) -> tuple[Literal, str]:
     assert isinstance(exponent, int)
     if max(len(digits) + exponent, 1) - min(exponent, 0) > MAX_DECIMAL_PRECISION:
         digits, exponent = _without_zeros(digits, exponent)
-    if exponent < -_MOST_PLACES or exponent + len(digits) > _MOST_WHOLE:
+    if exponent < -_MAX_PLACES or exponent + len(digits) > _MAX_WHOLE_DIGITS:
         raise Wrong(
-            f"{_shortened(str(value))}, whose digits reach too far from the point: at most {_MOST_WHOLE} stand before"
-            f" it, and {_MOST_PLACES:,} behind it",
+            f"{_shortened(str(value))}, whose digits reach too far from the point: at most {_MAX_WHOLE_DIGITS} stand"
+            f" before it, and {_MAX_PLACES:,} behind it",
             reason="PARAMETER_TYPE",
         )
     text = f"{Decimal((sign, digits, exponent)):f}"
@@ -280,7 +291,7 @@ def exact_constant(value: Decimal, point: bool = True) -> tuple[Literal, str]:
 
 
 def _without_zeros(digits: tuple[int, ...], exponent: int) -> tuple[tuple[int, ...], int]:
-    """The digits and the exponent of the same number without zeros at the end behind the point."""
+    """The digits and the exponent of the same number, without zeros at the end of its fraction."""
     if not any(digits):
         return (0,), 0
     end = len(digits)
@@ -290,11 +301,12 @@ def _without_zeros(digits: tuple[int, ...], exponent: int) -> tuple[tuple[int, .
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _LONG else f"{text[:_LONG]}..."
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
-    """The constant of a decimal, a time or a boolean; NumPy's scalars as Python's. Raises if a value does not fit."""
+    """The constant of a decimal, a time or a boolean. A NumPy scalar is treated as Python's. Raises Wrong if it does
+    not fit."""
     wanted = None if expected is None else expected.kind
     if isinstance(value, bool) and wanted in (None, Kind.BOOLEAN):
         return Literal(BOOLEAN, value), str(value).upper()
@@ -335,7 +347,7 @@ _KINDS = {
     "date": "a DATE",
     "datetime": "a TIMESTAMP",
 }
-"""The names of Python's types in messages, which also speak of files of parameters."""
+"""The names of Python's types in messages. They are SQL's, because messages are also about files of parameters."""
 
 
 def shown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""A join with parameters: each of its sides is a template of its own, and what is over several sources has none.
+"""A join with parameters: each side is a separate template, and conditions over several sources have no parameters.
 
     SELECT … FROM flights f, weather w WHERE f.delay > ? AND w.wind > ? AND f.origin = w.origin
       side 0   SELECT * FROM flights AS f WHERE (f.delay > $p1)        bound with the first value
@@ -28,7 +28,8 @@ from psoup.sql.templates.values import Columns
 
 
 class JoinTemplate(Prepared):
-    """A prepared statement over several streams. `sides`: a template for each, or the side itself if it is fixed."""
+    """A prepared statement over several streams. `sides`: a template for each side, or the query of a side without
+    parameters."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class JoinTemplate(Prepared):
         self._sides = [(side, _numbers(side)) for side in sides]
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
-        """The query with `values` for the parameters, as `Prepared.bind` says."""
+        """The query with `values` for the parameters, as `Prepared.bind`."""
         row = self.row(values, query)
         _, text = self.constants(row, query)
         try:
@@ -57,7 +58,7 @@ class JoinTemplate(Prepared):
         return StandingQuery(text, selections, self.plan, sides)
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """The queries of columns of values, as `Prepared.block` says; None unless each side can be a block."""
+        """The queries of columns of values, as `Prepared.block`. None unless each side can be a block."""
         if not columns or not self.is_short(columns):
             return None
         for side, numbers in self._sides:
@@ -66,7 +67,7 @@ class JoinTemplate(Prepared):
         return BoundBlock(self, columns)
 
     def sides(self, columns: Columns) -> tuple[ManyQueries, ...]:
-        """See Prepared."""
+        """The sides of the queries, as `Prepared.sides`."""
         return tuple(
             SameQueries(side, len(columns[0]))
             if isinstance(side, StandingQuery)
@@ -78,13 +79,14 @@ class JoinTemplate(Prepared):
 def side_texts(
     source: StatementText, select: exp.Select, origin: FromList, binder: Binder, holes: Holes
 ) -> list[str | None] | None:
-    """The text of each side with its parameters by name, None for one without; None if others have parameters."""
+    """The text of each side with its parameters by name, None for a side without. None alone if other conditions have
+    some."""
     where = select.args.get("where")
     names = {hole.start: f"${_NAME}{hole.parameter + 1}" for hole in holes.places}
-    found = split(source, origin, None if where is None else where.this, binder, filled(source.text, names))
-    if found.open:
+    conditions = split(source, origin, None if where is None else where.this, binder, filled(source.text, names))
+    if conditions.open:
         return None
-    texts = [side_text(origin, place, conditions) for place, conditions in enumerate(found.texts)]
+    texts = [side_text(origin, place, side) for place, side in enumerate(conditions.texts)]
     return [text if f"${_NAME}" in text else None for text in texts]
 
 
@@ -92,5 +94,5 @@ _NAME = "psoup_parameter_"
 
 
 def _numbers(side: Prepared | StandingQuery) -> list[int]:
-    """The parameters of the join that a side takes, counted from 0."""
+    """The numbers of the join's parameters in a side, from 0."""
     return [] if isinstance(side, StandingQuery) else [int(name.removeprefix(_NAME)) - 1 for name in side.names]

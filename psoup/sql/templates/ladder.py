@@ -1,15 +1,15 @@
-"""The ladder of registration: the ways from statements and values to bound queries, the quickest first.
+"""The ladder of registration: the ways to bind statements and values, the quickest first.
 
-    way       needs                                         hands on                            a query takes
+    way       needs                                         returns                             time of a query
     columns   a template whose WHERE is usual, columns of   a `BoundBlock`: the columns         0.1 us
               usual types, enough rows of them
     rows      a template, a row of values for each query    the queries, each with its row      10 us
     texts     a statement for each query                    the queries; by a template if the   20 us to 1 ms
                                                             form came before (`forms`)
 
-Registration binds here, and so does the log when it is read. The log says by which way a block was bound, and
-a replay goes that way again: the charge of a query depends on it, so by another way a replay would end in another
-state than the events did. It holds no state, and reaches streams only by `lookup`.
+Registration binds here, and so does a replay of the log. The log has the way of each block, and a replay uses the same
+way: the charge of a query depends on it, so another way would lead to another state. This module holds no state, and
+finds streams only by `lookup`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from psoup.sql.templates.prepared import Prepared
 from psoup.sql.templates.values import Columns, columns_of_rows, numbers_of_text, rows_of_columns
 
 Way = Literal["columns", "rows"]
-"""The way by which the queries of a template were bound; those of statements go by texts."""
+"""The way by which the queries of a template were bound. Queries without a template are bound by texts."""
 
 Rows = Sequence[Sequence[Parameter]]
 Bound = tuple[Sequence[Parameter], StandingQuery]
-"""The values of one query, in the order of the parameters, and the query."""
+"""The values of one query in the order of the parameters, and the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values for the parameters of a template, as they came: in `columns`, or in `rows` if there are none.
+    """Values for the parameters of a template, in `columns`, or in `rows` if `columns` is None.
 
-    `names`: of the values in a row, if they are given by name. `titles`: what messages call the columns.
+    `names`: the names of the values in a row, if they have some. `titles`: the names of the columns in messages.
     """
 
     columns: Columns | None = None
@@ -52,7 +52,8 @@ class Values:
         return len(self.rows) if self.columns is None else len(self.columns[0])
 
     def in_columns(self, template: Prepared) -> Columns | None:
-        """A column for each parameter, in order; None if rows or columns are not all of one kind. O(values)."""
+        """A column for each parameter, in order. None if rows differ in length or a column has values of several types.
+        O(values)."""
         columns = self.columns or columns_of_rows(self.rows, len(template.names))
         if columns is None or len(columns) != len(template.names):
             return None
@@ -60,7 +61,7 @@ class Values:
         return tuple(map(numbers_of_text, ordered, template.types))
 
     def in_rows(self) -> Rows:
-        """The rows, as they came. Raises InvalidInput for a value that Python has no form for."""
+        """The rows. Raises InvalidInput for a value that has no form in Python."""
         return self.rows if self.columns is None else rows_of_columns(self.columns, self.titles)
 
 
@@ -72,10 +73,11 @@ def bind_values(
     way: Way | None = None,
     number: int | None = None,
 ) -> Iterator[BoundBlock | Bound | None]:
-    """The queries of a template: one block of all, or each by itself; None where a step was taken on the way.
+    """The queries of a template: one block, or each query by itself. None after other steps, so that the caller may
+    pause.
 
-    `columnar`: rows from which on they go by columns, where that can be. `way`: the only one to go, if it is known.
-    Raises InvalidInput that names the query, counted from `number`.
+    `columnar`: the least number of rows to bind by columns, where possible. `way`: the only way to use, if it is known.
+    Raises InvalidInput with the number of the query, counted from `number`.
     """
     if way == "columns" or (way is None and values.count >= columnar):
         columns = values.in_columns(template)
@@ -93,7 +95,7 @@ def bind_values(
 
 
 def gathered(steps: Iterator[BoundBlock | Bound | None]) -> tuple[Sequence[StandingQuery], Rows]:
-    """All queries of `bind_values`, and the rows they were made of; () if they are a `BoundBlock`."""
+    """All queries of `bind_values`, and their rows, () for a `BoundBlock`."""
     queries, rows = list[StandingQuery](), list[Sequence[Parameter]]()
     for step in steps:
         if isinstance(step, BoundBlock):
@@ -110,6 +112,6 @@ def way_of(queries: Sequence[StandingQuery]) -> Way:
 
 
 def bind_text(forms: Forms, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
-    """The query of a statement, with its text as it was sent: a retry is recognised by it. Raises SqlError."""
+    """The query of a statement, with its text exactly as sent: retries are recognised by it. Raises SqlError."""
     query = forms.query(text, lookup, names)
     return query if query.text == text else replace(query, text=text)

@@ -1,10 +1,10 @@
-"""Texts that are given for a number: the check of new queries that the constant is the number of the text.
+"""Texts as values of number parameters: for new queries, the constant must equal the number in the text.
 
     'price >= ?'   '1e400'       refused: the DOUBLE would be infinity
     'qty >= ?'     '1e-5000'     refused: the constant would be 0
     'price >= ?'   'Infinity'    infinity, as written; 'NaN' is refused
 
-`holes.literal_of` makes the constants. It takes such texts, as a log of earlier releases may have them.
+`holes.literal_of` makes the constants. It accepts these texts, because a log of earlier releases may have them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psoup.sql.templates.holes import Wrong, exact_constant, shown
 NAN = "NaN, which pandas has for a missing value: give None for NULL, or write CAST('nan' AS DOUBLE) in the statement"
 
 _LONGEST = 5_000
-"""Characters of a number: more than the digits of any DOUBLE, and a bound of what is read."""
+"""The most characters of a number: more than the digits of any DOUBLE. It also bounds the work of reading it."""
 _SHORT = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 
 
@@ -33,7 +33,7 @@ def check_number_text(text: str, expected: DataType) -> None:
         raise _wrong(f"{shown(text)}, but {expected} is expected; write it in the digits 0 to 9", expected)
     try:
         number = float(text)
-    except ValueError:  # NaN with digits behind it
+    except ValueError:  # NaN with digits after it
         number = math.nan
     if math.isnan(number):
         raise Wrong(NAN, reason="PARAMETER_TYPE")

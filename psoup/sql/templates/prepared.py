@@ -1,9 +1,10 @@
-"""The common part of prepared statements: parameters with types and names, and the text with values in their places.
+"""The common part of prepared statements: parameters with types and names, and the text with values instead of
+parameters.
 
     text      SELECT * FROM trades WHERE sym = ? AND qty > ?
     pieces    `SELECT … sym = `   ` AND qty > `   ``               between them, the constants of a row of values
 
-`template` binds those over one stream, `joins` those over several.
+`template` binds statements over one stream, `joins` statements over several.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from psoup.sql.templates.number_texts import NAN, check_number_text
 from psoup.sql.templates.values import Columns
 
 _SHOWN = 64
-"""Characters that a value takes in a text at most, beyond those of a text itself."""
+"""The most characters of a value in the statement, beyond the characters of a text."""
 
 Row = tuple[Parameter, ...]
 
@@ -33,8 +34,8 @@ Row = tuple[Parameter, ...]
 class Prepared:
     """A prepared statement. Any thread may bind.
 
-    `types`: the type expected of each parameter, None where any type goes. `names`: of `$name` parameters, else "".
-    `sources`: the sources of all its queries; `plan`: their plan.
+    `types`: the expected type of each parameter, None where any type is allowed. `names`: the names of `$name`
+    parameters, else "". `sources`: the sources of all its queries. `plan`: their plan.
     """
 
     def __init__(self, frame: StandingQuery, holes: Holes, expected: Sequence[DataType | None]) -> None:
@@ -54,13 +55,14 @@ class Prepared:
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
         """The query with `values` for the parameters; a mapping for `$name`.
 
-        Raises InvalidInput that names the parameter, the value and what was expected, and the `query` (counted from 1)
-        if one is given: PARAMETER_COUNT, PARAMETER_TYPE, or what binding the text would raise.
+        Raises InvalidInput: PARAMETER_COUNT, PARAMETER_TYPE, or the errors of the filled-in text. The message has the
+        parameter, the value, the expected type, and the number `query` (from 1) if it is given.
         """
         raise NotImplementedError
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """The queries of columns of values, one for each parameter, in order; None if they must be bound one by one."""
+        """The queries of columns of values, one column for each parameter, in order. None if each query must be bound
+        by itself."""
         raise NotImplementedError
 
     def clauses(self, columns: Columns) -> ClauseColumns:
@@ -68,11 +70,11 @@ class Prepared:
         raise NotImplementedError
 
     def sides(self, columns: Columns) -> tuple[ManyQueries, ...]:
-        """The sides of the queries of a `block`, place by place; none if they are over one stream. O(1)."""
+        """The sides of the queries of a `block`, in the order of FROM. () if they are over one stream. O(1)."""
         return ()
 
     def is_short(self, columns: Columns) -> bool:
-        """Whether all texts are surely short enough."""
+        """Whether all texts are certainly short enough."""
         longest = sum(map(len, self._pieces)) + _SHOWN * len(self._expected)
         for parameter, _, _ in self._expected:
             if pa.types.is_string(columns[parameter].type):
@@ -80,7 +82,7 @@ class Prepared:
         return 4 * longest <= MAX_BYTES
 
     def row(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> Row:
-        """A value for each parameter, in order. Raises InvalidInput, PARAMETER_COUNT, for others."""
+        """A value for each parameter, in order. Raises InvalidInput, PARAMETER_COUNT, for missing or extra values."""
         if type(values) is tuple and len(values) == len(self.names):
             return values
         try:
@@ -89,18 +91,20 @@ class Prepared:
             raise named(problem, query) from None
 
     def takes(self, name: str) -> bool:
-        """Whether a parameter is called so."""
+        """Whether a parameter has this name."""
         return name.lower().lstrip("$") in self.names
 
     def check_columns(self, titles: Sequence[str]) -> None:
-        """Raise InvalidInput, PARAMETER_COUNT, that names columns which are not as many as the parameters."""
+        """Raise InvalidInput, PARAMETER_COUNT, with the names of the columns, if their number is not the number of
+        parameters."""
         check_columns(self._holes, titles)
 
     def check_numbers(self, columns: Columns, number: int) -> None:
-        """Raise InvalidInput for the first NaN in the columns of values, whose first query has that number. O(values).
+        """Raise InvalidInput for the first NaN in the columns of values. `number`: the number of their first query.
+        O(values).
 
-        What is meant is nearly always a missing value, which pandas writes so. Binding takes NaN, as a log of earlier
-        releases may have it; what asks for new queries looks here.
+        Nearly always a missing value is meant, for which pandas has NaN. Binding accepts NaN, because a log of earlier
+        releases may have it. Calls for new queries must call this method.
         """
         for parameter, column in enumerate(columns):
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
@@ -108,9 +112,9 @@ class Prepared:
                 raise self._wrong(parameter, Wrong(NAN, reason="PARAMETER_TYPE"), number + row)
 
     def check_row(self, row: Sequence[Parameter], query: int | None = None) -> None:
-        """Raise InvalidInput if one of a query's values is NaN, or a text that is a number of no constant.
+        """Raise InvalidInput if a value of a query is NaN, or a text whose number differs from its constant.
 
-        As `check_numbers`, this is for new queries only.
+        This is for new queries only, as `check_numbers`.
         """
         for parameter, value in enumerate(row):
             if value != value:
@@ -158,7 +162,7 @@ class Prepared:
 
 
 def named(problem: InvalidInput, query: int | None) -> InvalidInput:
-    """The error, saying which query it is about."""
+    """The error with the number of its query."""
     return InvalidInput(f"{_of(query)}{problem.message}", reason=problem.reason, **_facts(query))
 
 

@@ -1,4 +1,4 @@
-"""The properties of a template that are known before it has values: types of its parameters, the form of its WHERE."""
+"""The properties of a template that it has before any values: the types of its parameters, the form of its WHERE."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NULL = Literal(BIGINT, None)
 
 
 class Shape:
-    """The properties of a template that are known before it has values."""
+    """The properties of a template that it has before any values."""
 
     def __init__(self, select: exp.Select, binder: Binder, holes: Holes) -> None:
         self._select, self._binder = select, binder
@@ -48,7 +48,7 @@ class Shape:
         return bool(self._of_having)
 
     def expected(self) -> list[DataType | None]:
-        """The type that is expected of the value in each hole, in order."""
+        """The expected type of the value in each hole, in order."""
         return [self._type_at(start) for start in self._order]
 
     def _type_at(self, start: int) -> DataType | None:
@@ -56,8 +56,12 @@ class Shape:
             return self._type(self._nodes[start], self._binder.operand)
         if start not in self._of_having:
             return None
-        found = self._type(self._of_having[start], bind_in_having(self._select, self._binder))
-        return found if found is None or found.kind is not Kind.WIDE else decimal(MAX_DECIMAL_PRECISION, found.scale)
+        expected = self._type(self._of_having[start], bind_in_having(self._select, self._binder))
+        return (
+            expected
+            if expected is None or expected.kind is not Kind.WIDE
+            else decimal(MAX_DECIMAL_PRECISION, expected.scale)
+        )
 
     def _type(self, node: exp.Expr, bind: Callable[[exp.Expr], Expr]) -> DataType | None:
         parent = node.parent
@@ -140,11 +144,11 @@ class Shape:
 
 def _placeholders(conditions: Sequence[exp.Expr | None]) -> dict[int, exp.Expr]:
     """The parameters in conditions, by their places in the text."""
-    found = [node for root in conditions if root is not None for node in root.find_all(exp.Placeholder)]
-    return {int(node.meta["start"]): node for node in found}
+    placeholders = [node for root in conditions if root is not None for node in root.find_all(exp.Placeholder)]
+    return {int(node.meta["start"]): node for node in placeholders}
 
 
 def sample(expected: DataType) -> Literal:
-    """A constant where one of this type is expected; where that is a DECIMAL, an integer."""
+    """A constant for a parameter of this type; an integer for a DECIMAL."""
     value: Any = TYPES[expected.kind].sample
     return Literal(BIGINT if expected.kind is Kind.DECIMAL else expected, value)

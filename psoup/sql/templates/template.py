@@ -3,9 +3,9 @@
     prepare("SELECT * FROM trades WHERE sym = ? AND qty > ?")   text ─> tree ─> checked with a sample of each type
     template.bind(("IBM", 7))     values ─> constants ─> factors and clause ─> StandingQuery
 
-The outcome is what `standing_query` makes of the text with the constants filled in, and that text is the query's.
-All queries of a template have one plan, but for those of `psoup.sql.templates.whole`, where plans have parameters. A
-join has a template for each side (`psoup.sql.templates.joins`).
+The result equals `standing_query` of the filled-in text, which is also the text of the query. All queries of a template
+have one plan, except in `psoup.sql.templates.whole`, where plans have parameters. A join has a template for each side
+(`psoup.sql.templates.joins`).
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Template(Prepared):
         self._groups = vector_groups(where.ready)
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
-        """The query with `values` for the parameters, as `Prepared.bind` says.
+        """The query with `values` for the parameters, as `Prepared.bind`.
 
-        About 10 microseconds, less for values that came before; some hundred where a parameter does not stand alone
-        beside a column, under AND.
+        About 10 microseconds, less for values that came before. Some hundred microseconds if a parameter is in any
+        other form than a comparison of a column under AND.
         """
         if type(values) is not tuple or len(values) != len(self.names):
             values = self.row(values, query)
@@ -72,9 +72,11 @@ class Template(Prepared):
         return StandingQuery(text, (selection,), self.plan)
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """The queries of columns of values, one for each parameter, in order; None if they must be bound one by one.
+        """The queries of columns of values, one column for each parameter, in order. None if each query must be bound
+        by itself.
 
-        That is so where a value is wrong, or its type or the form of WHERE is rare. O(n), without a loop over the rows.
+        The result is None if a value is wrong, or if its type or the form of WHERE is rare. O(n), without a Python
+        loop.
         """
         if self._groups is None or not columns or not self.is_short(columns):
             return None
@@ -92,7 +94,7 @@ class Template(Prepared):
 
 
 class _Where:
-    """The WHERE of a template: ready-made where it has the form for it, else bound anew for every row."""
+    """The WHERE of a template: `ready` if it has the form for that, else it is bound for every row of values."""
 
     def __init__(
         self,
@@ -128,7 +130,8 @@ def template_of(
 ) -> Prepared:
     """The template of a parsed SELECT whose placeholders are at `holes`. Raises SqlError."""
     nulls = {hole.start: NULL for hole in holes.places}
-    bind_select(source, select, lookup, names, nulls)  # guards, names: from here on the tree is known to be sound
+    # checks the tree and its names: after this the tree is known to be valid
+    bind_select(source, select, lookup, names, nulls)
     origin = from_list(source, select, lookup, names)
     shape = Shape(select, Binder(source, origin.names, nulls), holes)
     expected = shape.expected()
@@ -168,7 +171,7 @@ def _of_tree(
     parameters: Mapping[int, Literal],
     text: str,
 ) -> StandingQuery:
-    """The query of a parsed SELECT with constants in place of its parameters."""
+    """The query of a parsed SELECT with constants instead of its parameters."""
     return replace(bind_select(source, select, lookup, names, parameters), text=text)
 
 
@@ -182,7 +185,7 @@ def _of_sides(
     parameters: Mapping[int, Literal],
     text: str,
 ) -> StandingQuery:
-    """The query of a join whose sides are templates, and whose plan above has constants in place of parameters."""
+    """The query of a join: its sides are templates, and its plan has constants instead of parameters."""
     plan = plan_above(source, select, Binder(source, names, parameters), join)
     return replace(joined.bind(tuple(values)), plan=plan, text=text)
 

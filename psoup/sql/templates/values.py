@@ -2,8 +2,8 @@
 
     [("JFK", 60), ("BOS", None)]   <->   string ["JFK", "BOS"], int64 [60, None]
 
-The binder decides what a value means where it stands; here is only what it is. Values of mixed types make no column:
-such rows stay rows.
+The binder gives each value a meaning; this module only knows its type. Values of mixed types do not form a column:
+their rows stay rows.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Columns = tuple[pa.Array, ...]
 """A column for each parameter, of string, int64, float64, decimal128, timestamp('us') (UTC), date32, bool or null."""
 
 _NONE = np.zeros(1, np.int32)
-_MOST_DIGITS = 8
-"""Digits before the point, and after it, of a number that is read from text with many others."""
+_MAX_DIGITS = 8
+"""The most digits before the point, and after it, of numbers that are read from a whole column of texts."""
 
 _PLAIN: dict[type, Callable[[], pa.DataType]] = {
     int: pa.int64,
@@ -40,7 +40,8 @@ _PLAIN: dict[type, Callable[[], pa.DataType]] = {
 
 
 def columns_of_rows(rows: Sequence[Sequence[Parameter]], width: int) -> Columns | None:
-    """The columns of rows of `width` values; None if rows or columns are not all of one kind. O(values)."""
+    """The columns of rows of `width` values. None if rows differ in length or a column has values of several types.
+    O(values)."""
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) != {width}:
         return None
     columns = [_column(list(map(itemgetter(place), rows))) for place in range(width)]
@@ -57,8 +58,10 @@ def _column(values: Sequence[Any]) -> pa.Array | None:
         if kind in _PLAIN:
             return _array(values, _PLAIN[kind]())
         if kind is Decimal and len({value.as_tuple().exponent for value in values if value is not None}) == 1:
-            return _array(values, None)  # all written with the same digits, as they come back
-    except (pa.ArrowException, ValueError, OverflowError):  # too large, or no UTF-8: one of them will be refused
+            # decimals with equal numbers of digits, so that `as_py` returns the same decimals
+            return _array(values, None)
+    # too large, or not UTF-8: the refusal comes when the value is bound
+    except (pa.ArrowException, ValueError, OverflowError):
         return None
     return None
 
@@ -69,11 +72,11 @@ def _array(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | None:
 
 
 def columns_of_table(table: pa.Table) -> Columns:
-    """The columns of a table off the wire. Raises InvalidInput for a type that no constant has. O(values)."""
+    """The columns of a table from the wire. Raises InvalidInput for a type without constants. O(values)."""
     if not table.num_columns:
         raise InvalidInput("parameters has no columns; give one for each parameter", field="parameters")
     try:
-        table.validate(full=True)  # offsets and UTF-8 off the wire: nothing may lead outside its memory
+        table.validate(full=True)  # offsets and UTF-8 from the wire: no offset may lead outside of the buffers
     except pa.ArrowException as problem:
         said = str(problem).splitlines()[0][:200]
         raise InvalidInput(f"parameters is not a valid Arrow table: {said}", field="parameters") from problem
@@ -118,7 +121,7 @@ def _target(kind: pa.DataType) -> pa.DataType | None:
 
 
 def column_bytes(column: pa.Array) -> Iterator[bytes]:
-    """The bytes that identify a column: its type, its NULLs and its values, however it lies in memory. O(bytes)."""
+    """The bytes that identify a column: its type, NULLs and values, independent of its layout in memory. O(bytes)."""
     yield str(column.type).encode()
     if not pa.types.is_string(column.type) and not pa.types.is_int64(column.type):
         yield repr(column.to_pylist()).encode()
@@ -134,9 +137,9 @@ def column_bytes(column: pa.Array) -> Iterator[bytes]:
 
 
 def numbers_of_text(column: pa.Array, expected: DataType | None) -> pa.Array:
-    """A column of text where numbers are expected, as a file has it: the numbers, if all are plainly written. O(bytes).
+    """The numbers in a column of texts in plain form, as from a file, if numbers are expected. O(bytes).
 
-    Else the column as it is: `holes.literal_of` reads each value by itself, to the same constant.
+    Else the column itself: `holes.literal_of` then reads each value by itself, with the same constants.
     """
     if expected is None or not pa.types.is_string(column.type):
         return column
@@ -147,8 +150,8 @@ def numbers_of_text(column: pa.Array, expected: DataType | None) -> pa.Array:
     if _all_are(column, "[0-9]{1,18}"):
         return column.cast(pa.int64())
     digits = len(column.drop_null()[0].as_py().partition(".")[2])
-    if 0 < digits <= _MOST_DIGITS and _all_are(column, rf"[0-9]{{1,{_MOST_DIGITS}}}\.[0-9]{{{digits}}}"):
-        return column.cast(pa.decimal128(_MOST_DIGITS + digits, digits))
+    if 0 < digits <= _MAX_DIGITS and _all_are(column, rf"[0-9]{{1,{_MAX_DIGITS}}}\.[0-9]{{{digits}}}"):
+        return column.cast(pa.decimal128(_MAX_DIGITS + digits, digits))
     return column
 
 
@@ -157,7 +160,7 @@ def _all_are(column: pa.Array, digits: str) -> bool:
 
 
 def rows_of_columns(columns: Columns, names: Sequence[str] = ()) -> list[tuple[Parameter, ...]]:
-    """The rows of some columns; InvalidInput for a value that Python has no form for. O(values)."""
+    """The rows of some columns. Raises InvalidInput for a value that has no form in Python. O(values)."""
     plain = []
     for place, column in enumerate(columns):
         try:

@@ -1,10 +1,10 @@
-"""A template's WHERE for many rows of values at once: columns of values to columns of intervals, without a loop.
+"""A template's WHERE for many rows of values at once: columns of values become columns of intervals, without a loop.
 
     sym = ? AND qty BETWEEN ? AND 9        sym   [ "a"  "b"  NULL ]  ->  [a, a]  [b, b]   never
                                            qty   [  3    12    5  ]  ->  [3, 9]   never   never
 
-The result is that of `conjuncts` for each row; forms and types for which it would take another way are left
-to it. The comparisons themselves are in `comparisons`, one by one and by columns.
+The result is the same as from `conjuncts` for each row. Forms and types that are not fast there are left to it.
+`comparisons` has the comparisons, for one constant and for columns.
 """
 
 from __future__ import annotations
@@ -29,14 +29,21 @@ Comparison = tuple[str, int]
 """`eq`, `lt`, `le`, `gt` or `ge`, and the number of a hole."""
 
 _DIGITS = 17
-"""Digits of a DECIMAL column of which each value has certainly no more than 18 when it is written."""
-_FIRST_TIME, _LAST_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999
-_FIRST_DAY, _LAST_DAY = (day.toordinal() - EPOCH.toordinal() for day in (datetime.date.min, datetime.date.max))
+"""The most digits of a DECIMAL column whose values all have at most 18 digits in a statement."""
+_FIRST_TIME = -62_135_596_800_000_000
+"""The first TIMESTAMP: the year 1."""
+_LAST_TIME = 253_402_300_799_999_999
+"""The last TIMESTAMP: the end of the year 9999."""
+_FIRST_DAY = datetime.date.min.toordinal() - EPOCH.toordinal()
+"""The first DATE."""
+_LAST_DAY = datetime.date.max.toordinal() - EPOCH.toordinal()
+"""The last DATE."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorGroup:
-    """The part of WHERE about one attribute: comparisons with holes, and for int64 keys the bounds without them."""
+    """The part of WHERE about one attribute: comparisons with holes, and for int64 keys the bounds of the other
+    conditions."""
 
     attribute: Expr
     comparisons: tuple[Comparison, ...]
@@ -45,7 +52,7 @@ class VectorGroup:
 
 
 def vector_groups(ready: Conjuncts | None) -> tuple[VectorGroup, ...] | None:
-    """The groups of a WHERE in the form that is computed here; None if one of them has another."""
+    """The groups of a WHERE that can be computed here, None if one of them cannot."""
     if ready is None or ready.finished is None or ready.patterns:
         return None
     groups = [_group(group) for group in ready.groups]
@@ -84,9 +91,9 @@ def _group(group: AttributeConditions) -> VectorGroup | None:
 
 
 def fits(kind: DataType, expected: DataType | None, column: pa.Array) -> bool:
-    """Whether the values are constants that an attribute of type `kind` is compared with here. O(n).
+    """Whether all values are constants that can be compared here with an attribute of type `kind`. O(n).
 
-    `expected`: see `parameters.literal_of`. Where it does not, each value is looked at by itself, and refused if wrong.
+    `expected`: as for `holes.literal_of`. If it is False, each value is bound by itself, and refused if it is wrong.
     """
     if expected is None or expected.kind is not kind.kind:
         return False
@@ -115,9 +122,9 @@ def _bytes_of(column: pa.StringArray) -> bytes:
     return bytes(memoryview(data)[first:last])
 
 
-def _within(column: pa.Array, least: int, greatest: int) -> bool:
+def _within(column: pa.Array, lowest: int, greatest: int) -> bool:
     ends = pc.min_max(column).as_py()
-    return ends["min"] is None or (ends["min"] >= least and ends["max"] <= greatest)
+    return ends["min"] is None or (ends["min"] >= lowest and ends["max"] <= greatest)
 
 
 def _decimals_fit(kind: DataType, column: pa.Array) -> bool:
@@ -133,7 +140,7 @@ def _decimals_fit(kind: DataType, column: pa.Array) -> bool:
 def clause_columns(
     groups: Sequence[VectorGroup], ready: Conjuncts, columns: Sequence[pa.Array], holes: Sequence[int]
 ) -> ClauseColumns:
-    """The clauses of the rows of `columns`, one for each parameter, which fit. `holes`: the parameter of each. O(n)."""
+    """The clauses of the rows of `columns`, which fit. `holes`: the number of the parameter in each hole. O(n)."""
     never = np.zeros(len(columns[0]), np.bool_)
     terms = []
     for group in groups:

@@ -1,11 +1,11 @@
-"""A statement whose plan has parameters: each query is bound anew, with the constants in their places.
+"""A statement with parameters in its plan: each query is bound again, with constants instead of the parameters.
 
     SELECT sym, count(*) … GROUP BY sym HAVING count(*) > ?      5   ->   the query of `… HAVING count(*) > 5`
     SELECT … FROM r, s WHERE r.k = s.k AND r.a + s.a > ?         7   ->   the query of `… r.a + s.a > 7`
 
-Over one stream it is bound from the tree of the statement. So is the plan of a join whose parameters are in HAVING and
-in conditions over single sources, which are templates of their own; other joins are bound from their text. That takes
-some hundred microseconds a query. Queries of equal constants share a plan, if few others came between them.
+A query over one stream is bound from the tree of the statement. So is the plan of a join whose parameters are in HAVING
+and in conditions over single sources. Its sides are templates. Other joins are bound from their text. That takes some
+hundred microseconds a query. Queries with equal constants share a plan, if few other queries came between them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Whole = Callable[[str], StandingQuery]
 """Binds the whole text of a statement."""
 
 FromTree = Callable[[Sequence[Parameter], Mapping[int, Literal], str], StandingQuery]
-"""Binds the tree of a statement with values, as constants by the places of parameters in the text; gives it a text."""
+"""Binds the tree of a statement. It gets the values, the constants by the offsets of the parameters, and the text."""
 
 
 class WholeTemplate(Prepared):
-    """A prepared statement of which every query has a plan of its own."""
+    """A prepared statement whose queries have separate plans."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class WholeTemplate(Prepared):
         self._plans = SharedPlans()
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
-        """The query with `values` for the parameters, as `Prepared.bind` says."""
+        """The query with `values` for the parameters, as `Prepared.bind`."""
         row = self.row(values, query)
         literals, text = self.constants(row, query)
         if self._tree is not None:
-            with suppress(InvalidInput):  # the text is bound then: errors point into it
+            with suppress(InvalidInput):  # then the text is bound: its errors have places
                 return self._plans.of(self._tree(row, dict(zip(self._offsets, literals, strict=True)), text))
         try:
             return self._plans.of(self._whole(text))
@@ -59,5 +59,5 @@ class WholeTemplate(Prepared):
             raise named(problem, query) from problem
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """None: the queries are bound one by one."""
+        """None: each query is bound by itself."""
         return None

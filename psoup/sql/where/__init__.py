@@ -1,1 +1,1 @@
-"""WHERE, from bound conditions to boolean factors: formulas, intervals, differences of columns."""
+"""WHERE: bound conditions become boolean factors, by formulas, intervals and differences of columns."""

@@ -1,10 +1,10 @@
-"""`a + c RELOP b + d` as a condition on one derived attribute, so that all queries about a and b share it.
+"""`a + c RELOP b + d` as a condition on one derived attribute, which all queries that compare a and b share.
 
     shipped > ordered + 5   ->   difference(shipped, ordered) in [6, inf), and ordered in [least, greatest - 5]
 
-`difference` stays at the end of int64 where it would overflow, so it compares as a and b do. Where `ordered + 5` itself
-overflows the condition is an error, so such rows are left out by an interval of their own (the *guards*). Thus the
-meaning is that of the comparison for all values. Never for DOUBLE, whose sums are rounded.
+Where `difference` would overflow it stays at the end of int64, so its order is the order of a and b. Where `ordered +
+5` overflows, the condition is an error, so separate intervals (the *guards*) exclude these rows. So the condition
+equals the comparison for all values. Never for DOUBLE: its sums are rounded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from psoup.plan.factors import Interval
 from psoup.sql.where.intervals import EVERYTHING, FLIPPED, Intervals, normal
 
 _FAR = 2**62
-"""Constants past this could meet a difference that was held to int64."""
+"""Differences at the end of int64 could be wrong for constants beyond this."""
 
 _EXACT = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`attribute operator constant`, where every (expression, intervals) of `guards` holds too."""
+    """`attribute operator constant`, and every attribute of `guards` must be in its intervals."""
 
     operator: str
     attribute: Expr
@@ -37,7 +37,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Summand:
-    """`base + shift` in steps of the order keys, or just `base`; `kept` are the keys of base without overflow."""
+    """`base + shift` in steps of the order keys. `kept`: the keys of `base` without overflow."""
 
     base: Expr
     shift: int = 0
@@ -45,7 +45,7 @@ class _Summand:
 
 
 def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
-    """The difference that decides `left operator right`, or None where there is none."""
+    """The difference that decides `left operator right`, None if there is none."""
     if left.type.kind not in _EXACT or left.type.kind is not right.type.kind or left.type.scale != right.type.scale:
         return None
     first, second = _side(left), _side(right)
@@ -59,7 +59,7 @@ def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
 
 
 def _side(expr: Expr) -> _Summand:
-    """`expr` as a base and a constant, if it is their sum; else as a base."""
+    """`expr` as a base and a constant, if it is their sum; else as a base alone."""
     if not isinstance(expr, Call) or expr.name not in ("add", "sub", "add_interval"):
         return _Summand(expr)
     base, *constants = expr.args
@@ -73,15 +73,15 @@ def _side(expr: Expr) -> _Summand:
     if expr.name == "add_interval" and values[0] != 0:
         return _Summand(expr)  # months have no fixed length
     shift = int(values[-1] or 0)
-    least, greatest = _range(expr.type)
+    lowest, greatest = _range(expr.type)
     if abs(shift) >= _FAR or (expr.type.kind is Kind.DATE and abs(shift) > LAST_DAY):
         return _Summand(expr)
     shift = -shift if expr.name == "sub" else shift
-    return _Summand(base, shift, _kept(base.type, least - shift, greatest - shift))
+    return _Summand(base, shift, _kept(base.type, lowest - shift, greatest - shift))
 
 
 def _range(result: DataType) -> tuple[int, int]:
-    """The least and greatest key that a sum of this type has without being an error."""
+    """The least and the greatest key of a sum of this type that is no error."""
     if result.kind is Kind.DECIMAL:
         return 1 - 10**result.precision, 10**result.precision - 1
     if result.kind is Kind.DATE:
@@ -91,8 +91,8 @@ def _range(result: DataType) -> tuple[int, int]:
     return -(2**63), 2**63 - 1
 
 
-def _kept(base: DataType, least: int, greatest: int) -> Intervals:
-    """The keys from `least` to `greatest`; everything if the type has no others."""
-    if base.kind is Kind.DECIMAL and least <= 1 - 10**base.precision and greatest >= 10**base.precision - 1:
+def _kept(base: DataType, lowest: int, greatest: int) -> Intervals:
+    """The keys from `lowest` to `greatest`, or everything if they are all keys of the type."""
+    if base.kind is Kind.DECIMAL and lowest <= 1 - 10**base.precision and greatest >= 10**base.precision - 1:
         return EVERYTHING
-    return normal(base, [Interval(least, greatest + 1)])
+    return normal(base, [Interval(lowest, greatest + 1)])

@@ -1,4 +1,5 @@
-"""WHERE to boolean factors: NOT pushed to the leaves, then CNF, each factor a union of interval terms.
+"""WHERE becomes boolean factors: NOT is pushed to the leaves, then CNF is formed. Each factor is a union of interval
+terms.
 
     a BETWEEN 1 AND 5 AND (b = 1 OR c LIKE 'x%')   ->   { a in [1, 6) }, { b in [1, 2) or c in ['x', 'y') }
 
@@ -43,14 +44,14 @@ from psoup.sql.where.intervals import (
 )
 
 MAX_CLAUSES = 16
-"""Factors that one conjunct may become when OR is distributed over AND; past it the conjunct is opaque."""
+"""The most factors that one conjunct may become when OR is distributed over AND. Beyond it the conjunct is opaque."""
 
 MAX_TERMS = 64
-"""Terms of one factor; past it the factor is opaque."""
+"""The most terms of one factor. Beyond it the factor is opaque."""
 
 
 def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
-    """The factors of a WHERE condition (None: there is none), in canonical order.
+    """The factors of a WHERE condition (None: there is no WHERE), in canonical order.
 
     () matches every tuple; (Factor(()),) matches none.
     """
@@ -69,7 +70,7 @@ def parts_of(condition: Expr) -> tuple[Formula, ...] | None:
         return ()
     conjuncts = whole.parts if isinstance(whole, All) else (whole,)
     clauses = [clause for conjunct in conjuncts for clause in _absorbed(_clauses(conjunct))]
-    whole = conjunction(clauses)  # clauses of one attribute meet again
+    whole = conjunction(clauses)  # several clauses may have the same attribute
     if whole == NEVER:
         return None
     return whole.parts if isinstance(whole, All) else (whole,)
@@ -82,7 +83,7 @@ def factor_of(part: Formula) -> Factor:
 
 
 def _closed(part: Leaf) -> Intervals:
-    """The intervals of a leaf; those of one BOOLEAN value are written [0, 1) and [1, 2)."""
+    """The intervals of a leaf. For a single BOOLEAN value they are [0, 1) or [1, 2)."""
     if part.attribute.type == BOOLEAN and len(part.intervals) == 1 and part.intervals != EVERYTHING:
         return (Interval(0, 1) if part.intervals[0].low is None else Interval(1, 2),)
     return part.intervals
@@ -92,7 +93,7 @@ def _closed(part: Leaf) -> Intervals:
 
 
 def _clauses(conjunct: Formula) -> list[Formula]:
-    """The conjunct in CNF, as leaves and disjunctions of leaves; one opaque leaf if that is too large."""
+    """The conjunct in CNF, as leaves and disjunctions of leaves. One opaque leaf if CNF is too large."""
     clauses = _distribute(conjunct)
     if clauses is not None and all(len(clause) <= MAX_TERMS for clause in clauses):
         return [disjunction(clause) for clause in clauses]
@@ -102,10 +103,10 @@ def _clauses(conjunct: Formula) -> list[Formula]:
 
 
 def _absorbed(clauses: list[Formula]) -> list[Formula]:
-    """The clauses of one conjunct without those that follow from another: a = 1 makes (a = 1 OR b = 2) idle."""
+    """The clauses of one conjunct without clauses that other clauses imply: a = 1 makes (a = 1 OR b = 2) redundant."""
     needed: list[Formula] = []
     for clause in clauses:
-        if clause == ALWAYS:  # it has no leaves, and would seem to imply all others
+        if clause == ALWAYS:  # without leaves it would seem to imply all other clauses
             continue
         if not any(_implies(other, clause) for other in needed):
             needed = [other for other in needed if not _implies(clause, other)]
@@ -153,7 +154,7 @@ def _distribute(node: Formula) -> list[list[Formula]] | None:
 
 
 def formula(expr: Expr, negated: bool = False) -> Formula:
-    """The formula of where the condition `expr` (or NOT `expr`) is TRUE."""
+    """The formula that is true where the condition `expr` (or NOT `expr`) is TRUE."""
     may_rest()
     if isinstance(expr, Literal):
         return ALWAYS if expr.value is not None and bool(expr.value) != negated else NEVER
@@ -190,7 +191,7 @@ def _comparison(expr: Call, negated: bool) -> Formula:
         if distance is None:
             return opaque(expr, negated)
         keys = compared(distance.operator, distance.attribute.type, distance.constant)
-        guards = [leaf(base, kept) for base, kept in distance.guards]
+        guards = [leaf(base, allowed) for base, allowed in distance.guards]
         return conjunction([_within(distance.attribute, keys, negated), *guards], negation(expr) if negated else expr)
     if right.value is None or isinstance(left, Literal):
         return NEVER if right.value is None else opaque(expr, negated)
@@ -198,7 +199,8 @@ def _comparison(expr: Call, negated: bool) -> Formula:
 
 
 def _within(attribute: Expr, intervals: Intervals, negated: bool) -> Formula:
-    """The key of `attribute` is in (negated: not in) `intervals`; a condition compared with TRUE is that condition."""
+    """The key of `attribute` is in (negated: not in) `intervals`. A condition compared with TRUE becomes that
+    condition."""
     keys = complement(intervals) if negated else intervals
     followed = followed_back(attribute, keys)
     if followed is not None:
@@ -209,7 +211,8 @@ def _within(attribute: Expr, intervals: Intervals, negated: bool) -> Formula:
 
 
 def _distinct(expr: Call, negated: bool) -> Formula:
-    """IS DISTINCT FROM a constant: the other keys, and NULL; negated the constant's key, or NULL if that is one."""
+    """IS DISTINCT FROM a constant: all keys but the constant's, and NULL. Negated: the constant's key, or NULL for
+    NULL."""
     left, right = expr.args
     if isinstance(left, Literal):
         left, right = right, left
@@ -236,7 +239,7 @@ def _membership(expr: Call, negated: bool) -> Formula:
 
 
 def _pattern(expr: Call, negated: bool) -> Formula:
-    """LIKE 'x%' is an interval, LIKE 'x' an equality, LIKE '%' only needs a value; other patterns are opaque."""
+    """LIKE 'x%' is an interval, LIKE 'x' an equality, LIKE '%' only excludes NULL. Other patterns are opaque."""
     value, pattern = expr.args[0], expr.args[1]
     if not isinstance(pattern, Literal) or isinstance(value, Literal):
         return opaque(expr, negated)
@@ -253,7 +256,7 @@ def _pattern(expr: Call, negated: bool) -> Formula:
 
 
 def like_prefix(pattern: str, escape: str) -> tuple[str, bool] | None:
-    """The text before the first wildcard and whether only % follow; None if the pattern is anything else."""
+    """The text before the first wildcard, and whether only % follow. None for any other pattern."""
     literal: list[str] = []
     at = 0
     while at < len(pattern):

@@ -1,10 +1,10 @@
-"""Conditions without NOT: leaves that are sets of keys of one attribute, joined by AND and OR.
+"""Conditions without NOT: leaves, joined by AND and OR. A leaf is a set of keys of one attribute.
 
     NOT (a > 3 OR b = 'x')   ->   All(a in (-inf, 4), b not in ['x', 'x\\0'))
 
-Only where a condition is TRUE matters. A leaf is true where its attribute's key lies in its intervals (or is NULL, if
-it says so), never where the attribute is an error; so NOT over a leaf is the complement of its intervals, and leaves of
-one attribute under one AND or OR become one leaf.
+A formula distinguishes only TRUE from all other results. A leaf is true where its attribute's key lies in its
+intervals, and at NULL if `nulls` is set. It is never true where the attribute is an error. So NOT over a leaf is the
+complement of its intervals, and leaves of one attribute under one AND or OR become one leaf.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FALSE_KEYS: Intervals = (Interval(None, 1),)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """True where the key of `attribute` is in `intervals`, or it is NULL and `nulls`."""
+    """True where the key of `attribute` is in `intervals`, and at NULL if `nulls` is set."""
 
     attribute: Expr
     intervals: Intervals
@@ -32,7 +32,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """True where all parts are; without parts, everywhere. `origin` is a bound expression with the same meaning."""
+    """True where all parts are true; without parts, everywhere. `origin`: a bound expression with the same meaning."""
 
     parts: tuple[Formula, ...]
     origin: Expr | None = None
@@ -40,7 +40,7 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """True where some part is; without parts, nowhere. `origin` as for `All`."""
+    """True where some part is true; without parts, nowhere. `origin` as for `All`."""
 
     parts: tuple[Formula, ...]
     origin: Expr | None = None
@@ -53,7 +53,7 @@ NEVER = Either(())
 
 
 def leaf(attribute: Expr, intervals: Intervals, nulls: bool = False) -> Formula:
-    """A leaf, or ALWAYS or NEVER. Only stored attributes are free of errors, so only they can be ALWAYS."""
+    """A leaf, ALWAYS or NEVER. Only a stored attribute can be ALWAYS, because it is never an error."""
     if not intervals and not nulls:
         return NEVER
     if nulls and intervals == EVERYTHING and isinstance(attribute, AttributeRef):
@@ -62,7 +62,7 @@ def leaf(attribute: Expr, intervals: Intervals, nulls: bool = False) -> Formula:
 
 
 def opaque(condition: Expr, negated: bool = False) -> Formula:
-    """A condition that is evaluated as a BOOLEAN attribute of its own."""
+    """A condition that is evaluated as a derived BOOLEAN attribute."""
     return leaf(condition, FALSE_KEYS if negated else TRUE_KEYS)
 
 
@@ -110,7 +110,7 @@ def disjunction(parts: Iterable[Formula], origin: Expr | None = None) -> Formula
 
 
 def _by_attribute(parts: Sequence[Formula]) -> list[list[Formula]]:
-    """Leaves of one attribute together, everything else alone, in the order of the first."""
+    """Lists of parts: the leaves of one attribute together, every other part alone, in the order of the first."""
     groups: dict[object, list[Formula]] = {}
     for position, part in enumerate(parts):
         key: object = part.attribute if isinstance(part, Leaf) else position

@@ -1,9 +1,9 @@
-"""Functions that only grow with a time: conditions on them are conditions on the time itself, and stay in its index.
+"""Functions that only grow with a time: a condition on one becomes a condition on the time, which has an index already.
 
     year(t) = 2013           ->   t in [2013-01-01, 2014-01-01)
     CAST(t AS DATE) <= d     ->   t before the day after d
 
-They have no errors, so nothing is lost. Keys are those of `psoup.sql.where.intervals`.
+These functions have no errors, so nothing is lost. For keys see `psoup.sql.where.intervals`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _FAR = 10_000_000
 
 
 def followed_back(attribute: Expr, keys: Intervals) -> tuple[Expr, Intervals] | None:
-    """The time that `attribute` grows with, and its keys for which that lies in `keys`; None if it is nothing such."""
+    """The time of `attribute`, and its keys for which `attribute` is in `keys`. None if `attribute` does not grow with
+    a time."""
     if not isinstance(attribute, Call) or not keys:
         return None
     if attribute.name == "extract" and _is_year(attribute.args[0]):
@@ -35,7 +36,7 @@ def followed_back(attribute: Expr, keys: Intervals) -> tuple[Expr, Intervals] | 
 
 
 def grows(attribute: Expr) -> bool:
-    """Whether conditions on `attribute` are followed back to a time."""
+    """Whether conditions on `attribute` become conditions on a time."""
     return followed_back(attribute, EVERYTHING) is not None
 
 
@@ -44,7 +45,7 @@ def _is_year(part: Expr) -> bool:
 
 
 def _mapped(target: DataType, keys: Intervals, first: Callable[[Key], int]) -> Intervals:
-    """The intervals whose ends are the first keys of those of `keys`."""
+    """The intervals whose ends are the first keys for the ends of `keys`."""
     return normal(target, [Interval(_end(i.low, first), _end(i.high, first)) for i in keys])
 
 

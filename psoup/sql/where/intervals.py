@@ -1,10 +1,10 @@
-"""Sets of order keys as sorted, disjoint, half-open intervals, and where constants cut the keys of a type.
+"""Sets of order keys as sorted, disjoint, half-open intervals, and the cuts of constants among the keys of a type.
 
     BIGINT a > 2.5       2.5 lies between 2 and 3: cut (3, 3)     ->  [3, inf)
     TEXT   t <= 'ab'     the keys equal to 'ab': cut (ab, ab\\0)   ->  (-inf, ab\\0)
 
-A *cut* of a constant c is the least key that is not below c and the least key above c; they are the same key where no
-value of the type equals c. All comparisons follow from the cut, exactly, whatever types meet.
+A *cut* of a constant c is two keys: the least key that is not below c, and the least key above c. They are equal if no
+value of the type equals c. The cut decides all comparisons exactly, for all pairs of types.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ENDS: dict[str, tuple[int | None, int | None]] = {
     "gt": (1, None),
     "ge": (0, None),
 }
-"""The places of a constant's cut where the interval of a comparison begins and ends; None where it is open."""
+"""The indexes in a constant's cut where the interval of a comparison begins and ends. None: it is open."""
 
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-"""The comparison that is the same with its sides exchanged."""
+"""The comparison with the same meaning after its sides are exchanged."""
 
 
 def float_key(value: float) -> int:
@@ -46,9 +46,9 @@ def float_key(value: float) -> int:
 
 
 def cut(data_type: DataType, literal: Literal) -> tuple[Key, Key]:
-    """The cut of a constant that is not NULL among the keys of `data_type`; integer keys may lie beyond int64.
+    """The cut of a constant (not NULL) among the keys of `data_type`. Integer keys may be beyond int64.
 
-    The types are the same, or numbers that evaluation compares exactly (see `conversion.comparable`).
+    The types are equal, or are numbers that evaluation compares exactly (see `conversion.comparable`).
     """
     value, kind = literal.value, data_type.kind
     if kind is Kind.TEXT:
@@ -67,7 +67,7 @@ def _rational_cut(value: Fraction) -> tuple[int, int]:
 
 
 def _whole_cut(scale: int, value: float) -> tuple[int, int]:
-    """A DOUBLE constant among integer keys; NaN is above everything."""
+    """The cut of a DOUBLE constant among integer keys. NaN is above all of them."""
     if math.isnan(value) or value == math.inf:
         return BEYOND, BEYOND
     if value == -math.inf:
@@ -76,7 +76,7 @@ def _whole_cut(scale: int, value: float) -> tuple[int, int]:
 
 
 def _double_cut(literal: Literal) -> tuple[int, int]:
-    """A constant among the keys of DOUBLE: exact also for integers that no DOUBLE equals."""
+    """The cut of a constant among the keys of DOUBLE: exact also for integers that no DOUBLE equals."""
     assert isinstance(literal.value, int | float)
     if literal.type.kind is Kind.DOUBLE:
         key = float_key(float(literal.value))
@@ -90,7 +90,7 @@ def _double_cut(literal: Literal) -> tuple[int, int]:
 
 
 def compared(operator: str, data_type: DataType, literal: Literal) -> Intervals:
-    """The keys k with `k operator literal` for eq, ne, lt, le, gt, ge; the literal is not NULL."""
+    """The keys k with `k operator literal` for eq, ne, lt, le, gt, ge. The literal is not NULL."""
     keys = cut(data_type, literal)
     if operator == "ne":
         return normal(data_type, [Interval(None, keys[0]), Interval(keys[1], None)])
@@ -105,7 +105,8 @@ def prefixed(prefix: str) -> Intervals:
 
 
 def normal(data_type: DataType, intervals: Iterable[Interval]) -> Intervals:
-    """The union of any intervals in the one form that equal sets have: sorted, disjoint, open at the type's ends."""
+    """The union of the intervals in canonical form: sorted, disjoint, open at the type's ends. Equal sets have equal
+    forms."""
     first, beyond = ends(data_type)
     clean = []
     for interval in intervals:

@@ -53,7 +53,7 @@ def test_forms_change_no_query_and_no_message() -> None:
         for round_ in range(6):
             own = text if round_ < 3 else with_other_constants(source, text)
             assert outcome(forms.query, own, lambda _: spec) == outcome(standing_query, own, lambda _: spec), own
-        bound += any(known is not None for known in forms._known.values())
+        bound += any(template is not None for template in forms._templates.values())
         return 1
 
     run_cases(budget, case)
@@ -145,7 +145,7 @@ def test_forms_are_few_and_long_statements_have_none() -> None:
     forms = Forms()
     for k in range(600):
         forms.query(f"SELECT qty AS a{k} FROM s WHERE qty > 1", lookup)
-    assert len(forms._known) <= 256
+    assert len(forms._templates) <= 256
     assert form_of("SELECT * FROM s WHERE sym = '" + "x" * 5_000 + "'") is None
     hostile = "SELECT * FROM s WHERE " + "sym = '" * 500 + "(" * 300 + "= " * 300
     started = time.process_time()
@@ -158,8 +158,8 @@ def test_forms_have_few_characters_together() -> None:
     for number in range(32):
         terms = " OR ".join(f"qty + {number} = 1" for _ in range(180))
         forms.query(f"SELECT qty FROM s WHERE {terms}", lookup)
-    assert len(forms._known) < 30
-    assert forms._characters == sum(map(len, forms._known)) <= 65_536
+    assert len(forms._templates) < 30
+    assert forms._characters == sum(map(len, forms._templates)) <= 65_536
 
 
 def test_one_template_serves_comparisons_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,4 +213,4 @@ def test_sides_of_joins_are_told_by_their_forms(join: str) -> None:
         assert query == outcome(standing_query, text), text
         bound += isinstance(query, StandingQuery)
     assert bound > 1
-    assert any(entry is not None and " x" in form for form, entry in forms._known.items())
+    assert any(entry is not None and " x" in form for form, entry in forms._templates.items())
