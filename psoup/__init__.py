@@ -1,1 +1,2 @@
-"""The engine of PSoup: streams, standing queries, and the join that keeps answers ready. Begin at `psoup.local`."""
+"""The engine of PSoup: streams, standing queries, and the join that keeps answers ready. Start reading at
+`psoup.local`."""

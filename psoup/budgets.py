@@ -1,10 +1,10 @@
-"""Budgets, of statements, queries, reads and credentials: the name of each, what it bounds, the setting that raises it.
+"""The budgets of statements, queries, reads and credentials: their names, the bounded quantities, and the settings.
 
-    join_pairs   of a read: pairs of tuples that a join may look at     join_pairs of the service
+    join_pairs   of a read: pairs of tuples that a join looks at     setting join_pairs of the service
        └─> RESOURCE_EXHAUSTED JOIN_BUDGET   budget=join_pairs used=301,000,000 limit=268,435,456 setting=join_pairs
 
-A refusal says it in words where it is made, with the way out; `over` has the same for programs. EXPLAIN names those
-that an invocation spends (`psoup.answer.explain.spend`). What tenants may have is by quotas (`psoup.events.tenants`).
+The module that refuses has the message for people; `over` has its facts for programs. EXPLAIN lists the budgets of an
+invocation (`psoup.answer.explain.spend`). Tenants have quotas instead (`psoup.events.tenants`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A budget. `of`: statement, query, batch in parts, read or credential; `setting`: what raises it; "" if none."""
+    """A budget. `of`: its owner: statement, query, batch, read or credential. `what`: the bounded quantity.
+
+    `setting`: the setting that raises it, "" if none does.
+    """
 
     name: str
     of: str
@@ -22,11 +25,12 @@ class Budget:
     setting: str = ""
 
     def over(self, used: float | str, limit: float | str) -> dict[str, str | int]:
-        """The facts of a refusal: `used` is what would be used, or is, and then the fact `needed` stands beside it."""
+        """The facts of a refusal. `used`: the use with the refused addition. If it is the use before, the caller adds
+        `needed`."""
         return {"budget": self.name, "used": str(used), **self.facts(limit)}
 
     def facts(self, limit: float | str) -> dict[str, str | int]:
-        """The same where the caller may not know what is used: others' share in it."""
+        """The facts of a refusal without the use, which may include the use of other tenants."""
         facts: dict[str, str | int] = {"budget": self.name, "limit": str(limit)}
         return {**facts, "setting": self.setting} if self.setting else facts
 
@@ -55,5 +59,5 @@ COPIED_BYTES = Budget("copied_bytes", "read", "bytes of an answer that is compar
 PINNED_BYTES = Budget("pinned_bytes", "read", "bytes kept for readers of streamed answers that are behind, of all")
 WATCHES = Budget("watches", "credential", "watches that are open at a time", "watches_per_credential")
 
-BUDGETS = {found.name: found for found in [*globals().values()] if isinstance(found, Budget)}
-"""Every budget by its name, in the order above."""
+BUDGETS = {budget.name: budget for budget in [*globals().values()] if isinstance(budget, Budget)}
+"""All budgets by name, in the order above."""

@@ -1,6 +1,6 @@
-"""The source of time: one protocol, so that a test can run on a clock of its own.
+"""The source of time: a protocol, so that a test can use a different clock.
 
-The engine itself never asks for the time; its caller passes `now` as an argument.
+The engine never reads a clock; its caller passes `now` as an argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Clock(Protocol):
 
 
 class VirtualClock:
-    """A clock that stands still until it is moved; it may be moved backwards, as real clocks are.
+    """A clock that stands still until a test moves it, forwards or backwards.
 
     >>> clock = VirtualClock(1_000_000)
     >>> clock.advance(seconds=2)
@@ -29,7 +29,7 @@ class VirtualClock:
         self._now = now
 
     def now(self) -> int:
-        """The time it was last set to, in microseconds."""
+        """The time of the last change, in microseconds."""
         return self._now
 
     def set(self, now: int) -> None:

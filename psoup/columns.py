@@ -1,11 +1,11 @@
-"""Columns of values, batches of tuples, and their way out to Arrow; the way in is `psoup.from_arrow`.
+"""Columns of values, batches of tuples, and their conversion to Arrow. `psoup.from_arrow` is the opposite.
 
     column  price DECIMAL(6,2)     values 1050 990 0   valid 1 1 0          `psoup.kinds` has the form of each kind
     column  sym TEXT               values 0 3 6 6      data IBMSUN          valid 1 1 0
     batch   columns of one length, and the times of the tuples
 
-A NULL has `valid` False and a value of zero (an empty text). A column is never changed once made; a slice shares
-its memory. Nothing here knows streams or queries.
+A NULL has `valid` False and the value 0 (an empty text). A column is immutable; a slice shares its memory. This module
+is independent of streams and queries.
 """
 
 from __future__ import annotations
@@ -30,45 +30,45 @@ _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 _LARGE = 8_192
-"""Elements from which on memory is Arrow's: to ask it takes half a microsecond more."""
+"""The least number of elements for memory from Arrow: an allocation there takes half a microsecond more."""
 _LONG_TEXT = 4_096
-"""Bytes of a text from which on its bytes are copied at once: one by one, a megabyte took 1 ms and more."""
+"""The least size of a text in bytes to copy it at once. Byte by byte, a megabyte took 1 ms and more."""
 _VAST = 1 << 19
-"""Elements from which on NumPy asks for large pages, about: it does from 4 MB on."""
+"""The least number of elements for which NumPy asks for large pages, roughly: it does so from 4 MB on."""
 
 
 def new_array(size: int, dtype: npt.DTypeLike) -> Array:
-    """An array of `size` arbitrary elements that begins with a line of cache, as NumPy's own do not: a vector
-    that lies in two lines takes twice the time. Of Arrow's memory, which is used again: see `scratch_array`."""
+    """An array of `size` arbitrary elements that begins at a cache line. NumPy's own arrays do not: a vector across two
+    lines takes twice the time. The memory is Arrow's, which is reused: see `scratch_array`."""
     return np.frombuffer(pa.allocate_buffer(size * np.dtype(dtype).itemsize), dtype) if size else np.empty(0, dtype)
 
 
 def scratch_array(size: int, dtype: npt.DTypeLike) -> Array:
-    """An array of `size` arbitrary elements for what will soon be dropped.
+    """An array of `size` arbitrary elements for a short time.
 
-    If it is large it is of Arrow's memory, which keeps what is freed for a while. The C library gives it back at once,
-    and to fetch a page again took 2 us (virtual machine, Zen 4): half the time of a join of 65,536 rows a side.
+    A large one gets memory from Arrow, which keeps freed memory for a while. The C library returns it to the system at
+    once, and to get a page again took 2 us (virtual machine, Zen 4): half the time of a join of 65,536 rows a side.
     """
     return np.empty(size, dtype) if size < _LARGE else new_array(size, dtype)
 
 
 def vast_array(size: int, dtype: npt.DTypeLike) -> Array:
-    """As `scratch_array`, where many megabytes are to be written: NumPy asks for large pages, of which few are fetched.
+    """As `scratch_array`, for many megabytes: NumPy asks for large pages, so there are fewer page faults.
 
-    A thousand joins of 10 % a side took 27,000 faults of small pages in Arrow's memory, and 2,000 so.
+    A thousand joins of 10 % a side took 27,000 faults of small pages in Arrow's memory. Here they took 2,000.
     """
     return np.empty(size, dtype) if size >= _VAST else scratch_array(size, dtype)
 
 
 @cache
 def lasting_memory() -> pa.MemoryPool:
-    """Memory for columns that stay until their chunk expires, and goes back to the system then.
+    """Memory for columns that stay until their chunk expires, and then returns to the system.
 
-    The C library has messages of megabytes, which come and go: where columns that stay took their places, each message
-    had fresh pages, of which the event loop touches the first (10 to 15 ms for 8 MiB, and 4 with the pages of the one
-    before; virtual machine, Zen 4). Arrow's usual choice, mimalloc, took a quarter more for columns of half a MiB, in
-    huge pages that cost three times the system's time when they are first touched (0.75 s for 1.1 GB, 0.23 here; EPYC
-    Zen 5, in a virtual machine).
+    The C library holds messages of megabytes, which come and go. Where long-lived columns took the places of freed
+    messages, each new message had fresh pages. The event loop touches these first: 10 to 15 ms for 8 MiB, but 4 ms with
+    the pages of the message before (virtual machine, Zen 4). Arrow's usual choice, mimalloc, took a quarter more for
+    columns of half a MiB. Its huge pages cost three times the system's time at the first touch (0.75 s for 1.1 GB, 0.23
+    here; EPYC Zen 5, in a virtual machine).
     """
     try:
         return pa.jemalloc_memory_pool()
@@ -77,14 +77,14 @@ def lasting_memory() -> pa.MemoryPool:
 
 
 def lasting_array(size: int, dtype: npt.DTypeLike) -> Array:
-    """An array of `size` arbitrary elements for what will stay for long: of `lasting_memory`, if it is large."""
+    """An array of `size` arbitrary elements for a long time. A large one is in `lasting_memory`."""
     if size < _LARGE:
         return np.empty(size, dtype)
     return np.frombuffer(pa.allocate_buffer(size * np.dtype(dtype).itemsize, memory_pool=lasting_memory()), dtype)
 
 
 def address_of(array: Array) -> int:
-    """The address of an array, for kernels; it must be one piece, and be kept alive."""
+    """The address of an array, for kernels. The array must be contiguous, and the caller must keep it alive."""
     ensure(array.flags.c_contiguous, "columns", "an array is not one piece of memory")
     return int(array.__array_interface__["data"][0])
 
@@ -144,13 +144,13 @@ class Column:
         return Column(self.type, offsets, valid, text, error)
 
     def bytes_at(self, rows: Array) -> int:
-        """Bytes that `take` makes of the rows (int64[k]), as `nbytes` counts them; known before they are made. O(k)."""
+        """The `nbytes` of `take(rows)`, before the rows (int64[k]) are copied. O(k)."""
         if self.type.kind is Kind.TEXT:
             return 9 * len(rows) + int((self.values[1:][rows] - self.values[:-1][rows]).sum())
         return len(rows) * (self.values.itemsize + 1)
 
     def order_keys(self) -> Array:
-        """int64[n] that order as the values do; NULL rows have an arbitrary key. Not for TEXT and WIDE. O(n)."""
+        """Keys in the order of the values: int64[n], arbitrary for NULL. Not for TEXT and WIDE. O(n)."""
         if self.type.kind is Kind.DOUBLE:
             return float_keys(self.values)
         if self.values.dtype == np.int64:
@@ -158,7 +158,7 @@ class Column:
         return self.values.astype(np.int64)
 
     def to_arrow(self) -> pa.Array:
-        """The column as an Arrow array of `arrow_type(type)`; fixed-width values without NULL are not copied."""
+        """The column as an Arrow array of `arrow_type(type)`. Fixed-width values without NULL are not copied."""
         rows = len(self)
         null_mask = None if self.valid is None else pack_valid(self.valid)
         kind = self.type.kind
@@ -180,13 +180,13 @@ class Column:
         return pa.Array.from_buffers(arrow_type(self.type), rows, [null_mask, values])
 
     def to_list(self) -> list[Any]:
-        """The values as Python's: Decimal, datetime and date for those kinds; None for NULL."""
+        """The values as Python objects: Decimal, datetime and date for those kinds, None for NULL."""
         values: list[Any] = self.to_arrow().to_pylist()
         return values
 
 
 def value_bytes(data_type: DataType) -> int:
-    """Bytes of a value as `Column.nbytes` counts them, without its text. O(1)."""
+    """Bytes of a value as in `Column.nbytes`, without its text. O(1)."""
     return _VALUE_BYTES[data_type.kind]
 
 
@@ -194,7 +194,7 @@ _VALUE_BYTES = {kind: np.dtype(facts.dtype).itemsize + 1 for kind, facts in TYPE
 
 
 def float_keys(values: Array) -> Array:
-    """Order keys of float64 values, int64: -0.0 equals 0.0, every NaN is the same and greatest. O(n)."""
+    """Order keys of float64 values, int64: -0.0 equals 0.0, all NaN are equal and greatest. O(n)."""
     clean = values + 0.0
     clean[np.isnan(clean)] = np.nan
     bits = clean.view(np.int64)
@@ -202,7 +202,7 @@ def float_keys(values: Array) -> Array:
 
 
 def key_float(key: int) -> float:
-    """The value whose order key is `key`."""
+    """The value with the order key `key`."""
     bits = np.int64(key) if key >= 0 else np.int64(key) ^ _SIGN
     return float(bits.view(np.float64))
 
@@ -218,20 +218,20 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def arrow_table(schema: Schema, columns: Sequence[Column]) -> pa.Table:
-    """The columns of a stream's tuples as a table; a column that is there more than once is written once."""
+    """The columns of a stream's tuples as a table. A repeated column is converted once."""
     written = {key: column.to_arrow() for key, column in {id(column): column for column in columns}.items()}
     return pa.table([written[id(column)] for column in columns], schema=arrow_schema(schema))
 
 
 def empty_column(data_type: DataType) -> Column:
-    """A column of no rows."""
+    """A column without rows."""
     if data_type.kind is Kind.TEXT:
         return Column(data_type, np.zeros(1, np.int64), None, np.zeros(0, np.uint8))
     return Column(data_type, np.zeros(0, TYPES[data_type.kind].dtype))
 
 
 def null_column(data_type: DataType, rows: int) -> Column:
-    """A column of NULL alone."""
+    """A column that is NULL in all rows."""
     if not rows:
         return empty_column(data_type)
     valid = np.zeros(rows, bool)
@@ -241,7 +241,7 @@ def null_column(data_type: DataType, rows: int) -> Column:
 
 
 def concat_columns(columns: Sequence[Column], check: Callable[[], object] | None = None) -> Column:
-    """The columns one after the other, copied; at least one, all of one type. `check`: called before each is copied."""
+    """The columns joined in order, copied: at least one, all of one type. `check`: called before each copy."""
     if len(columns) == 1:
         return columns[0]
     first = columns[0].type
@@ -263,7 +263,8 @@ _COPIED = 65_536
 
 
 def concatenated(arrays: Sequence[Array], check: Callable[[], object] | None = None) -> Array:
-    """The arrays of one type one after the other, by rows, copied; at least one. `check`: called before each 65,536."""
+    """The arrays of one type joined in order along rows, copied; at least one. `check`: called before each 65,536
+    rows."""
     if check is None:
         return np.concatenate(arrays)
     whole: Array = np.empty((sum(map(len, arrays)), *arrays[0].shape[1:]), arrays[0].dtype)

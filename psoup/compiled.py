@@ -1,11 +1,11 @@
-"""The types that kernels are compiled for before they are called: the lines of `kernels/signatures.txt`.
+"""The types for which kernels are compiled before their first call: the lines of `kernels/signatures.txt`.
 
-    rows.count_rows(uint64[::1], int64)     a kernel, and types as Numba's own signatures write them
+    rows.count_rows(uint64[::1], int64)     a kernel, and types in the form of Numba's signatures
 
-Numba compiles a kernel when it is first called with arguments of some types; whether an array may be written is one
-of them. That takes a second or more, in which other threads get little done and other kernels wait, so a service has
-all of these compiled, or loads what an earlier start kept, before a client comes. The tests fail when a call of the
-engine leads to one that is not listed, and say which line to add.
+Numba compiles a kernel at the first call with arguments of some types. Read-only and writable arrays differ in
+type. That takes a second or more. Meanwhile other threads make little progress, and other kernels wait. So
+before a client comes, a service compiles all listed types, or loads them from the cache of an earlier start. If the
+engine calls a kernel with other types, the tests fail and show the line to add.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ _ROOM = "psoup.kernels."
 
 
 def compile_listed(check: Callable[[], None] = lambda: None, *, backwards: bool = False) -> int:
-    """Compile or load all that is listed, in the order of the list or against it; returns their number.
+    """Compile or load all listed kernels, in the order of the list or backwards. Returns their number.
 
-    A second for what was kept; else nearly two minutes for all. Does nothing where Numba is told to compile nothing.
-    `check` is called before each, and may raise.
+    A second from the cache, else nearly two minutes. Does nothing if Numba's compiler is disabled. `check` is called
+    before each kernel, and may raise.
     """
     lines = SIGNATURES.read_text().splitlines()
     for line in reversed(lines) if backwards else lines:
@@ -39,7 +39,7 @@ def compile_listed(check: Callable[[], None] = lambda: None, *, backwards: bool 
 
 
 def line_of(kernel: Any, arguments: tuple[types.Type, ...]) -> str | None:
-    """The line of a kernel for these types; None: it is none of PSoup's."""
+    """The line of a kernel for these types. None if the kernel is not one of PSoup's."""
     module: str = kernel.py_func.__module__
     if not module.startswith(_ROOM):
         return None
@@ -47,7 +47,7 @@ def line_of(kernel: Any, arguments: tuple[types.Type, ...]) -> str | None:
 
 
 def _text_of(kind: types.Type) -> str:
-    """A type, as a signature writes it."""
+    """A type in the form of Numba's signatures."""
     if isinstance(kind, types.Array):
         if kind.mutable and kind.layout == "C":
             return f"{_text_of(kind.dtype)}[{', '.join([':'] * (kind.ndim - 1) + ['::1'])}]"

@@ -1,9 +1,9 @@
-"""Digests of batches: a number that is sent again is a repeat if its payload is the same, and a conflict if not.
+"""Digests of batches: a repeated number is a repeat if its payload is the same, else a conflict.
 
-    15 bytes of XXH3 (128 bits)    since they are: 0.1 ms for 4 MiB, where BLAKE2b took 5
-    16 bytes of BLAKE2b            in logs of before, next to which only the number of rows can be compared
+    15 bytes of XXH3 (128 bits)    in new logs: 0.1 ms for 4 MiB, where BLAKE2b took 5 ms
+    16 bytes of BLAKE2b            in old logs: against these only the number of rows is compared
 
-No secret depends on them: who made two payloads with one digest would have his own retry taken for a repeat.
+No secret depends on digests. A client that forges two payloads with one digest harms only its own retries.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import xxhash
 
 from psoup.columns import Array
 
-_BYTES, _EARLIER_BYTES = 15, 16
+_BYTES = 15
+"""The length of a digest in bytes."""
+_EARLIER_BYTES = 16
+"""The length of a digest in old logs."""
 
 
 def digest_of(parts: Iterable[bytes | memoryview | Array]) -> bytes:
-    """The digest of some bytes, however they are cut. O(bytes)."""
+    """The digest of the concatenated bytes. O(bytes)."""
     state = xxhash.xxh3_128()
     for part in parts:
         state.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else part)
@@ -27,5 +30,5 @@ def digest_of(parts: Iterable[bytes | memoryview | Array]) -> bytes:
 
 
 def comparable(then: bytes, now: bytes) -> bool:
-    """Whether two digests were made in the same way: if not, they say nothing of each other."""
+    """Whether two digests were made in the same way. Otherwise they cannot be compared."""
     return (len(then), len(now)) != (_EARLIER_BYTES, _BYTES)

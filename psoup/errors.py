@@ -1,31 +1,31 @@
-"""All errors, one class for each thing the caller can do about it.
+"""All errors, with a class for each reaction of the caller.
 
     PSoupError
     ├── InvalidInput            change the request and send it again
     │   ├── SqlError            the text of a statement: has line, column and an excerpt with a caret
-    │   │   └── NotSupported    understood, but PSoup does not do it (yet): names the feature
+    │   │   └── NotSupported    valid SQL, but PSoup lacks it: names the feature
     │   └── InvalidBatch        the rows of a push: names the column and the row
     ├── NotFound                no such stream, query or tuple: names the nearest
-    ├── AlreadyExists           a stream of that name is there
+    ├── AlreadyExists           a stream with this name exists
     ├── Conflict                the same ID was used for something else
     ├── FailedPrecondition      the state forbids it now: a stream in use, an epoch fenced, a gap in numbers
-    ├── OutOfRange              a window or time outside what is kept or known
-    ├── ResourceExhausted       a budget is used up: says which, how much, and what would be needed
-    ├── Unauthenticated         who calls is not known: a credential is missing, or is not valid
-    ├── PermissionDenied        who calls is known, and may not do this
+    ├── OutOfRange              a window or time outside of the retained or known times
+    ├── ResourceExhausted       a budget is used up: names it, the use and the need
+    ├── Unauthenticated         the caller is unknown: the credential is missing or invalid
+    ├── PermissionDenied        the caller is known, and may not do this
     ├── Unavailable             starting, draining, or a stream that was cut: the same call may succeed later
     └── Internal                a broken invariant: a defect of PSoup
         └── Corrupt             found by a check of a structure: names it, with a dump and the last events
 
-Messages name the thing, the value and the way out; the facts are attributes as well, so that a service
-can send them in a machine's form. `reason` is a stable upper-case word for programs to compare.
+A message names the object, the value and the remedy. The facts are attributes as well, so that a service can send them
+in a form for programs. `reason` is a stable upper-case word for programs to compare.
 """
 
 from __future__ import annotations
 
 
 class PSoupError(Exception):
-    """Base of every error that PSoup raises on purpose."""
+    """The base of every error that PSoup raises on purpose."""
 
     reason = "ERROR"
 
@@ -38,15 +38,15 @@ class PSoupError(Exception):
 
 
 class InvalidInput(PSoupError):
-    """The request can never succeed as it is."""
+    """The request can never succeed unchanged."""
 
     reason = "INVALID_INPUT"
 
 
 class SqlError(InvalidInput):
-    """A statement that cannot be understood, with the place in its text.
+    """A statement that PSoup cannot accept, with the place of the fault in its text.
 
-    `line` and `column` count from 1; `excerpt` is the line of the text and a second line with a caret.
+    `line` and `column` count from 1. `excerpt` is the line of the text and a second line with a caret.
     """
 
     reason = "SQL"
@@ -72,19 +72,19 @@ class SqlError(InvalidInput):
 
 
 class NotSupported(SqlError):
-    """A feature of SQL that PSoup refuses by its name."""
+    """A feature of SQL that PSoup refuses by name."""
 
     reason = "NOT_SUPPORTED"
 
 
 class InvalidBatch(InvalidInput):
-    """A push whose rows do not fit the stream; nothing of it was taken."""
+    """A push with rows that do not fit the stream. Nothing of it was accepted."""
 
     reason = "INVALID_BATCH"
 
 
 class NotFound(PSoupError):
-    """No stream, query or tuple of that name or ID is known to this tenant."""
+    """The tenant has no stream, query or tuple with that name or ID."""
 
     reason = "NOT_FOUND"
 
@@ -102,52 +102,52 @@ class Conflict(PSoupError):
 
 
 class FailedPrecondition(PSoupError):
-    """The request is sound, but the present state forbids it."""
+    """The request is valid, but the present state forbids it."""
 
     reason = "FAILED_PRECONDITION"
 
 
 class OutOfRange(PSoupError):
-    """A time or a window outside what is retained or known."""
+    """A time or a window outside of the retained or known times."""
 
     reason = "OUT_OF_RANGE"
 
 
 class ResourceExhausted(PSoupError):
-    """A budget is used up; the message says which and what would help."""
+    """A budget is used up. The message names it and a remedy."""
 
     reason = "RESOURCE_EXHAUSTED"
 
 
 class Unauthenticated(PSoupError):
-    """The call brings no credential, or one that is not valid; it says nothing of what there is."""
+    """The call has no valid credential. The message reveals nothing about existing objects."""
 
     reason = "UNAUTHENTICATED"
 
 
 class PermissionDenied(PSoupError):
-    """The roles of the caller do not include the call; it says nothing of what there is."""
+    """The roles of the caller exclude the call. The message reveals nothing about existing objects."""
 
     reason = "PERMISSION_DENIED"
 
 
 class Unavailable(PSoupError):
-    """Not now: repeat the same call a little later. Nothing of it has happened, unless the message says so."""
+    """Not now: repeat the same call a little later. The call has had no effect, unless the message says so."""
 
     reason = "UNAVAILABLE"
 
 
 class Internal(PSoupError):
-    """An invariant does not hold: a defect of PSoup, never of the caller."""
+    """An invariant is violated: a defect of PSoup, never of the caller."""
 
     reason = "INTERNAL"
 
 
 class Corrupt(Internal):
-    """A structure in memory is not what it must be; a check found it (`psoup.invariants`).
+    """A structure in memory violates an invariant, and a check found that (`psoup.invariants`).
 
-    `structure`: its name. `problem`: what does not hold. `dump`: numbers of the structure. `story`: the last events
-    that were applied, the latest one last: sequence, kind and stream of each.
+    `structure`: its name. `problem`: the violated invariant. `dump`: numbers of the structure. `story`: the last
+    applied events, the latest last, each with sequence, kind and stream.
     """
 
     reason = "CORRUPT"
@@ -162,8 +162,8 @@ class Corrupt(Internal):
         reason: str | None = None,
     ) -> None:
         text = structure + (f": {problem}" if problem else "") + (f" ({dump})" if dump else "")
-        told = f"{text}; the last events: {', '.join(story)}" if story else text
-        super().__init__(told, reason=reason, structure=structure)
+        message_text = f"{text}; the last events: {', '.join(story)}" if story else text
+        super().__init__(message_text, reason=reason, structure=structure)
         self.structure, self.problem, self.dump, self.story = structure, problem, dump, story
 
     def after(self, story: tuple[str, ...]) -> Corrupt:

@@ -1,9 +1,9 @@
-"""Columns from Arrow's arrays: found by name, checked, and converted where no value is changed.
+"""Arrow arrays become columns: each is found by name, checked, and converted if no value changes.
 
     table  a: int32, b: string  ──> names ──> types ──> values, NULLs ──> columns of a stream's schema
                                   └────────────┴─ InvalidBatch: the column, and the first bad row
 
-Memory is shared where an array already is as the engine keeps it (`psoup.kinds`).
+An array that already has the engine's form shares its memory (`psoup.kinds`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from psoup.model import DataType, Kind, Schema, positions
 def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tuple[Column, ...]:
     """The columns of `table` in the schema's order and types.
 
-    Columns are found by name (any case) and converted where no value is lost. A nullable attribute may be missing:
-    those of one type share a column of NULL.
-    Raises InvalidBatch that names the column, and the first bad row where there is one.
+    Columns are found by name (any case) and converted if no value is lost. A nullable attribute may be missing: missing
+    attributes of one type share a column of NULL. Raises InvalidBatch with the column, and the first bad row if there
+    is one.
     """
     places = positions(schema, table.schema.names)
     columns = []
@@ -46,7 +46,7 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
 
 
 def _column(table: pa.Table | pa.RecordBatch, at: int) -> pa.Array | pa.ChunkedArray:
-    """A column of `table`; in pieces where PyArrow has no arrays of its type, as of month_interval."""
+    """A column of `table`. A ChunkedArray for types without an array class in PyArrow, such as month_interval."""
     try:
         return table.column(at)
     except KeyError:
@@ -54,7 +54,7 @@ def _column(table: pa.Table | pa.RecordBatch, at: int) -> pa.Array | pa.ChunkedA
 
 
 def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:
-    """An Arrow array as a column of `data_type`; raises InvalidBatch where a value would be changed."""
+    """An Arrow array as a column of `data_type`. Raises InvalidBatch if a value would change."""
     target = memory_type(data_type)
     same = source.type == target
     if not same:
@@ -83,7 +83,7 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
         values = array.fill_null(False).to_numpy(zero_copy_only=False)
         return Column(data_type, values, valid)
     dtype = TYPES[data_type.kind].dtype
-    # With a count: a buffer off the wire may be longer than its values, and not a multiple of their size.
+    # A count is given, because a buffer from the wire may be longer than its values, and not a multiple of their size.
     values = np.frombuffer(array.buffers()[1], dtype, rows, dtype.itemsize * array.offset)
     if valid is not None:
         values = np.where(valid, values, np.zeros(1, dtype))
@@ -109,7 +109,7 @@ def _check_type(name: str, data_type: DataType, source: pa.DataType) -> None:
 
 
 def _convert(name: str, data_type: DataType, source: pa.Array, target: pa.DataType) -> pa.Array:
-    """Convert `source` to the Arrow type that mirrors the engine's memory."""
+    """Convert `source` to the Arrow type with the engine's memory layout."""
     if pa.types.is_dictionary(source.type):
         source = source.dictionary_decode()
     try:
@@ -128,14 +128,14 @@ def _convert(name: str, data_type: DataType, source: pa.Array, target: pa.DataTy
 def _written(value: pa.Scalar) -> str:
     try:
         return repr(value.as_py())
-    except (ValueError, ArithmeticError, KeyError):  # a year that Python's datetime has not, an unknown zone
+    except (ValueError, ArithmeticError, KeyError):  # a year that Python's datetime lacks, an unknown zone
         return "the value"
 
 
 def _cast(source: pa.Array, target: pa.DataType) -> pa.Array:
     if source.type == target:
         return source
-    if pa.types.is_timestamp(source.type):  # instants: a zone is only how they are written
+    if pa.types.is_timestamp(source.type):  # instants: a zone only changes their text
         source = source.cast(pa.timestamp(source.type.unit))
     if pa.types.is_decimal(target) and not pa.types.is_null(source.type):
         wide = pa.decimal128(38, target.scale)
@@ -146,7 +146,7 @@ def _cast(source: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _first_bad_row(source: pa.Array, target: pa.DataType) -> int | None:
-    """The first row whose value alone cannot be converted, by halving. O(n) conversions in all."""
+    """The first row whose value cannot be converted, by repeated halving. O(n) conversions in all."""
     low, high = 0, len(source)
     while high - low > 1:
         middle = (low + high) // 2

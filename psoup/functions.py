@@ -1,4 +1,4 @@
-"""Functions of the operator's own, declared in a module that `psoup serve --functions` loads, and called over arrays.
+"""Functions of an operator: `psoup serve --functions` loads their module, and statements call them over arrays.
 
     from psoup.functions import function                       psoup serve --functions fraud
                                                                 SELECT * FROM sales WHERE risk(amount, country) > 0.8
@@ -6,10 +6,10 @@
     def risk(amount: pa.Array, country: pa.Array) -> pa.Array:  called with an array for each argument, returns one of
         ...                                                     the same length
 
-A function is deterministic, and the value of a row depends on the arguments of that row alone: PSoup calls it with the
-rows that it chooses, in any number, again and again, and keeps what follows from the values. Where it raises, it is
-called with halves of the rows, down to single rows, which are errors then. This module loads and calls; what a
-signature is, and how a column is made of values, is in `psoup.expressions.supplied`; it knows no SQL.
+A function must be deterministic, and the value of a row must depend only on the arguments of that row. PSoup calls it
+with any choice of rows, repeatedly, and keeps results that depend on its values. If it raises, it is called with halves
+of the rows, down to single rows. A single row for which it raises is an error. This module loads and calls functions,
+without SQL. `psoup.expressions.supplied` has the signatures, and makes columns from values.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from psoup.model import DataType, Kind
 __all__ = ["function", "load"]
 
 MOST_RAISED = 2_048
-"""Calls of one batch that may raise: a function that always does must not take seconds of the writer."""
+"""The most calls for one batch that may raise: a function that always raises must not take seconds of the writer."""
 MARK = "__psoup_function__"
-"""The attribute of a declared function that has what was declared."""
+"""The attribute of a declared function for its declaration."""
 _SHOWN = 200
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,14 +57,14 @@ def function(
     cost: int = 10,
     version: int = 1,
 ) -> Callable[[F], F]:
-    """Declare a function that statements may call; what it decorates stays as it is.
+    """Declare a function that statements may call. The decorated function stays unchanged.
 
-    `arguments`, `result`: types as in CREATE STREAM. It is called with one Arrow array for each argument (int64,
-    float64, bool, string, timestamp('us', 'UTC'), date32, decimal128), and returns one of the result's type and the
-    same length. `name`: in SQL, its own by default. `nulls`: it is called for rows in which an argument is NULL, too;
-    without it their value is NULL. `cost`: how many simple functions a call is worth: costly ones are called last, for
-    the rows that nothing else decides. `version`: to be raised when the function gives other values than before.
-    Raises InvalidInput for a declaration that is not possible.
+    `arguments`, `result`: types as in CREATE STREAM. The function gets an Arrow array for each argument (int64,
+    float64, bool, string, timestamp('us', 'UTC'), date32, decimal128). It returns an array of the result's type and
+    equal length. `name`: its name in SQL, by default its Python name. `nulls`: call it also for rows with a NULL
+    argument; else the value of these rows is NULL. `cost`: the cost of a call, in calls of a simple function. Costly
+    functions are called last, only for rows that nothing else decides. `version`: raise it when the function changes
+    its values. Raises InvalidInput for an invalid declaration.
     """
 
     def declare(declared: F) -> F:
@@ -81,18 +81,18 @@ def function(
 
 
 def load(modules: Sequence[str]) -> tuple[Supplied, ...]:
-    """The functions that some modules declare, tried with example values. A module is a name that Python can import, or
-    the path of a `.py` file.
+    """The functions of some modules, tried with example values. A module is an importable name, or the path of a `.py`
+    file.
 
-    Raises InvalidInput, reason FUNCTIONS, for a module that cannot be imported or declares nothing, a name that two
-    functions have, and a function that does not do what it declares.
+    Raises InvalidInput, reason FUNCTIONS: a module cannot be imported or declares no function; two functions have the
+    same name; or a function does not match its declaration.
     """
     functions: dict[str, Supplied] = {}
     for module in modules:
-        found = list(_declared_in(_imported(module)))
-        if not found:
+        declared = list(_declared_in(_imported(module)))
+        if not declared:
             raise _refused(f"the module {module} declares no function; decorate one with psoup.functions.function")
-        for each in found:
+        for each in declared:
             name = each.signature.name
             if name in functions and functions[name] is not each:
                 raise _refused(f"two functions are called {name}; a name has one signature")
@@ -106,7 +106,7 @@ def load(modules: Sequence[str]) -> tuple[Supplied, ...]:
 
 
 def rowwise(signature: Signature, body: Callable[..., Any]) -> Callable[[Sequence[pa.Array]], Answer]:
-    """`body` as it is called here: over copies that cannot be written to; rows for which it raises are marked."""
+    """`body` called over copies that cannot be written to. Rows for which it raises are marked."""
 
     def call(arrays: Sequence[pa.Array]) -> Answer:
         whole = _read_only(arrays)
@@ -128,9 +128,10 @@ def _read_only(arrays: Sequence[pa.Array]) -> list[pa.Array]:
 def _halved(
     signature: Signature, body: Callable[..., Any], arrays: Sequence[pa.Array], start: int, stop: int, left: list[int]
 ) -> Iterator[tuple[Column, bool]]:
-    """The values of the rows from start to stop, or of their halves where `body` raises; a row alone is an error.
+    """The values of the rows from start to stop, or of their halves if `body` raises. A single row that raises is an
+    error.
 
-    `left`: how often it may still raise.
+    `left`: the number of exceptions that are still allowed.
     """
     try:
         values = body(*(array.slice(start, stop - start) for array in arrays))
@@ -165,8 +166,8 @@ def _imported(module: str) -> ModuleType:
     except PSoupError as problem:
         raise _refused(f"the module {module} is refused: {problem.message}") from problem
     except (Exception, SystemExit) as problem:
-        what = f"{type(problem).__name__}: {problem}"[:_SHOWN]
-        raise _refused(f"the module {module} cannot be imported: {what}") from problem
+        cause = f"{type(problem).__name__}: {problem}"[:_SHOWN]
+        raise _refused(f"the module {module} cannot be imported: {cause}") from problem
 
 
 def _declared_in(module: ModuleType) -> Iterator[Supplied]:
@@ -179,7 +180,7 @@ def _declared_in(module: ModuleType) -> Iterator[Supplied]:
 
 
 def _try(function: Supplied) -> None:
-    """Call a function with example values, twice, and with the halves: the values must be the same."""
+    """Call a function twice with example values, and with their halves: the values must be the same."""
     signature = function.signature
     arrays = [_examples(kind, place) for place, kind in enumerate(signature.arguments)]
     rows, half = len(arrays[0]), len(arrays[0]) // 2
@@ -196,7 +197,7 @@ def _try(function: Supplied) -> None:
 
 
 def _keys(function: Supplied, arrays: Sequence[pa.Array]) -> tuple[list[Any], list[bool]]:
-    """Values in a form in which equal ones are equal, and which rows are errors."""
+    """Values in a form in which equal values are equal, and flags of error rows."""
     try:
         values, raised = function.call(arrays)
     except Raised:
@@ -205,7 +206,7 @@ def _keys(function: Supplied, arrays: Sequence[pa.Array]) -> tuple[list[Any], li
     marks = np.zeros(len(column), np.bool_) if raised is None else raised
     keys = column.to_list() if column.type.kind is Kind.TEXT else column.order_keys().tolist()
     valid: Array = np.ones(len(column), np.bool_) if column.valid is None else column.valid
-    return [key if there else None for key, there in zip(keys, valid, strict=True)], marks.tolist()
+    return [key if is_valid else None for key, is_valid in zip(keys, valid, strict=True)], marks.tolist()
 
 
 _EXAMPLES: dict[Kind, list[Any]] = {
@@ -217,11 +218,11 @@ _EXAMPLES: dict[Kind, list[Any]] = {
     Kind.TIMESTAMP: [0, 1_357_000_000_000_000, -1_000_000, 1, 10**15, 86_400_000_000, 5 * 10**14, 7 * 10**14],
     Kind.DATE: [0, 15_736, -365, 1, 20_000, 59, 366, 10_000],
 }
-"""Values of each type as they are stored; of a DECIMAL in units of its last place."""
+"""Values of each type in storage form; of a DECIMAL in units of its last place."""
 
 
 def _examples(kind: DataType, place: int) -> pa.Array:
-    """Sixteen values; arguments of one type do not have them in one order."""
+    """Sixteen values of a type. Two arguments of one type get them in different orders."""
     values = _EXAMPLES[kind.kind]
     chosen = [values[(row * (2 * place + 1) + row // 8) % len(values)] for row in range(16)]
     if kind.kind is Kind.DECIMAL:

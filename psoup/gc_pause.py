@@ -1,6 +1,7 @@
-"""Pause the cyclic garbage collector while millions of acyclic objects are made: it would walk all of them.
+"""Pause the cyclic garbage collector while millions of acyclic objects are made: it would visit all of them.
 
-A million queries are tens of millions of objects; walking them again and again took half the time of a registration.
+A million queries are tens of millions of objects. The collector visited them repeatedly, for half the time of a
+registration.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Have no automatic collection inside, in any thread; it is on again afterwards if it was before."""
+    """Disable automatic collection in all threads for the block. Afterwards it is enabled again if it was enabled
+    before."""
     on = gc.isenabled()
     gc.disable()
     try:

@@ -1,10 +1,10 @@
-"""Invariants: statements that must hold of a structure at all times, and the one way to fail if one does not.
+"""Invariants: conditions on a structure that must always be true, and the exception if one is not.
 
     ensure(len(ids) == len(slots), self, "each clause has a slot", ids=ids, slots=slots)
         └─ no ─> Corrupt: the structure's name, the problem, and the facts as a dump of at most 4 KiB
 
-Not `assert`, which is gone under `python -O` and says nothing of the structure. A dump shows numbers alone (IDs, slots,
-counts): texts may be what a user wrote, so of all else only the type is shown.
+Not `assert`, which `python -O` removes and which says nothing about the structure. A dump shows only numbers (IDs,
+slots, counts). Texts may come from a user, so every other value is shown as its type.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from psoup.errors import Corrupt
 
 Verify = Literal["off", "cheap", "all"]
-"""The checks that an engine makes by itself: none; counts that a run of events has touched, after the run; every
-structure of the streams that were touched, after each event and each piece of maintenance."""
+"""The checks that an engine makes by itself. off: none. cheap: counts that a run of events has touched, after the run.
+all: every structure of the touched streams, after each event and each piece of maintenance."""
 
 _SHOWN = 16
-"""Members of a collection in a dump."""
+"""The most members of a collection in a dump."""
 _DUMP_CHARS = 4_096
 
 
@@ -33,14 +33,15 @@ def ensure(holds: bool | np.bool_, structure: object, problem: str, **facts: obj
 
 
 def corrupt(structure: object, problem: str, **facts: object) -> Corrupt:
-    """The error of `ensure`, where making the facts costs something."""
+    """The error of `ensure`, for callers whose facts are costly to compute."""
     name = structure if isinstance(structure, str) else type(structure).__name__
     dump = ", ".join(f"{key}={shown(value)}" for key, value in facts.items())
     return Corrupt(name, problem, dump if len(dump) <= _DUMP_CHARS else f"{dump[:_DUMP_CHARS]}…")
 
 
 def shown(value: object) -> str:
-    """The text of a value in a dump: numbers and collections of numbers, the first few; of all else the type."""
+    """The text of a value in a dump: numbers, and the first numbers of collections. Every other value is shown as its
+    type."""
     if value is None or isinstance(value, bool | int | np.bool_ | np.integer | range):
         return str(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "iub":

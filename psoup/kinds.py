@@ -1,4 +1,4 @@
-"""The kinds of value in one table: in memory, in Arrow, in files, in order.
+"""The kinds of value in one table: their forms in memory, in Arrow and in files, and their order.
 
     kind       values                     order key (int64 unless said)
     BOOLEAN    bool[n]                    0, 1
@@ -10,8 +10,7 @@
     DATE       int32[n] days              itself
     WIDE       LIMBS[n], scaled           none that fits: by rank (`answer.ordering`)
 
-A new kind begins with a row here. Its meaning (its names, conversions, arithmetic, its text) is the business of
-expressions.
+A new kind begins with a row here. Expressions give it a meaning: names, conversions, arithmetic and text.
 """
 
 from __future__ import annotations
@@ -29,14 +28,16 @@ from psoup.kernels.gather import BITS, DECIMAL, NARROW, TEXT, WIDE
 from psoup.limbs import LIMBS
 from psoup.model import DataType, Kind
 
-LEAST, BEYOND = -(2**63), 2**63
-"""The least int64, and the first integer past the greatest."""
+LEAST = -(2**63)
+"""The least int64."""
+BEYOND = 2**63
+"""The first integer above int64."""
 
 _t = pa.types
 
 
 class Family(enum.Enum):
-    """Kinds whose values can be converted into one another; TEXT can be converted from and to all."""
+    """Kinds whose values can be converted into one another. TEXT can be converted to and from all kinds."""
 
     BOOLEAN = "BOOLEAN"
     NUMBER = "NUMBER"
@@ -50,26 +51,27 @@ class KindFacts:
 
     family: Family
     dtype: np.dtype[Any]
-    """The dtype of `Column.values`; for TEXT, that of the offsets."""
+    """The dtype of `Column.values`. For TEXT it is the dtype of the offsets."""
     arrow: pa.DataType | None
-    """The type in which values leave the engine; times are in UTC. None: each DECIMAL has one of its own."""
+    """The type of values outside of the engine; times are in UTC. None: each DECIMAL type has a separate one."""
     memory: pa.DataType | None
-    """Arrow's type whose memory is that of the engine."""
+    """The Arrow type with the same memory layout as the engine's values."""
     accepted: tuple[Callable[[pa.DataType], bool], ...]
-    """Arrow's types that may be pushed for it."""
+    """Arrow types that may be pushed for this kind."""
     layout: int
     """The layout of values in a message, for `kernels.gather`."""
     sample: object
-    """A value that any statement takes in the place of a constant."""
+    """A constant of the kind that any statement accepts."""
     encoding: str | None
-    """Its encoding in chunks on disk; None: the library's own choice. Eight columns of random integers as differences
-    take half the bytes of dictionaries, a fifth of the time to write and a third to read."""
+    """The encoding in chunks on disk. None: the library chooses. Eight columns of random integers, encoded as
+    differences, take half the bytes of dictionaries, a fifth of the time to write and a third to read."""
     first: int | bytes = LEAST
     """The least order key."""
     beyond: int | bytes | None = BEYOND
-    """The first key past the greatest; None: there is no greatest."""
+    """The first key above the greatest. None: there is no greatest."""
     infinite: int | None = None
-    """The value that is infinite in other systems (negative: minus infinity), and would be an ordinary one here."""
+    """The value that other systems treat as infinite (negative: minus infinity), and that would be an ordinary value
+    here."""
 
 
 def _float_key(value: float) -> int:
@@ -127,12 +129,12 @@ def kinds_of(*families: Family) -> frozenset[Kind]:
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type in which values of `data_type` leave the engine."""
+    """The Arrow type of `data_type` outside of the engine."""
     return TYPES[data_type.kind].arrow or pa.decimal128(data_type.precision, data_type.scale)
 
 
 def memory_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type whose memory is that of the engine's values."""
+    """The Arrow type with the same memory layout as the engine's values."""
     if data_type.kind is Kind.WIDE:
         return arrow_type(data_type)
     return TYPES[data_type.kind].memory or pa.decimal64(data_type.precision, data_type.scale)
@@ -144,6 +146,6 @@ def accepts(data_type: DataType, source: pa.DataType) -> bool:
 
 
 def ends(data_type: DataType) -> tuple[int | bytes, int | bytes | None]:
-    """The least order key of a type, and the first one past its greatest."""
+    """The least order key of a type, and the first key above its greatest."""
     facts = TYPES[data_type.kind]
     return facts.first, facts.beyond

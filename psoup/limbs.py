@@ -1,8 +1,8 @@
-"""Integers of 128 bits, which sums are: two fields of 64 bits, as Arrow's decimal128 lies in memory.
+"""Integers of 128 bits, for sums: two fields of 64 bits, in the memory layout of Arrow's decimal128.
 
     low uint64, high int64   ->   high * 2**64 + low   ->   int64 if all of them fit, else Python's integers
 
-Arithmetic is done on those integers, so nothing ever overflows on the way. Nothing here knows types of SQL.
+Arithmetic is done on Python's integers, so no intermediate result overflows. This module is independent of SQL types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 LIMBS = np.dtype([("low", "<u8"), ("high", "<i8")])
-"""The dtype of such integers."""
+"""The dtype of integers of 128 bits."""
 
 _LOW = 2**64 - 1
 
@@ -44,10 +44,10 @@ def limbs_of(number: int) -> tuple[int, int]:
 
 
 def number_of(fields: tuple[int, int]) -> int:
-    """The number that has these fields."""
+    """The number with these fields."""
     return fields[0] + (fields[1] << 64)
 
 
 def largest(numbers: Array) -> int:
-    """The greatest magnitude among int64[n] or Python's integers; 0 of none. O(n)."""
+    """The greatest magnitude among int64[n] or Python's integers, 0 for an empty array. O(n)."""
     return max(abs(int(numbers.min())), abs(int(numbers.max()))) if len(numbers) else 0

@@ -1,4 +1,4 @@
-"""PSoup in your own process: no service, nothing durable. For tests, benchmarks and notebooks.
+"""PSoup inside a Python process: no service, nothing durable. For tests, benchmarks and notebooks.
 
 >>> import pyarrow as pa
 >>> soup = LocalPSoup()
@@ -79,8 +79,8 @@ _NAMED = re.compile(r"\$[A-Za-z_]")
 class LocalPSoup:
     """An engine with its admission, one command at a time. Errors are those of `psoup.errors`.
 
-    With a `keep`, as that of a store, `maintain` stores closed chunks, and streams may have an ARCHIVE. `verify`: off,
-    cheap or all, how much is checked after each command (`psoup.engine.verification`); Corrupt if something is broken.
+    With a `keep`, such as a store's, `maintain` stores closed chunks, and streams may have an ARCHIVE. `verify`: the
+    checks after each command (`psoup.engine.verification`); a failed check raises Corrupt.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class LocalPSoup:
             return self.admission.prepare(command, now)
 
     def execute(self, sql: str) -> Answer | None:
-        """Carry out any statement, told by its first word: the answer of a SELECT, which is asked once; else None."""
+        """Carry out a statement of any kind. Returns the answer of a SELECT, which is not registered; else None."""
         match first_word(sql):
             case "CREATE":
                 self.submit(CreateStream(sql, self.tenant))
@@ -135,17 +135,17 @@ class LocalPSoup:
                 return self.ask(sql)
         return None
 
-    def _drop(self, asked: Dropping) -> None:
+    def _drop(self, dropping: Dropping) -> None:
         try:
-            self.submit(DropStream(asked.stream, self.tenant, cascade=asked.cascade))
+            self.submit(DropStream(dropping.stream, self.tenant, cascade=dropping.cascade))
         except NotFound:
-            if not asked.lenient:
+            if not dropping.lenient:
                 raise
 
     def push(
         self, stream: str, table: pa.Table | pa.RecordBatch, producer: str = "", epoch: int = 0, number: int = 0
     ) -> PushAcknowledgement:
-        """Push tuples; late ones are refused alone and counted in the acknowledgement."""
+        """Push tuples. Late ones are refused alone, and the acknowledgement has their number."""
         answer = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant))
         assert isinstance(answer, PushAcknowledgement)
         return answer
@@ -165,11 +165,11 @@ class LocalPSoup:
         expires_after: str = "",
         keep_pairs: bool = False,
     ) -> int:
-        """Register a query, under a key and with labels of the caller's own; returns its ID.
+        """Register a query, with the caller's key and labels. Returns its ID.
 
-        `replace`: if another query has the key, the new one takes its place; errors lead from the old ID to the new.
-        `expires_after`: as in "90 days", after which `maintain` unregisters it if it was not asked.
-        `keep_pairs`: of a join of two streams, keep which tuples belong together.
+        `replace`: the new query replaces the query with the same key; errors for the old ID name the new one.
+        `expires_after`: such as "90 days"; if nobody invokes the query for so long, `maintain` unregisters it.
+        `keep_pairs`: of a join of two streams, keep its pairs of tuples.
         """
         more = tag_of(key, labels), replace, expires_after, keep_pairs
         answer = self.submit(Register(sql, request_id, self.tenant, *more))
@@ -190,8 +190,8 @@ class LocalPSoup:
     ) -> range:
         """Register statements, or one with parameters for each row of values: all or none. Returns their IDs.
 
-        `key`, `labels`: names of columns of a table of rows that are keys and labels. Parameters of `$name` take the
-        columns of their names, others the columns that are left, in order. The others are those of `register`.
+        `key`, `labels`: the columns of a table of rows with the keys and labels. A parameter `$name` takes the column
+        of its name; other parameters take the remaining columns in order. All other arguments are as for `register`.
         """
         statements = [sql] if isinstance(sql, str) else sql
         names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
@@ -205,13 +205,13 @@ class LocalPSoup:
         return self.engine.snapshot().query_with(key, self.tenant).query_id
 
     def keys(self, query_ids: Sequence[int]) -> list[str]:
-        """The keys of some queries, such as those that a tuple matched; "" for those without a key."""
+        """The keys of some queries, such as the matches of a tuple; "" for queries without a key."""
         return keys_of(self.engine.snapshot(), query_ids)
 
     def queries(
         self, stream: str | None = None, *, labels: Mapping[str, str] | None = None, expiring: str = ""
     ) -> list[int]:
-        """IDs of the queries, of one stream, that have all of some labels, or that expire within a time ("7 days")."""
+        """IDs of the queries: of one stream, with all of some labels, or that expire within a time ("7 days")."""
         if expiring:
             self.engine.snapshot().lifetimes.tick(self.clock.now())
         until = self.clock.now() + lifetime_days(expiring) * DAY if expiring else None
@@ -220,7 +220,7 @@ class LocalPSoup:
         return [record.query_id for record in records]
 
     def unregister(self, query_id: int) -> None:
-        """Forget a query."""
+        """Unregister a query."""
         self.submit(Unregister(query_id, self.tenant))
 
     def unregister_many(
@@ -231,7 +231,7 @@ class LocalPSoup:
         key_prefix: str = "",
         request_id: str = "",
     ) -> int:
-        """Forget some queries at once, by their IDs, or by labels or how their keys begin; returns how many."""
+        """Unregister queries by their IDs, by labels, or by the prefix of their keys. Returns their number."""
         ids = None if query_ids is None else np.array(query_ids, np.int64)
         command = UnregisterMany(ids, tag_of("", labels).labels, key_prefix, request_id, self.tenant)
         answer = self.submit(command)
@@ -239,7 +239,7 @@ class LocalPSoup:
         return answer.count
 
     def drop_stream(self, name: str, *, cascade: bool = False) -> int:
-        """Forget a stream, with `cascade` its queries, too; returns how many these were."""
+        """Drop a stream, with `cascade` also its queries. Returns the number of these."""
         answer = self.submit(DropStream(name, self.tenant, cascade=cascade))
         assert isinstance(answer, StreamAcknowledgement)
         return answer.queries
@@ -251,7 +251,7 @@ class LocalPSoup:
         window: str | Mapping[str, str] | None = None,
         accept_truncation: bool = False,
     ) -> Answer:
-        """Return the current answer; `window`: the text of another BEGIN … END …, or texts by names of sources."""
+        """The current answer. `window`: the text of another BEGIN … END …, or such texts by names of sources."""
         return invoke(
             self.engine.snapshot(),
             query_id,
@@ -269,7 +269,7 @@ class LocalPSoup:
         window: str | Mapping[str, str] | None = None,
         accept_truncation: bool = False,
     ) -> Table:
-        """Return the answers of many queries as one table, whose first column is the query's place among them."""
+        """The answers of many queries as one table. Its first column is the query's place in `query_ids`."""
         return invoke_table(
             self.engine.snapshot(),
             np.asarray(query_ids, np.int64),
@@ -287,7 +287,7 @@ class LocalPSoup:
         window: str | Mapping[str, str] | None = None,
         accept_truncation: bool = False,
     ) -> Answer:
-        """Answer a SELECT that is not registered; the arguments are those of `invoke`."""
+        """The answer of a SELECT that is not registered. The arguments are as for `invoke`."""
         snapshot = self.engine.snapshot()
         return ask(
             snapshot,
@@ -300,16 +300,16 @@ class LocalPSoup:
         )
 
     def match(self, stream: str, table: pa.Table | pa.RecordBatch) -> Matched:
-        """The queries that each row would match if it were pushed now; none for those that would be refused."""
+        """The queries that each row would match if it were pushed now; none for rows that would be refused."""
         snapshot, now = self.engine.snapshot(), self.clock.now()
         view = snapshot.stream(stream, self.tenant)
         offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)
         return match(snapshot, stream, offer.batch, tenant=self.tenant).among(offer.rows, table.num_rows)
 
     def tuple_ids(self, stream: str, pushed: PushAcknowledgement) -> range | list[int | None]:
-        """The tuple ID of each row that a push took, in the order they were sent; None for a row that still waits.
+        """The tuple ID of each accepted row of a push, in the order of the push; None for a row that still waits.
 
-        They are one range in system time, or where times came in order. Raises OutOfRange if they are not known.
+        A range in system time, or if the times came in order. Raises OutOfRange if they are unknown.
         """
         if not pushed.accepted:
             return range(0)
@@ -318,23 +318,23 @@ class LocalPSoup:
 
     def why(self, query_id: int, of: int | pa.Table, as_of: int | None = None) -> Why:
         """Why a tuple (its ID, or a table of one row that is not pushed) is in the answer of a query, or why not."""
-        snapshot, now, asked = self.engine.snapshot(), self.clock.now(), of
+        snapshot, now, row = self.engine.snapshot(), self.clock.now(), of
         if not isinstance(of, int):
             view = snapshot.by_id[snapshot.query(query_id, self.tenant).stream_id]
             offer = offered(view.spec, of, view.watermark, view.last_time, snapshot.config, now)
-            asked = Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
-        return why(snapshot, query_id, asked, tenant=self.tenant, now=now, as_of=as_of)
+            row = Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
+        return why(snapshot, query_id, row, tenant=self.tenant, now=now, as_of=as_of)
 
     def matches(self, stream: str, tuple_id: int) -> list[int]:
-        """Return the IDs of the queries whose WHERE the tuple satisfies."""
+        """The IDs of the queries whose WHERE the tuple satisfies."""
         return matches(self.engine.snapshot(), stream, tuple_id, tenant=self.tenant, now=self.clock.now())
 
     def matches_many(self, stream: str, tuple_ids: Sequence[int]) -> list[list[int]]:
-        """Return what `matches` does, for each of some tuples."""
+        """`matches` for each of some tuples."""
         return matches_many(self.engine.snapshot(), stream, tuple_ids, tenant=self.tenant, now=self.clock.now())
 
     def matches_between(self, stream: str, first: int, count: int) -> Matched:
-        """`matches` of some tuples that follow one another."""
+        """`matches` for `count` successive tuples."""
         snapshot, now = self.engine.snapshot(), self.clock.now()
         return matches_between(snapshot, stream, first, count, tenant=self.tenant, now=now)
 
@@ -347,7 +347,7 @@ class LocalPSoup:
         *,
         ids: range | None = None,
     ) -> Bits:
-        """Which tuples of a window satisfy some queries: a bit for each.
+        """The results of some queries over a window: a bit for each query and tuple.
 
         `queries`: IDs and keys, or labels that they all have; None: all on the stream. `begin`, `end`: the first and
         the last time, microseconds; `ids`: of tuples.
@@ -365,11 +365,11 @@ class LocalPSoup:
         return bits_of(snapshot, view, choice.records(snapshot, view, self.tenant, 2**62), where)
 
     def explain(self, query_id: int) -> Explanation:
-        """Explain how a query is evaluated and kept."""
+        """The evaluation and the storage of a query."""
         return explain(self.engine.snapshot(), query_id, tenant=self.tenant, now=self.clock.now())
 
     def maintain(self) -> int:
-        """Do all maintenance there is, and unregister what has expired; returns the number of tasks done."""
+        """Do all maintenance that is due, and unregister expired queries. Returns the number of tasks."""
         tasks, lifetimes = 0, self.engine.snapshot().lifetimes
         lifetimes.tick(self.clock.now())
         due = lifetimes.due(self.clock.now())
@@ -389,7 +389,7 @@ class LocalPSoup:
 
 
 def _chosen(window: str | Mapping[str, str] | None) -> WindowChoice | None:
-    """Another window, or several, from their texts."""
+    """The windows of such texts, None for None."""
     if window is None or isinstance(window, str):
         return None if window is None else window_clause(window)
     return {name: window_clause(text) for name, text in window.items()}

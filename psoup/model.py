@@ -1,8 +1,8 @@
-"""The words that every layer shares: types, schemas, streams, windows. Plain frozen dataclasses.
+"""The concepts that all layers share: types, schemas, streams, windows. Plain frozen dataclasses.
 
-Values have one *engine form* each: BOOLEAN bool, BIGINT int, DOUBLE float, DECIMAL(p,s) the scaled int (of sums, which
-have up to 38 digits, too), TEXT str, TIMESTAMP microseconds and DATE days since 1970 UTC. Their *order keys* (see
-`psoup.columns`) are int64, or UTF-8 bytes for TEXT, so that all comparisons of the engine are comparisons of keys.
+Every value has an *engine form*: BOOLEAN bool, BIGINT int, DOUBLE float, DECIMAL(p,s) the scaled int (also for sums of
+up to 38 digits), TEXT str, TIMESTAMP microseconds and DATE days since 1970 UTC. Its *order key* (see `psoup.columns`)
+is int64, or UTF-8 bytes for TEXT. All comparisons in the engine compare keys.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from psoup.errors import InvalidBatch
 def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
     """The place of each attribute among the `names` of a batch's columns (any case), by its name in lower case.
 
-    Raises InvalidBatch for a name that comes twice or is not in the schema, and for an attribute that is NOT NULL and
-    missing. O(columns): asked before the values are decoded.
+    Raises InvalidBatch for a repeated name, a name that the schema lacks, and a missing attribute that is NOT NULL.
+    O(columns): called before the values are decoded.
     """
     by_name: dict[str, int] = {}
     for position, name in enumerate(names):
@@ -40,13 +40,13 @@ def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
 
 
 SECOND = 1_000_000
-"""Microseconds in a second; times are int64 microseconds since 1970 UTC."""
+"""Microseconds in a second. Times are int64 microseconds since 1970 UTC."""
 
 EXACT_DOUBLE = 2**53
-"""Integers up to this number, on both sides of 0, are DOUBLE values, all different."""
+"""Integers up to this number, on both sides of 0, are distinct DOUBLE values."""
 
 EPOCH = datetime(1970, 1, 1)
-"""The moment from which times (in UTC) and days are counted."""
+"""The zero of times (in UTC) and days."""
 
 DEFAULT_TENANT = "default"
 MAX_DECIMAL_PRECISION = 18
@@ -57,7 +57,7 @@ RESERVED_NAMES = frozenset({ID_COLUMN, TIME_COLUMN})
 
 
 class Kind(enum.Enum):
-    """The seven kinds of value that a stream may have, and WIDE: DECIMALs of up to 38 digits, which only sums are."""
+    """The seven kinds of value in streams, and WIDE: DECIMALs of up to 38 digits, the kind of sums."""
 
     BOOLEAN = "BOOLEAN"
     BIGINT = "BIGINT"
@@ -68,7 +68,7 @@ class Kind(enum.Enum):
     DATE = "DATE"
     WIDE = "DECIMAL of up to 38 digits"
 
-    __hash__ = object.__hash__  # members are single objects; Enum's own hash is a Python call, and hot
+    __hash__ = object.__hash__  # members are single objects; Enum's own hash is a slow Python call on a hot path
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def wide(scale: int) -> DataType:
 
 
 STREAMED = tuple(kind for kind in Kind if kind is not Kind.WIDE)
-"""The kinds that a column of a stream may have."""
+"""The kinds of columns of streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The attributes of a stream in their declared order; names are unique without regard to case."""
+    """The attributes of a stream in declaration order. Their names are unique in any case."""
 
     attributes: tuple[Attribute, ...]
 
@@ -140,7 +140,7 @@ class Schema:
 class Retention:
     """The part of a stream that is kept: the last `duration` microseconds, or the last `rows`, or (neither) all.
 
-    `archive`: the share of that, in the same unit, that is its older part, on disk; the rest is in memory.
+    `archive`: the older share of that part, in the same unit, which is on disk. The rest is in memory.
     """
 
     duration: int | None = None
@@ -150,9 +150,9 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """The stream that CREATE STREAM describes. `time_attribute` is None in the system time domain.
+    """The stream of a CREATE STREAM statement. `time_attribute` is None in the system time domain.
 
-    `ahead`: microseconds that a tuple's time may lie past the clock; None for a stream that is older than this word.
+    `ahead`: microseconds by which a tuple's time may be ahead of the clock. None for a stream older than AHEAD.
     """
 
     name: str
@@ -169,12 +169,12 @@ class StreamSpec:
 
     @property
     def event_time(self) -> bool:
-        """Whether tuples carry their own time."""
+        """Whether each tuple has its time in an attribute."""
         return self.time_attribute is not None
 
 
 class Anchor(enum.Enum):
-    """The point from which a window bound is counted."""
+    """The zero from which a window bound counts."""
 
     START = "START"
     NOW = "NOW"
@@ -220,7 +220,7 @@ class WindowClause:
 
 
 def time_text(time: int) -> str:
-    """Microseconds since 1970 as ISO text in UTC; the number itself outside the years 1 to 9999."""
+    """Microseconds since 1970 as ISO text in UTC. Outside the years 1 to 9999 the number itself."""
     try:
         return (EPOCH + timedelta(microseconds=time)).isoformat(sep=" ") + "Z"
     except OverflowError:

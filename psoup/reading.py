@@ -1,13 +1,13 @@
-"""The budget of one read, and whether its caller still waits: asked wherever a read has done a chunk's work.
+"""The budget of one read, and the check whether its caller still waits, after each chunk of work.
 
-    read ──check──> ask()  the host's: raises if the caller has left, or the processor time is used up
-         ──before_long──> wait()  the host's: lets quick reads go first
+    read ──check──> ask()  of the host: raises if the caller has left, or the processor time is used up
+         ──before_long──> wait()  of the host: lets quick reads go first
          ──examine(65,536 tuples)──> counted, and checked
-         ──hold(8 MB), give_back──> counted against what one read, and all together, may hold for sorts, joins, groups
-         ──archive──> how long tuples on disk would take: refused beforehand, or as soon as it shows
+         ──hold(8 MB), give_back──> counted against the limits of one read and of all reads for sorts, joins, groups
+         ──archive──> the time for tuples on disk: too long a read is refused before or during its work
 
 The engine has neither a clock nor threads: `ask`, `wait`, `Shared` and `Archive` are ports of the host. Without them
-everything is allowed, so a program in one thread needs none of this.
+everything is allowed, so a program with one thread needs no budget.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _RETRY_AFTER_MS = 1_000
 
 
 class ReadEnded(Exception):
-    """Raised by `ask` when the caller has left: the work is dropped where it is. Handlers of errors let it pass."""
+    """Raised by `ask` when the caller has left: the read stops at once. Error handlers must let it pass."""
 
 
 class Shared(Protocol):
-    """Bytes that all reads together may hold. Any thread."""
+    """The bytes that all reads together may hold. Any thread."""
 
     @property
     def limit(self) -> int:
-        """The most that they may hold."""
+        """The most bytes that they may hold."""
         ...
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes, if that is possible."""
+        """Take `size` bytes if that is possible. Returns whether it was."""
         ...
 
     def give_back(self, size: int) -> None:
@@ -45,23 +45,25 @@ class Shared(Protocol):
 
 
 class Archive(Protocol):
-    """The speed of evaluating tuples on disk, by kind of clause, and the time that one read may take. Any thread."""
+    """The speed of evaluating tuples on disk, by kind of clause, and the time limit of one read. Any thread."""
 
     seconds: float
 
     def expected(self, kind: str, tuples: int) -> float:
-        """Seconds that `tuples` will take, from what was measured."""
+        """The expected seconds for `tuples`, from earlier measurements."""
         ...
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Measure from now on. The result is told of tuples that are done; it returns the seconds for all of them."""
+        """Start to measure. The caller passes the number of finished tuples to the result, which returns the seconds
+        for all."""
         ...
 
 
 class ReadBudget:
-    """The budget of one read. `ask` raises what ends it; `rows`: tuples it may look at; `sort_bytes`: for its sorts.
+    """The budget of one read. `ask` raises to end it. `rows`: the most tuples to examine. `sort_bytes`: the bytes for
+    sorts.
 
-    One read may be at work on several threads: `check` and `examine` may be called from any of them.
+    One read may work on several threads: `check` and `examine` may be called from any of them.
     """
 
     def __init__(
@@ -76,14 +78,14 @@ class ReadBudget:
     ) -> None:
         self.ask = ask
         self.wait: Callable[[], None] | None = None
-        """The host's: called before long work, waits for the turn of it."""
+        """The function of the host that waits for the turn of long work."""
         self.rows = rows
         self.sort_bytes = sort_bytes
         self.archive = archive
         self.cpu_s = cpu_s
-        """Seconds of processor time that it may use: `ask` ends it then."""
+        """The most seconds of processor time. After that `ask` ends the read."""
         self.examined = 0
-        """Tuples looked at so far, about: threads do not wait for each other to count."""
+        """Tuples examined so far, roughly: threads do not wait for each other to count."""
         self.held = 0
         """Bytes held now for sorts."""
         self.joined = 0
@@ -91,25 +93,25 @@ class ReadBudget:
         self.grouped = 0
         """Bytes held now for groups."""
         self.wanted = 0
-        """The most bytes that were held or asked for at a time, refused ones among them."""
+        """The most bytes that were held or requested at a time, including refused requests."""
         self.window = 0
-        """Tuples in the window, as soon as that is known."""
+        """Tuples in the window, once their number is known."""
         self.found = 0
-        """Tuples that matched, as soon as that is known."""
+        """Tuples that matched, once their number is known."""
         self._shared = shared
 
     def check(self) -> None:
-        """Raise what ends the read, if something does. About 0.3 us: for every chunk, not for every tuple."""
+        """Raise if the read must end. About 0.3 us: for every chunk, not for every tuple."""
         if self.ask is not None:
             self.ask()
 
     def before_long(self) -> None:
-        """Wait for the turn of long work: some tens of milliseconds or more follow in which nothing is asked."""
+        """Wait for the turn of long work: some tens of milliseconds or more without a check follow."""
         if self.wait is not None:
             self.wait()
 
     def examine(self, rows: int) -> None:
-        """Count `rows` tuples to be looked at next: raises what ends the read, or ResourceExhausted (ROWS_EXAMINED)."""
+        """Count the next `rows` tuples. Raises if the read must end, and ResourceExhausted (ROWS_EXAMINED)."""
         self.examined += rows
         self.check()
         if self.examined > self.rows:
@@ -121,7 +123,8 @@ class ReadBudget:
             )
 
     def hold(self, size: int) -> None:
-        """Take `size` bytes for a sort. Raises ResourceExhausted: SORT_BUDGET is its own, SORTS_BUDGET that of all."""
+        """Take `size` bytes for a sort. Raises ResourceExhausted: SORT_BUDGET for this read, SORTS_BUDGET for all
+        reads."""
         self._want(size)
         if self.held + size > self.sort_bytes:
             raise ResourceExhausted(
@@ -139,10 +142,10 @@ class ReadBudget:
         if self._shared is not None and size:
             self._shared.give_back(size)
 
-    def hold_joined(self, size: int, what: str = "a join") -> None:
-        """Take `size` bytes for a join, or what has bounds of its own. Raises ResourceExhausted (SORTS_BUDGET)."""
+    def hold_joined(self, size: int, subject: str = "a join") -> None:
+        """Take `size` bytes for a join, or for work with separate limits. Raises ResourceExhausted (SORTS_BUDGET)."""
         self._want(size)
-        self._take(size, what)
+        self._take(size, subject)
         self.joined += size
 
     def give_back_joined(self, size: int) -> None:
@@ -152,8 +155,8 @@ class ReadBudget:
             self._shared.give_back(size)
 
     def hold_grouped(self, size: int) -> None:
-        """Take `size` bytes for groups. Raises as `check`, and ResourceExhausted: GROUP_BUDGET is its own, SORTS_BUDGET
-        that of all."""
+        """Take `size` bytes for groups. Raises as `check`, and ResourceExhausted: GROUP_BUDGET for this read,
+        SORTS_BUDGET for all reads."""
         self.check()
         self._want(size)
         if self.grouped + size > self.sort_bytes:
@@ -173,7 +176,7 @@ class ReadBudget:
             self._shared.give_back(size)
 
     def close(self) -> None:
-        """End the read: what it holds is given back. Idempotent."""
+        """End the read: the bytes that it holds are returned. Idempotent."""
         self.give_back(self.held)
         self.give_back_joined(self.joined)
         self.give_back_grouped(self.grouped)
@@ -182,11 +185,11 @@ class ReadBudget:
         """Note the bytes that would be held with `size` more."""
         self.wanted = max(self.wanted, self.held + self.joined + self.grouped + size)
 
-    def _take(self, size: int, what: str) -> None:
-        """Take `size` bytes of those that all reads share."""
+    def _take(self, size: int, subject: str) -> None:
+        """Take `size` of the bytes that all reads share."""
         if self._shared is not None and not self._shared.take(size):
             raise ResourceExhausted(
-                f"{what} needs {size:,} bytes more, and all sorts, joins and groups together may hold"
+                f"{subject} needs {size:,} bytes more, and all sorts, joins and groups together may hold"
                 f" {self._shared.limit:,} (sorts_mib); try again when other answers have been read",
                 reason="SORTS_BUDGET",
                 **budgets.SHARED_BYTES.over(self.held + self.joined + self.grouped + size, self._shared.limit),
@@ -199,10 +202,10 @@ UNBOUNDED = ReadBudget()
 
 
 class HeldBytes(Protocol):
-    """Bytes that one step of a read holds, charged before they are made."""
+    """Bytes that one step of a read holds, charged before they are allocated."""
 
     def hold(self, size: int) -> None:
-        """Take `size` bytes. Raises what says that they are too many."""
+        """Take `size` bytes. Raises if they are too many."""
         ...
 
     def give_back(self, size: int | None = None) -> None:
@@ -211,7 +214,7 @@ class HeldBytes(Protocol):
 
 
 class _NotHeld:
-    """Bytes that nothing is charged for."""
+    """Bytes without a charge."""
 
     def hold(self, size: int) -> None:
         """Charge nothing."""
@@ -221,11 +224,11 @@ class _NotHeld:
 
 
 NOT_HELD: HeldBytes = _NotHeld()
-"""Bytes of a check, or of a program without a budget."""
+"""The bytes of a check, or of a program without a budget."""
 
 
 class GroupBytes:
-    """Bytes that one step of a read holds for groups, given back together."""
+    """Bytes that one step of a read holds for groups, returned together."""
 
     def __init__(self, budget: ReadBudget) -> None:
         self._budget, self._held = budget, 0

@@ -1,10 +1,10 @@
-"""Places at which long work in Python may rest: the host's other threads need the interpreter for moments.
+"""Places at which long work in Python may rest, because other threads of the host need the interpreter for moments.
 
     tokens, syntax tree, names and types, factors ──may_rest()──> the host's `rest`, which may sleep, or nothing
 
-To read one statement may take a fifth of a second in which nothing can be taken apart into steps: so what reads it asks
-at every eighth token and step of the parser, and at every node that is bound. The engine has neither a clock nor
-threads: when to rest is the host's to say. A place costs 50 ns without a host, in which nothing happens, 200 with one.
+Reading one statement may take a fifth of a second, and it cannot be divided into steps. So it calls `may_rest` at every
+eighth token and step of the parser, and at every bound node. The engine has neither a clock nor threads: the host
+decides when to rest. A call costs 50 ns without a host, where it does nothing, and 200 ns with one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 MOVES = 8
-"""Small steps from place to place: of a tokenizer or a parser, a few microseconds each. To ask at each of them took
-6 % of the time of a short statement, to ask at every eighth 1 %; the longest time without asking is the same."""
+"""Small steps of a tokenizer or a parser between two calls of `may_rest`, a few microseconds each. A call at every step
+took 6 % of the time of a short statement, at every eighth 1 %. The longest time without a call is the same."""
 
 _rest: ContextVar[Callable[[], object] | None] = ContextVar("rest", default=None)
 
 
 def may_rest() -> None:
-    """Call the `rest` of this context, if there is one. No more than some milliseconds of work lie between two calls,
-    and no lock is held at any."""
+    """Call the `rest` of this context, if there is one. Between two calls are at most some milliseconds of work. The
+    caller holds no lock."""
     rest = _rest.get()
     if rest is not None:
         rest()
@@ -30,7 +30,7 @@ def may_rest() -> None:
 
 @contextmanager
 def resting(rest: Callable[[], object]) -> Iterator[None]:
-    """A context in which `rest` is called at each place; it must be quick unless it rests, and must not raise."""
+    """A context in which `rest` is called at each place. It must be quick unless it rests, and must not raise."""
     token = _rest.set(rest)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Runners: functions that run independent tasks, one after the other or on threads that the host lends."""
+"""Runners: functions that run independent tasks, one after the other or on threads of the host."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Callable, Sequence
 Task = Callable[[], None]
 
 Runner = Callable[[Sequence[Task]], None]
-"""Runs all tasks and returns when all are done, in any order, on any threads; the tasks write disjoint ranges.
+"""Runs all tasks and returns when all are done, in any order, on any threads. The tasks write to disjoint ranges.
 
-A runner may have an attribute `threads`: the number of tasks into which a probe may be cut (default 1), and another,
-`handover`: nanoseconds of work that a task should have at least, to be worth another thread (default 150,000)."""
+A runner may have the attribute `threads`: the most tasks into which a probe may be cut (default 1). It may have the
+attribute `handover`: the least nanoseconds of work that are worth another thread (default 150,000).
+"""
 
 _HANDOVER_NS = 150_000
-"""Sharing 0.2 ms of work between two threads was found to save nothing: waking the other thread takes half of it."""
+"""A division of 0.2 ms of work between two threads saved nothing: half of it is the time to wake the other thread."""
 
 
 def serial(tasks: Sequence[Task]) -> None:
-    """The runner that needs no threads: one task after the other."""
+    """The runner without threads: one task after the other."""
     for task in tasks:
         task()
 
