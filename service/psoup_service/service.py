@@ -159,12 +159,12 @@ class Service:
 
     def _make_gate(self) -> Gate:
         audit = Audit(self._store.path / NAME if isinstance(self._store, DurableStore) else None)
-        known = certificate_table(self.settings.certificate_roles)
+        roles = certificate_table(self.settings.certificate_roles)
         openid = open_id(self.settings.provider(), self.clock.now, self._threads, self.clock.latest)
-        closed = bool(known or openid) or self.settings.lets_nobody_in() or self._store.guarded
+        closed = bool(roles or openid) or self.settings.lets_nobody_in() or self._store.guarded
         stand = self._standing = Standing(self.host, self._store.guarded)
         return Gate(
-            stand.tokens, self.clock.now, audit, closed=closed, certificates=known, tenants=stand.tenants, openid=openid
+            stand.tokens, self.clock.now, audit, closed=closed, certificates=roles, tenants=stand.tenants, openid=openid
         )
 
     def _make_answering(self) -> Answering:

@@ -139,8 +139,8 @@ class MemoryStore:
         """Raise Corrupt if the events are out of order or the bytes do not add up. O(events)."""
         sequences = [event.sequence for event in self._kept.values()]
         ensure(sequences == sorted(set(sequences)), self, "events are out of order", sequences=sequences)
-        held = sum(map(_size, self._kept.values()))
-        ensure(self._bytes == held, self, "bytes are miscounted", counted=self._bytes, held=held)
+        size = sum(map(_size, self._kept.values()))
+        ensure(self._bytes == size, self, "bytes are miscounted", counted=self._bytes, held=size)
 
     def _keep(self, event: Event) -> None:
         if self._keep_all:

@@ -133,7 +133,7 @@ def test_what_others_hold_may_be_had_later_and_what_never_fits_may_not(quota: st
     rig.meters.check("umbra", quota, lambda: 99, 1, "wait")
     for held, more, own, told in ((10, 1, 0, True), (9, 2, 8, True), (9, 2, 9, False), (0, 11, 0, False)):
         with pytest.raises(ResourceExhausted) as caught:
-            rig.meters.check("acme", quota, lambda held=held: held, more, "wait", own=own)  # type: ignore[misc]
+            rig.meters.check("acme", quota, lambda held=held: held, more, "wait", charged=own)  # type: ignore[misc]
         facts = caught.value.facts
         assert (facts["quota"], facts["used"], facts["needed"]) == (quota, str(held), str(more))
         assert facts.get("retry_after_ms") == (str(HELD_MS[quota]) if told else None)

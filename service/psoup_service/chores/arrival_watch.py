@@ -67,16 +67,16 @@ class ArrivalWatch:
         """Look now; returns the queries that took too much since the last look. Raises as `Host.read`."""
         now = self._now()
         passed, self._looked = max(now - self._looked, 1e-9), now
-        found = await self._host.read(lambda snapshot: self._shares.look(snapshot, passed))
-        dear = [share for share in found if self._warn and share.share >= self._warn]
+        finding = await self._host.read(lambda snapshot: self._shares.look(snapshot, passed))
+        dear = [share for share in finding if self._warn and share.share >= self._warn]
         for share in dear:
             if share.query_id not in self._warned:
                 self._tell(share)
         self._warned = frozenset(share.query_id for share in dear)
-        for share in found:
+        for share in finding:
             if self._quarantine and share.share >= self._quarantine:
                 self._take_out(share)
-        return found
+        return finding
 
     def _tell(self, share: ArrivalShare) -> None:
         _log.warning(

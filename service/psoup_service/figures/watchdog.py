@@ -102,22 +102,22 @@ class Watchdog:
                 self._ended.wait(_PAUSE_S)
 
     def _look_until_ended(self, loop_thread: int) -> None:
-        with tempfile.TemporaryFile(buffering=0) as told:
+        with tempfile.TemporaryFile(buffering=0) as file:
             while not self._ended.wait(_LOOK_S):
                 if time.monotonic() - self._due >= STALL_S - TICK_S and not self._seen:
-                    self._seen = _stack(loop_thread, told)
+                    self._seen = _stack(loop_thread, file)
 
 
-def _stack(thread: int, told: IO[bytes]) -> str:
-    """The innermost functions of a thread, "" if it is not among those that are told. `told`: a file, used up anew."""
-    told.seek(0)
-    told.truncate()
-    faulthandler.dump_traceback(told, all_threads=True)
-    told.seek(0)
-    found, ours = list[str](), False
-    for line in told.read().decode("ascii", "replace").splitlines():
+def _stack(thread: int, file: IO[bytes]) -> str:
+    """The innermost functions of a thread, "" if it is not among those that are told. `file`: a file, used up anew."""
+    file.seek(0)
+    file.truncate()
+    faulthandler.dump_traceback(file, all_threads=True)
+    file.seek(0)
+    lines, ours = list[str](), False
+    for line in file.read().decode("ascii", "replace").splitlines():
         if head := _THREAD.match(line):
             ours = int(head[1], 16) == thread
-        elif ours and len(found) < _FRAMES and (frame := _FRAME.match(line)):
-            found.append(f"{frame[3]} ({frame[1].rpartition('/')[2]}:{frame[2]})")
-    return " < ".join(found)
+        elif ours and len(lines) < _FRAMES and (frame := _FRAME.match(line)):
+            lines.append(f"{frame[3]} ({frame[1].rpartition('/')[2]}:{frame[2]})")
+    return " < ".join(lines)

@@ -39,8 +39,10 @@ def hello(modules: Sequence[str]) -> tuple[dict[str, Supplied], bytes]:
         functions = load(modules)
     except PSoupError as problem:
         return {}, messages.text(error=problem.message)
-    told = [{"signature": str(each.signature), "cost": each.cost, "about": each.about} for each in functions]
-    return {str(each.signature): each for each in functions}, messages.text(functions=told, digest=digest(modules))
+    descriptions = [{"signature": str(each.signature), "cost": each.cost, "about": each.about} for each in functions]
+    return {str(each.signature): each for each in functions}, messages.text(
+        functions=descriptions, digest=digest(modules)
+    )
 
 
 def answer(functions: dict[str, Supplied], content: bytes) -> tuple[int, bytes | memoryview]:
@@ -64,8 +66,8 @@ def main(arguments: Sequence[str]) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         signal.setitimer(signal.ITIMER_REAL, 2 * seconds)
-        functions, told = hello(arguments[3:])
-        messages.send(end, messages.HELLO, told)
+        functions, greeting = hello(arguments[3:])
+        messages.send(end, messages.HELLO, greeting)
         while True:
             signal.setitimer(signal.ITIMER_REAL, 0)
             _, content = messages.receive(end)

@@ -64,8 +64,10 @@ class _Child:
             self.told = messages.facts(content)
         except (TimeoutError, messages.Gone) as problem:
             self.kill()
-            what = f"did not load in {_START_S + seconds:g} s" if isinstance(problem, TimeoutError) else self._ending()
-            raise InvalidInput(f"the functions of {named} cannot be used: their process {what}") from None
+            reason = (
+                f"did not load in {_START_S + seconds:g} s" if isinstance(problem, TimeoutError) else self._ending()
+            )
+            raise InvalidInput(f"the functions of {named} cannot be used: their process {reason}") from None
         if "error" in self.told:
             self.kill()
             raise InvalidInput(self.told["error"], reason="FUNCTIONS")
@@ -119,9 +121,9 @@ class FunctionProcess:
         self._told = self._child.told
         self.functions = tuple(map(self._supplied, self._told["functions"]))
 
-    def _supplied(self, told: dict[str, Any]) -> Supplied:
-        name = told["signature"]
-        return Supplied(signature_of(name), partial(self._call, name), told["cost"], told["about"])
+    def _supplied(self, facts: dict[str, Any]) -> Supplied:
+        name = facts["signature"]
+        return Supplied(signature_of(name), partial(self._call, name), facts["cost"], facts["about"])
 
     def install(self) -> None:
         """Make statements of this process know the functions. Raises InvalidInput for a name that SQL has already."""
@@ -170,14 +172,14 @@ class FunctionProcess:
             if self._child is not None:
                 self._child.kill()
                 self._child = None
-            what = "ended the process in which it runs"
+            reason = "ended the process in which it runs"
             if isinstance(problem, TimeoutError):
-                what = f"did not return in {self._seconds:g} s"
+                reason = f"did not return in {self._seconds:g} s"
             elif isinstance(problem, PSoupError):
-                what = f"cannot be loaded again: {problem.message}"
+                reason = f"cannot be loaded again: {problem.message}"
             failures = self._failures.add(supplied.caller.get(), name)
-            _log.error("a function %s", what, extra={"function": signature_of(name).shown, "failures": failures})
-            raise self._refused(name, what) from None
+            _log.error("a function %s", reason, extra={"function": signature_of(name).shown, "failures": failures})
+            raise self._refused(name, reason) from None
 
     def _started(self) -> _Child:
         child = self._start()
@@ -186,10 +188,10 @@ class FunctionProcess:
             raise InvalidInput("its module is not as it was when the service started; start the service again")
         return child
 
-    def _refused(self, name: str, what: str) -> FailedPrecondition:
+    def _refused(self, name: str, reason: str) -> FailedPrecondition:
         signature = signature_of(name)
         return FailedPrecondition(
-            f"the function {signature.shown} {what}; queries that need it are refused",
+            f"the function {signature.shown} {reason}; queries that need it are refused",
             reason="FUNCTION_FAILED",
             function=signature.name,
         )

@@ -110,8 +110,8 @@ class Audit:
         """Whether a call is told. Without credentials nobody could be named: then only the first token is."""
         if self._path is None:
             return False
-        told = call in CHANGES or outcome in REFUSED
-        return told and (principal is not EVERYBODY or call.startswith("AdminService/"))
+        recorded = call in CHANGES or outcome in REFUSED
+        return recorded and (principal is not EVERYBODY or call.startswith("AdminService/"))
 
     def note(self, now: int, call: str, outcome: str, principal: Principal, **facts: str) -> None:
         """Write a line about a call that has ended at the clock's time `now` (microseconds). Raises nothing."""

@@ -55,7 +55,7 @@ def lines_of(file: Path) -> Iterator[dict[str, Any]]:
 def verify(file: Path, expected: str = "") -> Verified:
     """Follow the chain of a file from its first line on, which may follow those of an earlier file. O(bytes)."""
     count = broken = foreign = torn = 0
-    first, last, there = "", "", False
+    first, last, present = "", "", False
     with file.open("rb") as source:
         for raw in source:
             count += 1
@@ -63,7 +63,7 @@ def verify(file: Path, expected: str = "") -> Verified:
             if line is not None:
                 before = str(line["before"])
                 first = first or before
-                there |= before == expected
+                present |= before == expected
                 if last and before != last and not broken:
                     broken = count
             elif _is_torn(raw):
@@ -71,7 +71,7 @@ def verify(file: Path, expected: str = "") -> Verified:
             else:
                 foreign = foreign or count
             last = hash_of(raw.rstrip(b"\n"))
-    return Verified(count, broken, foreign, torn, "" if first == FIRST else first, last, there or last == expected)
+    return Verified(count, broken, foreign, torn, "" if first == FIRST else first, last, present or last == expected)
 
 
 def _is_torn(raw: bytes) -> bool:

@@ -176,10 +176,10 @@ def end_of(certificate: bytes) -> int:
 
     It is long over if that cannot be read.
     """
-    found = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii")))
-    if found is None:
+    validity = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii")))
+    if validity is None:
         return 0
-    text = found[2] or (b"19" if found[1] >= b"50" else b"20") + found[1]
+    text = validity[2] or (b"19" if validity[1] >= b"50" else b"20") + validity[1]
     return int(datetime.strptime(text.decode(), "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()) * SECOND
 
 

@@ -233,14 +233,16 @@ _NO_DIGEST = bytes(32)
 
 def _unknown(names: Sequence[str]) -> str:
     """The message for a certificate whose names stand for no principal."""
-    told = ", ".join(repr(name[:100]) for name in names[:3])
-    return f"; the names of your certificate ({told}) are not in its certificate_roles" if names else ""
+    shown = ", ".join(repr(name[:100]) for name in names[:3])
+    return f"; the names of your certificate ({shown}) are not in its certificate_roles" if names else ""
 
 
 def _over(principal: Principal) -> Unauthenticated:
     """The error for a principal whose certificate, or whose token of a provider, has ended."""
-    what, reason = ("certificate", "CERTIFICATE_EXPIRED") if principal.certified else ("access token", "TOKEN_EXPIRED")
-    return Unauthenticated(f"the {what} of {principal.name!r} has expired; connect with a new one", reason=reason)
+    credential, reason = (
+        ("certificate", "CERTIFICATE_EXPIRED") if principal.certified else ("access token", "TOKEN_EXPIRED")
+    )
+    return Unauthenticated(f"the {credential} of {principal.name!r} has expired; connect with a new one", reason=reason)
 
 
 def _expired(token: AccessToken) -> Unauthenticated:

@@ -45,12 +45,12 @@ class HeldRefusals:
         """
         if not (isinstance(error, ResourceExhausted) and error.reason in _HELD):
             return
-        now, held = self._now(), self._held.get(tenant, 0)
+        now, count = self._now(), self._held.get(tenant, 0)
         rate = self._rates.setdefault(tenant, Rate(now))
         rate.add(now, 1, 0.0)
-        if rate.per_second(now) <= FEW or held >= MOST:
+        if rate.per_second(now) <= FEW or count >= MOST:
             return
-        self._held[tenant] = held + 1
+        self._held[tenant] = count + 1
         try:
             await asyncio.sleep(HELD_S * random.uniform(0.5, 1.5))
         finally:

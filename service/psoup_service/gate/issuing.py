@@ -38,8 +38,8 @@ def issued(
         )
     unknown = next((role for role in roles if role not in ROLES), None)
     if unknown is not None or not roles:
-        told = "roles is empty" if unknown is None else f"there is no role {unknown[:40]!r}"
-        raise InvalidInput(f"{told}; the roles are {', '.join(ROLES)}", reason="UNKNOWN_ROLE", field="roles")
+        problem = "roles is empty" if unknown is None else f"there is no role {unknown[:40]!r}"
+        raise InvalidInput(f"{problem}; the roles are {', '.join(ROLES)}", reason="UNKNOWN_ROLE", field="roles")
     if not 0 <= expires <= _LATEST:
         raise InvalidInput("seconds is not a time that a token can last; 0 is for ever", field="seconds")
     _check_patterns(roles, streams)
@@ -58,9 +58,9 @@ def _check_patterns(roles: Sequence[str], streams: Sequence[str]) -> None:
         )
     wrong = next((pattern for pattern in streams[: _MOST_PATTERNS + 1] if not _PATTERN.fullmatch(pattern)), None)
     if wrong is not None or len(streams) > _MOST_PATTERNS:
-        told = f"{len(streams):,} are given" if wrong is None else f"{wrong[:128]!r} is none"
+        problem = f"{len(streams):,} are given" if wrong is None else f"{wrong[:128]!r} is none"
         raise InvalidInput(
-            f"patterns are names of streams with * and ?, {_MOST_PATTERNS} at most; {told}",
+            f"patterns are names of streams with * and ?, {_MOST_PATTERNS} at most; {problem}",
             reason="STREAM_PATTERNS",
             field="streams",
         )

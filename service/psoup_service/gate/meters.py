@@ -104,8 +104,8 @@ class Rate:
 
 def _smoothed(smooth: float, passed: float, amount: float) -> float:
     """A use per second after an amount that came in the time that has passed."""
-    kept = exp(-passed / _SECONDS)
-    return smooth * kept + amount * ((1.0 - kept) / passed if passed > 1e-6 else 1.0 / _SECONDS)
+    share = exp(-passed / _SECONDS)
+    return smooth * share + amount * ((1.0 - share) / passed if passed > 1e-6 else 1.0 / _SECONDS)
 
 
 class _Meter:
@@ -204,16 +204,16 @@ class Meters:
         limit = 0.0 if tenant is None else tenant.quotas.pushed_bytes_per_second
         meter.rates["pushed_bytes_per_second"].add(self._now(), size, limit)
 
-    def check(self, name: str, quota: str, used: Callable[[], int], more: int, way: str, own: int = 0) -> None:
+    def check(self, name: str, quota: str, used: Callable[[], int], more: int, way: str, charged: int = 0) -> None:
         """Raise ResourceExhausted, reason QUOTA, if `more` would be too much beside what is used now.
 
-        When to come again is told, unless waiting is in vain: if it is too much beside the caller's `own` part alone.
+        The refusal says when to come again, unless `more` beside the caller's `charged` bytes alone exceeds the quota.
         """
         tenant = self.tenants().get(name)
         limit = 0 if tenant is None else getattr(tenant.quotas, quota)
         if tenant is not None and limit and (now := used()) + more > limit:
             refusal = over_quota(tenant, quota, now, more, way)
-            raise refusal if own + more > limit else _with_wait(refusal, HELD_MS[quota])
+            raise refusal if charged + more > limit else _with_wait(refusal, HELD_MS[quota])
 
     def used(self, name: str) -> dict[str, float]:
         """The use of a tenant now, by quota. O(streams)."""
@@ -230,11 +230,11 @@ class Meters:
         meter = self._meters.get(name) or _Meter(self._began)
         late = {quota: self._had(quota, name) - meter.seen[quota] for quota in TOLD}
         rates = {quota: rate.per_second(now, late.get(quota, 0.0)) for quota, rate in meter.rates.items()}
-        told = {quota: source(name) for quota, source in self.sources.items()}
+        usage = {quota: source(name) for quota, source in self.sources.items()}
         tenant = self.tenants().get(name)
         if tenant is None or not tenant.quotas.matches_per_second:
             del rates["matches_per_second"]
-        return {"open_calls": meter.open, "watchers": meter.watching, **rates, **told}
+        return {"open_calls": meter.open, "watchers": meter.watching, **rates, **usage}
 
     def _had(self, quota: str, name: str) -> float:
         """Processor seconds, or matches, that a tenant had since the start."""
@@ -247,10 +247,10 @@ class Meters:
         return meter
 
     def _check_open(self, tenant: Tenant, meter: _Meter, watching: bool) -> None:
-        quota, there = ("watchers", meter.watching) if watching else ("open_calls", meter.open)
+        quota, present = ("watchers", meter.watching) if watching else ("open_calls", meter.open)
         limit = getattr(tenant.quotas, quota)
-        if 0 < limit <= there:
-            raise _with_wait(over_quota(tenant, quota, there, 1, "end some of them"), RETRY_AFTER_MS)
+        if 0 < limit <= present:
+            raise _with_wait(over_quota(tenant, quota, present, 1, "end some of them"), RETRY_AFTER_MS)
 
     def _check_rate(self, tenant: Tenant, meter: _Meter, quota: str) -> None:
         limit: float = getattr(tenant.quotas, quota)

@@ -86,9 +86,9 @@ class OpenId:
         Raises Unauthenticated, PermissionDenied; Unavailable while the keys are not known, or fetched again.
         """
         digest, now = hashlib.sha256(token.encode()).digest(), self._now()
-        known = self._verified.get(digest)
-        if known is not None and now < known[1]:
-            return known[0]
+        verified = self._verified.get(digest)
+        if verified is not None and now < verified[1]:
+            return verified[0]
         try:
             principal = self._principal(token)
         except jwt.ExpiredSignatureError:
@@ -105,10 +105,10 @@ class OpenId:
     async def run(self) -> None:
         """Fetch the keys now and then, and when an unknown one is asked for, until cancelled."""
         while True:
-            found = await self.fetch()
+            keys = await self.fetch()
             await asyncio.sleep(PAUSE_S)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), FRESH_S if found else 0)
+                await asyncio.wait_for(self._wanted.wait(), FRESH_S if keys else 0)
 
     async def fetch(self) -> bool:
         """Fetch the keys; if that fails, those of before are kept for a day. Returns whether there are keys."""
@@ -183,8 +183,10 @@ class OpenId:
 
 def _key_of(raw: dict[str, Any]) -> _Key | None:
     """A key as the provider tells it; None for what is no public key for signatures with a name."""
-    name, own = raw.get("kid"), raw.get("alg")
-    algorithms = [known for known in _FAMILIES.get(str(raw.get("kty")), ()) if own in (None, known)]
+    name, algorithm = raw.get("kid"), raw.get("alg")
+    algorithms = [
+        family_member for family_member in _FAMILIES.get(str(raw.get("kty")), ()) if algorithm in (None, family_member)
+    ]
     if not (isinstance(name, str) and algorithms) or raw.get("use", "sig") != "sig" or "d" in raw:
         return None
     try:

@@ -100,7 +100,7 @@ def _claim(claims: Mapping[str, object], name: str) -> object:
     """A claim by its name, or by the names of the claims that it is within."""
     if name in claims:
         return claims[name]
-    found: object = claims
+    value: object = claims
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

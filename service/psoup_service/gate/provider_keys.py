@@ -45,11 +45,11 @@ class KeySource:
         if not self._provider.keys_url and time.monotonic() - self._found > DOCUMENT_S:
             self._find()
         try:
-            told = _fetched(self.url)
+            reply = _fetched(self.url)
         except Exception:
             self._found = float("-inf")
             raise
-        listed = told.get("keys", []) if isinstance(told, dict) else []
+        listed = reply.get("keys", []) if isinstance(reply, dict) else []
         return [key for key in listed if isinstance(key, dict)]
 
     def _find(self) -> None:

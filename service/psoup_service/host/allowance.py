@@ -35,5 +35,5 @@ class Allowance:
 
     def budget(self, tenant: str = DEFAULT_TENANT) -> ReadBudget:
         """The budget of a new read."""
-        held, speed = self.sorts.of(tenant), self.archive.of(tenant)
-        return ReadBudget(sort_bytes=self.sort_bytes, shared=held, archive=speed, cpu_s=self.cpu_s)
+        sorts, speed = self.sorts.of(tenant), self.archive.of(tenant)
+        return ReadBudget(sort_bytes=self.sort_bytes, shared=sorts, archive=speed, cpu_s=self.cpu_s)

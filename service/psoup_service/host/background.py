@@ -51,8 +51,8 @@ class BackgroundBudgets:
         return min(self._allowance.sort_bytes, self._allowance.sorts.free(tenant) // 2)
 
     @contextmanager
-    def budget(self, tenant: str, most: int) -> Iterator[ReadBudget]:
-        """A budget of at most `most` bytes. The processor time is charged to the tenant at the end."""
+    def budget(self, tenant: str, limit: int) -> Iterator[ReadBudget]:
+        """A budget of at most `limit` bytes. The processor time is charged to the tenant at the end."""
         began, rests = self._timer(), Rests(self._way)
 
         def ask() -> None:
@@ -63,7 +63,7 @@ class BackgroundBudgets:
                 raise _used_up(used, self._cpu_s)
 
         budget = self._allowance.budget(tenant)
-        budget.ask, budget.sort_bytes = ask, min(budget.sort_bytes, most)
+        budget.ask, budget.sort_bytes = ask, min(budget.sort_bytes, limit)
         rests.begin(_NO_TENANT)
         try:
             with ShortTurns():

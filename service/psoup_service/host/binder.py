@@ -165,10 +165,10 @@ class BindingThread(StageThread):
 
     def _until(self, tenant: str, end: float) -> Callable[[], bool]:
         """Whether a slice may go on: not past its end, and not beside a call of another tenant once it has worked."""
-        least = end - SLICE_SECONDS + LEAST_S
+        earliest = end - SLICE_SECONDS + LEAST_S
 
         def may_go_on() -> bool:
             now = time.perf_counter()
-            return now < least or (now < end and not self.way.wanted(tenant))
+            return now < earliest or (now < end and not self.way.wanted(tenant))
 
         return may_go_on

@@ -36,15 +36,15 @@ class Weights:
 
     def of(self, tenant: str) -> float:
         """The weight of a tenant; 1 of one that is not there, as of operators. O(1)."""
-        there = self.tenants().get(tenant)
-        return 1.0 if there is None else there.quotas.weight
+        facts = self.tenants().get(tenant)
+        return 1.0 if facts is None else facts.quotas.weight
 
     def share(self, tenant: str) -> float:
         """A tenant's part of what all divide: above 0, at most 1. O(1), and O(tenants) after a change."""
-        known = self.tenants()
-        if known is not self._known:
-            self._sum = sum(there.quotas.weight for there in known.values())
-            self._known = known
+        tenants = self.tenants()
+        if tenants is not self._known:
+            self._sum = sum(tenant_.quotas.weight for tenant_ in tenants.values())
+            self._known = tenants
         return min(1.0, self.of(tenant) / self._sum)
 
 
@@ -125,10 +125,10 @@ class FairTurns:
 
     def behind(self, lead: float) -> list[str]:
         """The waiters behind the first, in order, that used at most `lead` more; some must wait. O(tenants)."""
-        first, most = self.first, self.had + lead
-        there = [(had, ticket, tenant) for had, ticket, tenant in self._heap if self._tickets.get(tenant) == ticket]
-        now = [(max(had, self._times.had.get(tenant, 0.0)), ticket, tenant) for had, ticket, tenant in there]
-        return [tenant for had, _, tenant in sorted(now) if had <= most and tenant != first]
+        first, bound = self.first, self.had + lead
+        waiting = [(had, ticket, tenant) for had, ticket, tenant in self._heap if self._tickets.get(tenant) == ticket]
+        now = [(max(had, self._times.had.get(tenant, 0.0)), ticket, tenant) for had, ticket, tenant in waiting]
+        return [tenant for had, _, tenant in sorted(now) if had <= bound and tenant != first]
 
     def serve_early(self, tenant: str) -> None:
         """Serve one of those behind the first, which keeps its place; it waits on until it leaves."""

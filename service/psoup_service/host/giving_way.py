@@ -87,12 +87,12 @@ class GivingWay:
             self._save(tenant, -self._wait(tenant, saved))
             return True
 
-    def _wait(self, tenant: str, most: float) -> float:
+    def _wait(self, tenant: str, limit: float) -> float:
         """Wait while a call of another tenant is under way; returns for how many seconds."""
         began = time.monotonic()
         self.resting += 1
         try:
-            while (left := min(self._left(tenant), began + most - time.monotonic())) > 0:
+            while (left := min(self._left(tenant), began + limit - time.monotonic())) > 0:
                 self._changed.wait(left)
         finally:
             self.resting -= 1

@@ -322,7 +322,7 @@ class Host(Generic[SnapshotT]):
     def _replay(self) -> None:
         """Apply the log, and note each evaluation: a start that is killed by one must not be killed for ever."""
         self._engine.take_precautions(self._guard.precautions(watching=True))
-        started = told = time.monotonic()
+        started = reported = time.monotonic()
         run, rows, count = list[Event](), 0, 0
         for event in self._store.read(self._admission.sequence):
             if self._given_up:
@@ -335,8 +335,8 @@ class Host(Generic[SnapshotT]):
                 continue
             self._writer.replay(run)
             run, rows = [], 0
-            if time.monotonic() - told >= _TELL_SECONDS:
-                told = time.monotonic()
+            if time.monotonic() - reported >= _TELL_SECONDS:
+                reported = time.monotonic()
                 _log.info("replaying", extra={"sequence": event.sequence, "last": self._store.sequence})
         if run:
             self._writer.replay(run)

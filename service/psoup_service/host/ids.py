@@ -110,24 +110,24 @@ class Ids:
             query_id=text,
         )
 
-    def _read(self, letter: str, what: str, text: str) -> int:
-        field = f"{what}_id"
+    def _read(self, letter: str, noun: str, text: str) -> int:
+        field = f"{noun}_id"
         if not text:
             raise InvalidInput(
-                f"{field} is empty; give the ID that came with the {what}", reason="MALFORMED_ID", field=field
+                f"{field} is empty; give the ID that came with the {noun}", reason="MALFORMED_ID", field=field
             )
         match = _FORM.fullmatch(text)
         if match is None or match[1] != letter:
-            hint = "; if it is a key, say so (key=, --key)" if what == "query" else ""
+            hint = "; if it is a key, say so (key=, --key)" if noun == "query" else ""
             example = f"{letter}-{self.incarnation}-1"
             raise InvalidInput(
-                f"{text[:_SHOWN]!r} is not a {what} ID, such as {example!r}{hint}", reason="MALFORMED_ID", field=field
+                f"{text[:_SHOWN]!r} is not a {noun} ID, such as {example!r}{hint}", reason="MALFORMED_ID", field=field
             )
         if match[2] != self.incarnation:
             raise NotFound(
-                f"{what} {text!r} is from another incarnation of this service's data ({match[2]}, now"
+                f"{noun} {text!r} is from another incarnation of this service's data ({match[2]}, now"
                 f" {self.incarnation}): it was kept in memory only, or is from before a backup was restored, or belongs"
-                f" to another service; list the {'queries' if what == 'query' else 'streams'} to see what stands here,"
+                f" to another service; list the {'queries' if noun == 'query' else 'streams'} to see what stands here,"
                 " or register again",
                 reason="FOREIGN_INCARNATION",
                 incarnation=self.incarnation,
@@ -165,8 +165,8 @@ def read_page_token(kind: str, token: str, **shape: type) -> dict[str, Any] | No
     return state
 
 
-def page_size(asked: int, default: int, limit: int) -> int:
+def page_size(wanted: int, default: int, limit: int) -> int:
     """The size of a page: 0 is the default, and more than the limit is the limit; InvalidInput if negative."""
-    if asked < 0:
-        raise InvalidInput(f"page_size is {asked}; it must not be negative", field="page_size")
-    return min(asked or default, limit)
+    if wanted < 0:
+        raise InvalidInput(f"page_size is {wanted}; it must not be negative", field="page_size")
+    return min(wanted or default, limit)

@@ -82,7 +82,7 @@ class Pins:
     def held_by(self, tenant: str) -> int:
         """Bytes that slow readers of one tenant hold alone, also of streams that were dropped. O(chunks held)."""
         with self._lock:
-            return sum(held.size for held in self._held.values() if held.gone and held.tenant == tenant)
+            return sum(chunk.size for chunk in self._held.values() if chunk.gone and chunk.tenant == tenant)
 
     @property
     def streams(self) -> int:
@@ -120,13 +120,13 @@ class Pins:
     def _hold(self, stream_id: int, chunk: Chunk, tenant: str) -> _Key:
         """Count one more user of a chunk."""
         key = (stream_id, chunk.first_id)
-        held = self._held.get(key)
-        if held is None:
-            held = self._held[key] = _Held(chunk.nbytes, tenant)
+        entry = self._held.get(key)
+        if entry is None:
+            entry = self._held[key] = _Held(chunk.nbytes, tenant)
             heappush(self._present.setdefault(stream_id, []), chunk.first_id)
-        elif not held.gone:
-            held.size = max(held.size, chunk.nbytes)  # it was open, and has grown
-        held.users += 1
+        elif not entry.gone:
+            entry.size = max(entry.size, chunk.nbytes)  # it was open, and has grown
+        entry.users += 1
         return key
 
     def release(self, pin: Pin) -> None:
@@ -134,11 +134,11 @@ class Pins:
         with self._lock:
             del self._pins[pin]
             for key in pin.keys:
-                held = self._held[key]
-                held.users -= 1
-                if not held.users:
+                entry = self._held[key]
+                entry.users -= 1
+                if not entry.users:
                     del self._held[key]
-                    self._bytes -= held.size * held.gone
+                    self._bytes -= entry.size * entry.gone
             if not self._pins:
                 self._present.clear()
 
@@ -169,10 +169,10 @@ class Pins:
         for stream_id, present in list(self._present.items()):
             view = views.get(stream_id)
             while present and (view is None or present[0] < view.hot_id):
-                held = self._held.get((stream_id, heappop(present)))
-                if held is not None and not held.gone:
-                    held.gone = True
-                    self._bytes += held.size
+                entry = self._held.get((stream_id, heappop(present)))
+                if entry is not None and not entry.gone:
+                    entry.gone = True
+                    self._bytes += entry.size
             if not present:
                 del self._present[stream_id]
 
@@ -180,24 +180,24 @@ class Pins:
         """The streams that must end so that at most `allowed` bytes are held: the oldest one of the tenant that holds
         most for its weight, again and again. O(pins x tenants + chunks held).
         """
-        gone = {key: held for key, held in self._held.items() if held.gone}
-        users = {key: held.users for key, held in gone.items()}
+        gone = {key: entry for key, entry in self._held.items() if entry.gone}
+        users = {key: entry.users for key, entry in gone.items()}
         holds, pins = Counter[str](), defaultdict[str, deque[Pin]](deque)
-        for held in gone.values():
-            holds[held.tenant] += held.size
+        for entry in gone.values():
+            holds[entry.tenant] += entry.size
         for pin in self._pins:
             if any(key in users for key in pin.keys):
                 pins[pin.tenant].append(pin)
         behind = list[Pin]()
         while holds.total() > allowed and pins:
-            most = max(pins, key=lambda tenant: holds[tenant] / self._weight(tenant))
-            pin = pins[most].popleft()
-            if not pins[most]:
-                del pins[most]
+            heaviest = max(pins, key=lambda tenant: holds[tenant] / self._weight(tenant))
+            pin = pins[heaviest].popleft()
+            if not pins[heaviest]:
+                del pins[heaviest]
             for key in pin.keys:
                 if key in users:
                     users[key] -= 1
-                    holds[most] -= 0 if users[key] else gone[key].size
+                    holds[heaviest] -= 0 if users[key] else gone[key].size
             if not pin.ending:
                 pin.ending = True
                 self.ended += 1
@@ -205,11 +205,11 @@ class Pins:
         return behind
 
 
-def _behind(held: int, allowed: int) -> ResourceExhausted:
+def _behind(size: int, allowed: int) -> ResourceExhausted:
     return ResourceExhausted(
-        f"this answer is read too slowly: {held:,} bytes of tuples are kept only for readers that are behind, and"
+        f"this answer is read too slowly: {size:,} bytes of tuples are kept only for readers that are behind, and"
         f" {allowed:,} is the most just now; invoke the query again, over the part of the window that is missing, and"
         " read it at once",
         reason="STREAM_BEHIND",
-        **PINNED_BYTES.over(held, allowed),
+        **PINNED_BYTES.over(size, allowed),
     )

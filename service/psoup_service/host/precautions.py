@@ -58,8 +58,8 @@ class Guard:
 
     def precautions(self, *, watching: bool) -> Precautions:
         """The precautions for the engine; with `watching`, it announces each evaluation."""
-        held = {stream_id: frozenset(digests) for stream_id, digests in self._kept.items()}
-        return Precautions(self.watch if watching else None, held, self._by_hand)
+        digests_by_stream = {stream_id: frozenset(digests) for stream_id, digests in self._kept.items()}
+        return Precautions(self.watch if watching else None, digests_by_stream, self._by_hand)
 
     def refuse_unknown(self, stands: Callable[[int], bool]) -> None:
         """Raise NotFound if a query of `quarantine` does not exist; after the replay."""
@@ -84,7 +84,7 @@ class Guard:
         """Remove the note: the evaluation has not ended the process."""
         self._store.note(EVALUATING, "")
 
-    def tell(self, news: Sequence[LeftIndex], kept: Mapping[int, list[str]]) -> None:
+    def tell(self, news: Sequence[LeftIndex], by_stream: Mapping[int, list[str]]) -> None:
         """Log the clauses that have left the index, and note the expressions that must stay out of it."""
         for left in news:
             self.left += left.clauses
@@ -103,9 +103,9 @@ class Guard:
                     "queries": [self._ids.query(query_id) for query_id in left.query_ids],
                 },
             )
-        if kept != self._kept:
-            self._kept = dict(kept)
-            text = json.dumps({str(stream): digests for stream, digests in kept.items()}) if kept else ""
+        if by_stream != self._kept:
+            self._kept = dict(by_stream)
+            text = json.dumps({str(stream): digests for stream, digests in by_stream.items()}) if by_stream else ""
             self._store.note(KEPT_OUT, text)
 
 

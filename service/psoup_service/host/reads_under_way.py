@@ -26,8 +26,8 @@ class ReadsUnderWay:
 
     def of(self, tenant: str) -> TenantReads:
         """A context for a read of a tenant, which raises ResourceExhausted if it is one too many. O(1)."""
-        there = self._tenants.get(tenant)
-        return TenantReads(self, tenant) if there is None else there
+        reads = self._tenants.get(tenant)
+        return TenantReads(self, tenant) if reads is None else reads
 
     def begin(self, reads: TenantReads) -> None:
         """Count a read. Raises ResourceExhausted."""

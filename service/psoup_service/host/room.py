@@ -156,8 +156,8 @@ class Room:
 
     def held(self, tenant: str) -> int:
         """Bytes of one tenant."""
-        there = self._tenants.get(tenant)
-        return 0 if there is None else there.bytes
+        place = self._tenants.get(tenant)
+        return 0 if place is None else place.bytes
 
     def charge(self, tenant: str, seconds: float) -> None:
         """Charge what a tenant's commands have cost after they entered: others that wait come before it."""
@@ -172,38 +172,38 @@ class Room:
         with self._lock:
             if self._closed is not None:
                 raise self._closed()
-            there = self._there(tenant)
-            self._come(there)
-            if self._may_enter(tenant, there, size):
-                self._take(there, 1, size)
+            place = self._there(tenant)
+            self._come(place)
+            if self._may_enter(tenant, place, size):
+                self._take(place, 1, size)
                 return
             if patience <= 0:
-                raise self._full(tenant, there)
+                raise self._full(tenant, place)
             waiter = _Waiter(size, asyncio.get_running_loop().create_future())
-            there.line.append(waiter)
+            place.line.append(waiter)
             self._turns.wait(tenant)
         try:
             async with asyncio.timeout(patience):
                 await waiter.turn
         except TimeoutError:
             with self._lock:
-                error = self._full(tenant, there)
-            self._give_up(tenant, there, waiter)
+                error = self._full(tenant, place)
+            self._give_up(tenant, place, waiter)
             raise error from None
         except BaseException:
-            self._give_up(tenant, there, waiter)
+            self._give_up(tenant, place, waiter)
             raise
-        self._resume(tenant, there)
+        self._resume(tenant, place)
 
     def try_enter(self, tenant: str, size: int) -> bool:
         """Take room if there is some and no caller waits for it; returns whether it was taken."""
         with self._lock:
-            there = self._there(tenant)
-            self._come(there)
-            if self._closed is not None or not self._may_enter(tenant, there, size):
-                self._forget(tenant, there)
+            place = self._there(tenant)
+            self._come(place)
+            if self._closed is not None or not self._may_enter(tenant, place, size):
+                self._forget(tenant, place)
                 return False
-            self._take(there, 1, size)
+            self._take(place, 1, size)
             return True
 
     async def place(self, tenant: str, size: int, patience: float) -> TakenRoom:
@@ -235,57 +235,57 @@ class Room:
         with self._lock:
             self._closed = error
             refused: list[Outcome] = []
-            for tenant, there in self._tenants.items():
-                refused += [(waiter.turn, error()) for waiter in there.line]
-                there.line.clear()
+            for tenant, place in self._tenants.items():
+                refused += [(waiter.turn, error()) for waiter in place.line]
+                place.line.clear()
                 self._turns.leave(tenant)
         deliver(refused)
 
     def _give_back(self, tenant: str, commands: int, size: int) -> None:
-        there = self._tenants.get(tenant) or self._there(tenant)
-        self._take(there, -commands, -size)
+        place = self._tenants.get(tenant) or self._there(tenant)
+        self._take(place, -commands, -size)
         if len(self._tenants) > 1:
-            self._forget(tenant, there)
+            self._forget(tenant, place)
 
     def _there(self, tenant: str) -> _Tenant:
-        there = self._tenants.get(tenant)
-        if there is None:
+        place = self._tenants.get(tenant)
+        if place is None:
             for other in [*self._tenants] if len(self._tenants) == 1 else ():
                 self._forget(other, self._tenants[other], last=True)
-            there = self._tenants[tenant] = _Tenant()
-        if there.shares is not self.weights.tenants() and there.idle:
+            place = self._tenants[tenant] = _Tenant()
+        if place.shares is not self.weights.tenants() and place.idle:
             pending, limit = self._limits
             part = self._division.own * self.weights.share(tenant)
-            there.own_commands, there.own_bytes = ceil(pending * part), int(limit * part)
-            there.weight, there.shares = self.weights.of(tenant), self.weights.tenants()
-        return there
+            place.own_commands, place.own_bytes = ceil(pending * part), int(limit * part)
+            place.weight, place.shares = self.weights.of(tenant), self.weights.tenants()
+        return place
 
-    def _come(self, there: _Tenant) -> None:
+    def _come(self, place: _Tenant) -> None:
         """Note that a tenant comes, if it is not there: it has saved no time while others were in the room."""
-        if there.idle:
+        if place.idle:
             self.times.come(name for name, other in self._tenants.items() if not other.idle)
 
-    def _forget(self, tenant: str, there: _Tenant, *, last: bool = False) -> None:
+    def _forget(self, tenant: str, place: _Tenant, *, last: bool = False) -> None:
         """Forget a tenant that is not here, unless it is the last: it is likely to come back."""
-        if (last or len(self._tenants) > 1) and there.idle and self._tenants.get(tenant) is there:
+        if (last or len(self._tenants) > 1) and place.idle and self._tenants.get(tenant) is place:
             del self._tenants[tenant]
 
-    def _may_enter(self, tenant: str, there: _Tenant, size: int) -> bool:
+    def _may_enter(self, tenant: str, place: _Tenant, size: int) -> bool:
         """Whether a caller enters without waiting: it overtakes nobody of its tenant, nor one that had much less."""
-        if there.line or there.resuming or not self._fits(there, size):
+        if place.line or place.resuming or not self._fits(place, size):
             return False
         return not len(self._turns) or self.times.begins(tenant) <= self._turns.had + LEAD_S
 
     def _admit(self) -> list[Outcome]:
         entered: list[Outcome] = []
         while (tenant := self._next()) is not None:
-            there = self._tenants[tenant]
-            waiter = there.line.popleft()
-            if not there.line:
+            place = self._tenants[tenant]
+            waiter = place.line.popleft()
+            if not place.line:
                 self._turns.leave(tenant)
             waiter.entered = True
-            there.resuming += 1
-            self._take(there, 1, waiter.size)
+            place.resuming += 1
+            self._take(place, 1, waiter.size)
             entered.append((waiter.turn, None))
         return entered
 
@@ -303,63 +303,63 @@ class Room:
         return None
 
     def _head_fits(self, tenant: str) -> bool:
-        there = self._tenants[tenant]
-        return self._fits(there, there.line[0].size)
+        place = self._tenants[tenant]
+        return self._fits(place, place.line[0].size)
 
-    def _resume(self, tenant: str, there: _Tenant) -> None:
+    def _resume(self, tenant: str, place: _Tenant) -> None:
         """Count a caller whose task runs again; callers that joined the line meanwhile may fit now."""
         with self._lock:
-            there.resuming -= 1
-            self._forget(tenant, there)
+            place.resuming -= 1
+            self._forget(tenant, place)
             entered = self._admit()
         deliver(entered)
 
-    def _give_up(self, tenant: str, there: _Tenant, waiter: _Waiter) -> None:
+    def _give_up(self, tenant: str, place: _Tenant, waiter: _Waiter) -> None:
         """Leave the line, or the room if this caller was let in at the moment it stopped waiting."""
         with self._lock:
             if waiter.entered:
-                there.resuming -= 1
-                self._take(there, -1, -waiter.size)
-            elif waiter in there.line:
-                there.line.remove(waiter)
-                if not there.line:
+                place.resuming -= 1
+                self._take(place, -1, -waiter.size)
+            elif waiter in place.line:
+                place.line.remove(waiter)
+                if not place.line:
                     self._turns.leave(tenant)
-            self._forget(tenant, there)
+            self._forget(tenant, place)
             entered = self._admit()
         deliver(entered)
 
-    def _fits(self, there: _Tenant, size: int) -> bool:
+    def _fits(self, place: _Tenant, size: int) -> bool:
         pending, limit = self._limits
         if self._bytes == 0 and self._commands < pending:
             return True
         # Never what is others' own.
-        more = _beyond(there.own_commands, there.commands, 1)
+        more = _beyond(place.own_commands, place.commands, 1)
         if more and self._shared_commands + more > pending - ceil(pending * self._division.own):
             return False
-        more = _beyond(there.own_bytes, there.bytes, size)
+        more = _beyond(place.own_bytes, place.bytes, size)
         if more and self._shared_bytes + more > limit - int(limit * self._division.own):
             return False
-        if len(self._tenants) == 1 or not there.commands + there.bytes:
+        if len(self._tenants) == 1 or not place.commands + place.bytes:
             return True
-        part = self._division.contended * there.weight / self._sum_of_weights()
-        return there.commands < max(there.own_commands, ceil(pending * part)) and there.bytes + size <= max(
-            there.own_bytes, limit * part
+        part = self._division.contended * place.weight / self._sum_of_weights()
+        return place.commands < max(place.own_commands, ceil(pending * part)) and place.bytes + size <= max(
+            place.own_bytes, limit * part
         )
 
     def _sum_of_weights(self) -> float:
-        return sum(there.weight for there in self._tenants.values())
+        return sum(place.weight for place in self._tenants.values())
 
-    def _take(self, there: _Tenant, commands: int, size: int) -> None:
-        self._shared_commands += _beyond(there.own_commands, there.commands, commands)
-        self._shared_bytes += _beyond(there.own_bytes, there.bytes, size)
-        there.commands += commands
-        there.bytes += size
+    def _take(self, place: _Tenant, commands: int, size: int) -> None:
+        self._shared_commands += _beyond(place.own_commands, place.commands, commands)
+        self._shared_bytes += _beyond(place.own_bytes, place.bytes, size)
+        place.commands += commands
+        place.bytes += size
         self._commands += commands
         self._bytes += size
 
-    def _full(self, tenant: str, there: _Tenant) -> ResourceExhausted:
+    def _full(self, tenant: str, place: _Tenant) -> ResourceExhausted:
         pending, limit = self._limits
-        self._forget(tenant, there)
+        self._forget(tenant, place)
         return ResourceExhausted(
             f"the service is busy: {self._commands} of {pending} commands and {self._bytes:,} of {limit:,} bytes are"
             f" under way; try again in {RETRY_AFTER_MS} ms",
@@ -370,7 +370,7 @@ class Room:
         )
 
 
-def _beyond(own: int, held: int, more: int) -> int:
+def _beyond(share: int, size: int, more: int) -> int:
     """The change by `more` of the bytes held beyond the tenant's own."""
-    now = held + more
-    return (now if now > own else own) - (held if held > own else own)
+    now = size + more
+    return (now if now > share else share) - (size if size > share else share)

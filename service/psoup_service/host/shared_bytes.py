@@ -22,8 +22,8 @@ class _Held:
 
     __slots__ = ("bytes", "own")
 
-    def __init__(self, own: int) -> None:
-        self.own, self.bytes = own, 0
+    def __init__(self, share: int) -> None:
+        self.own, self.bytes = share, 0
 
 
 class SharedBytes:
@@ -47,26 +47,26 @@ class SharedBytes:
     def take(self, size: int, tenant: str = DEFAULT_TENANT) -> bool:
         """Take `size` bytes; returns False if the limit does not allow it. What is negative is given back."""
         with self._lock:
-            there = self._there(tenant)
-            more = _beyond(there, size)
+            account = self._there(tenant)
+            more = _beyond(account, size)
             # Parts are as of when a tenant began to hold something: later ones come on top, and the limit is the limit.
             if size > 0 and (self.used + size > self.limit or (more and self._beyond + more > self.limit - self._own)):
                 return False
-            self._change(tenant, there, size, more)
+            self._change(tenant, account, size, more)
             return True
 
     def give_back(self, size: int, tenant: str = DEFAULT_TENANT) -> None:
         """Give back bytes that were taken."""
         with self._lock:
-            there = self._there(tenant)
-            self._change(tenant, there, -size, _beyond(there, -size))
+            account = self._there(tenant)
+            self._change(tenant, account, -size, _beyond(account, -size))
 
     def free(self, tenant: str) -> int:
         """The bytes that a tenant could take now."""
         with self._lock:
-            there = self._there(tenant)
+            account = self._there(tenant)
             beyond = max(self.limit - self._own - self._beyond, 0)
-            return max(min(self.limit - self.used, max(there.own - there.bytes, 0) + beyond), 0)
+            return max(min(self.limit - self.used, max(account.own - account.bytes, 0) + beyond), 0)
 
     def most(self, tenant: str) -> int:
         """The most that a tenant may hold: its own part, and all that is nobody's."""
@@ -75,8 +75,8 @@ class SharedBytes:
     def is_beyond(self, tenant: str) -> bool:
         """Whether a tenant holds more than its own part."""
         with self._lock:
-            there = self._there(tenant)
-            return there.bytes > there.own
+            account = self._there(tenant)
+            return account.bytes > account.own
 
     def _there(self, tenant: str) -> _Held:
         return self._tenants.get(tenant) or _Held(self._part(tenant))
@@ -84,19 +84,19 @@ class SharedBytes:
     def _part(self, tenant: str) -> int:
         return int(self._own * self._weights.share(tenant))
 
-    def _change(self, tenant: str, there: _Held, size: int, beyond: int) -> None:
-        there.bytes += size
+    def _change(self, tenant: str, account: _Held, size: int, beyond: int) -> None:
+        account.bytes += size
         self.used += size
         self._beyond += beyond
-        if there.bytes:
-            self._tenants[tenant] = there
+        if account.bytes:
+            self._tenants[tenant] = account
         else:
             self._tenants.pop(tenant, None)
 
 
-def _beyond(there: _Held, more: int) -> int:
+def _beyond(account: _Held, more: int) -> int:
     """The bytes of the common part that a tenant would hold in addition, with so many bytes more."""
-    return max(there.bytes + more - there.own, 0) - max(there.bytes - there.own, 0)
+    return max(account.bytes + more - account.own, 0) - max(account.bytes - account.own, 0)
 
 
 class ReadBytes:

@@ -146,12 +146,12 @@ class GuardedClock:
             boot, wall = self._readings()
             offset, before = wall - boot, self._offset
             self._pass(boot)
-            told = self._judge(boot, offset)
+            step = self._judge(boot, offset)
             time = boot + self._offset
             self._last = max(self._last, time)
             back = before - self._offset
-        if told is not None:
-            message, extra = told
+        if step is not None:
+            message, extra = step
             _log.warning(message, extra=extra | {"wall_clock": time_text(wall), "service_time": time_text(time)})
         if back > STEP:
             _log.warning(

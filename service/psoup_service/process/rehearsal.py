@@ -96,11 +96,11 @@ def available_mib() -> int:
 
 def _left(facts: dict[str, Any], memory_mib: int) -> Finding:
     memory = "Memory" in facts["why"]
-    what = f"{facts['expression'] or 'a query'} cannot be evaluated, with {memory_mib:,} MiB: {facts['why']}"
+    problem = f"{facts['expression'] or 'a query'} cannot be evaluated, with {memory_mib:,} MiB: {facts['why']}"
     return Finding(
         Severity.REPLAY if memory else Severity.NOTE,
         f"stream {facts['stream']}",
-        f"{what}; {facts['clauses']:,} of its clauses leave the index when a service starts",
+        f"{problem}; {facts['clauses']:,} of its clauses leave the index when a service starts",
         repair=_way_out(facts["queries"]),
     )
 
@@ -108,24 +108,26 @@ def _left(facts: dict[str, Any], memory_mib: int) -> Finding:
 def _ended(last: dict[str, Any], why: str, memory_mib: int) -> Finding:
     """The finding for a child that did not come to the end."""
     if "folded" in last:
-        what = f"the replay ended ({why}, with {memory_mib:,} MiB) while it folded {last['folded']} ahead"
+        problem = f"the replay ended ({why}, with {memory_mib:,} MiB) while it folded {last['folded']} ahead"
         return Finding(
-            Severity.REPLAY, f"stream {last['stream']}", what, repair=f"unregister {last['folded']}; {_TWICE}"
+            Severity.REPLAY, f"stream {last['stream']}", problem, repair=f"unregister {last['folded']}; {_TWICE}"
         )
     if not last.get("expression"):
         events = f" at events {last['events'][0]} to {last['events'][1]}" if last else ""
         return Finding(Severity.REPLAY, "replay", f"ended{events}, with {memory_mib:,} MiB: {why}", repair=_SHORT)
     first, events = last["first_id"], last["events"]
-    what = (
+    problem = (
         f"the replay ended ({why}, with {memory_mib:,} MiB) while it evaluated {last['expression']} over tuples {first}"
         f" to {first + last['rows'] - 1}, in events {events[0]} to {events[1]}"
     )
-    return Finding(Severity.REPLAY, f"stream {last['stream']}", what, repair=_way_out(last["queries"]))
+    return Finding(Severity.REPLAY, f"stream {last['stream']}", problem, repair=_way_out(last["queries"]))
 
 
 def _not_folded(facts: dict[str, str]) -> Finding:
-    what = f"query {facts['query']} is not folded ahead: {facts['why']}"
-    return Finding(Severity.NOTE, f"stream {facts['stream']}", what, repair="nothing: it is folded when it is invoked")
+    problem = f"query {facts['query']} is not folded ahead: {facts['why']}"
+    return Finding(
+        Severity.NOTE, f"stream {facts['stream']}", problem, repair="nothing: it is folded when it is invoked"
+    )
 
 
 def _way_out(queries: Sequence[str]) -> str:
@@ -149,8 +151,8 @@ class _Rehearsal:
 
     def run(self) -> None:
         engine = Engine(self.config)
-        held = Guard(self.store).precautions(watching=False).held
-        engine.take_precautions(Precautions(self._watch, held, compute=self._compute))
+        quarantine = Guard(self.store).precautions(watching=False).held
+        engine.take_precautions(Precautions(self._watch, quarantine, compute=self._compute))
         for run in _runs(self.store.read()):
             self.events = run[0].sequence, run[-1].sequence
             for event in run:
@@ -263,14 +265,14 @@ def _limit(memory_mib: int) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run the child. `arguments`: a data directory, MiB, and modules of functions."""
     path, memory_mib = Path(arguments[0]), int(arguments[1])
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
             store = LookingStore(path)
-            held.callback(store.close)
+            stack.callback(store.close)
             if modules := tuple(arguments[2:]):
                 settings = Settings(functions=modules)
                 functions = FunctionProcess(modules, settings.functions_s, settings.functions_mib)
-                held.callback(functions.close)
+                stack.callback(functions.close)
                 functions.install()
         except PSoupError as problem:
             _line(error=problem.message)

@@ -53,8 +53,8 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         acknowledgement, _ = await backend.change(IssueToken(token, first))
         assert isinstance(acknowledgement, TokenAcknowledgement)
         assert acknowledgement.token is not None
-        told = _told(acknowledgement.token, backend.now())
-        return admin_pb2.IssueTokenResponse(secret=secret, token=told, sequence=acknowledgement.sequence)
+        facts = _told(acknowledgement.token, backend.now())
+        return admin_pb2.IssueTokenResponse(secret=secret, token=facts, sequence=acknowledgement.sequence)
 
     async def ListTokens(self, request: admin_pb2.ListTokensRequest, caller: Caller) -> admin_pb2.ListTokensResponse:
         """A page of the tokens, by when they were issued."""
@@ -86,8 +86,8 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         self._gate.look()
         assert isinstance(acknowledgement, TokenAcknowledgement)
         assert acknowledgement.token is not None
-        told = _told(acknowledgement.token, self._backend.now())
-        return admin_pb2.RevokeTokenResponse(token=told, sequence=acknowledgement.sequence)
+        token = _told(acknowledgement.token, self._backend.now())
+        return admin_pb2.RevokeTokenResponse(token=token, sequence=acknowledgement.sequence)
 
     # Tenants ---------------------------------------------------------------------------------------------------
 
@@ -96,21 +96,21 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     ) -> admin_pb2.CreateTenantResponse:
         """Make a tenant."""
         quotas = replace(GENEROUS, **_limits(request.quotas))
-        told, sequence = await self._changed(CreateTenant(request.name, quotas))
-        return admin_pb2.CreateTenantResponse(tenant=told, sequence=sequence)
+        tenant, sequence = await self._changed(CreateTenant(request.name, quotas))
+        return admin_pb2.CreateTenantResponse(tenant=tenant, sequence=sequence)
 
     async def AlterTenant(self, request: admin_pb2.AlterTenantRequest, caller: Caller) -> admin_pb2.AlterTenantResponse:
         """Change quotas of a tenant."""
         changes = _limits(request.quotas)
         if not changes:
             raise InvalidInput("quotas is empty; say which quotas change", field="quotas")
-        told, sequence = await self._changed(AlterTenant(request.name, changes))
-        return admin_pb2.AlterTenantResponse(tenant=told, sequence=sequence)
+        tenant, sequence = await self._changed(AlterTenant(request.name, changes))
+        return admin_pb2.AlterTenantResponse(tenant=tenant, sequence=sequence)
 
     async def DropTenant(self, request: admin_pb2.DropTenantRequest, caller: Caller) -> admin_pb2.DropTenantResponse:
-        """Forget a tenant that has nothing."""
-        told, sequence = await self._changed(DropTenant(request.name))
-        return admin_pb2.DropTenantResponse(tenant=told, sequence=sequence)
+        """Drop a tenant that has no data."""
+        tenant, sequence = await self._changed(DropTenant(request.name))
+        return admin_pb2.DropTenantResponse(tenant=tenant, sequence=sequence)
 
     async def GetTenant(self, request: admin_pb2.GetTenantRequest, caller: Caller) -> admin_pb2.GetTenantResponse:
         """A tenant."""
@@ -134,8 +134,8 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         tenants = (await self._backend.reflecting(request.min_sequence)).tenants
         names = sorted(name for name in tenants if name > after)
         more = page_token("tenants", last=names[size - 1]) if len(names) > size else ""
-        told = [_shown(tenants[name]) for name in names[:size]]
-        return admin_pb2.ListTenantsResponse(tenants=told, next_page_token=more)
+        shown = [_shown(tenants[name]) for name in names[:size]]
+        return admin_pb2.ListTenantsResponse(tenants=shown, next_page_token=more)
 
     # The clock -------------------------------------------------------------------------------------------------
 
@@ -147,9 +147,9 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
 
     def _tenant(self, name: str, caller: Caller) -> str:
         """The tenant that a request names, or the caller's own; raises NotFound for one that he may not know of."""
-        own = self._backend.tenant(caller)
-        if not name or name == own:
-            return own
+        tenant = self._backend.tenant(caller)
+        if not name or name == tenant:
+            return tenant
         if not caller.principal.operates:
             raise no_tenant(name)
         return name

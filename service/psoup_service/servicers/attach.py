@@ -56,10 +56,10 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         store, wanted, batch = self._backend.durable(), None, _batch(request)
         if request.stream_id:
             wanted = self._backend.ids.read_stream(request.stream_id)
-        asked = await self._submit(Command(request.stream, request.job, stream_id=wanted, tenant=tenant, batch=batch))
-        if asked.duplicate:
-            return _response(asked)
-        view = (await self._backend.visible(asked.sequence)).stream(request.stream, tenant)
+        reply = await self._submit(Command(request.stream, request.job, stream_id=wanted, tenant=tenant, batch=batch))
+        if reply.duplicate:
+            return _response(reply)
+        view = (await self._backend.visible(reply.sequence)).stream(request.stream, tenant)
         key = (view.stream_id, request.job)
         if key in self._under_way:
             raise Unavailable(f"job {request.job!r} is being attached by another call; ask again", reason="ATTACHING")

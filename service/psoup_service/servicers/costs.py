@@ -78,16 +78,16 @@ class CostCalls:
         count = len(request.tuple_ids)
         if not 0 < count <= _MAX_TUPLES:
             raise InvalidInput(f"tuple_ids has {count:,} IDs; give 1 to {_MAX_TUPLES:,}", field="tuple_ids")
-        asked = list(request.tuple_ids)
+        tuple_ids = list(request.tuple_ids)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> Written:
             reply = Parts(queries_pb2.MatchesManyResponse)
             reply.open.sequence = snapshot.sequence
             matched = matches_each(
-                snapshot, request.stream, asked, tenant=tenant, now=now, limit=limit + 1, budget=budget
+                snapshot, request.stream, tuple_ids, tenant=tenant, now=now, limit=limit + 1, budget=budget
             )
             room, end = backend.limits.answer_bytes, 0.0
-            for tuple_id, queries in zip(asked, matched, strict=True):
+            for tuple_id, queries in zip(tuple_ids, matched, strict=True):
                 entry = reply.open.tuples.add(tuple_id=tuple_id, truncated=len(queries) > limit)
                 for start in range(0, min(len(queries), limit), _TOGETHER):
                     budget.check()

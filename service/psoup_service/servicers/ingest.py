@@ -76,12 +76,12 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> ingest_pb2.TupleIdsResponse:
             budget.check()
-            found = tuple_ids(snapshot, request.stream, request.sequence, request.first_row, rows, tenant=tenant)
-            if found.follow:
-                first = int(found.ids[0])
+            result = tuple_ids(snapshot, request.stream, request.sequence, request.first_row, rows, tenant=tenant)
+            if result.follow:
+                first = int(result.ids[0])
                 return ingest_pb2.TupleIdsResponse(rows=rows, first_id=first, sequence=snapshot.sequence)
-            ids = found.ids[: max(room // _ROW_BYTES, 1)]
-            batch = pa.record_batch([pa.array(ids, pa.int64(), mask=found.waits[: len(ids)])], ["tuple_id"])
+            ids = result.ids[: max(room // _ROW_BYTES, 1)]
+            batch = pa.record_batch([pa.array(ids, pa.int64(), mask=result.waits[: len(ids)])], ["tuple_id"])
             payload = one_batch(batch)
             return ingest_pb2.TupleIdsResponse(rows=len(ids), arrow_ipc=payload, sequence=snapshot.sequence)
 
@@ -94,14 +94,14 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         if not request.producer:
             raise InvalidInput("producer is empty; name the one that is asked about", field="producer")
         command = commands.Locate(request.stream, request.producer, self._backend.tenant(caller))
-        found = await self._backend.host.submit(command, patience=PATIENCE_S)
-        assert isinstance(found, ProducerAcknowledgement)
+        position = await self._backend.host.submit(command, patience=PATIENCE_S)
+        assert isinstance(position, ProducerAcknowledgement)
         return ingest_pb2.GetProducerResponse(
-            epoch=found.epoch,
-            number=found.number,
-            rows=found.rows,
-            sequence=found.sequence,
-            time=convert.timestamp(found.time),
+            epoch=position.epoch,
+            number=position.number,
+            rows=position.rows,
+            sequence=position.sequence,
+            time=convert.timestamp(position.time),
         )
 
     async def PushStream(

@@ -181,17 +181,17 @@ async def instant(backend: Backend, request: Request | OfMany | Selection) -> in
     return as_of
 
 
-def most_bytes(asked: int, limits: Limits) -> int:
-    """The most bytes of an answer in one message, for a request that `asked` for so many."""
-    if asked < 0:
-        raise InvalidInput(f"max_bytes is {asked}; it must not be negative", field="max_bytes")
-    return min(asked or _DEFAULT_BYTES, limits.answer_bytes)
+def most_bytes(wanted: int, limits: Limits) -> int:
+    """The most bytes of an answer in one message, for a request that `wanted` for so many."""
+    if wanted < 0:
+        raise InvalidInput(f"max_bytes is {wanted}; it must not be negative", field="max_bytes")
+    return min(wanted or _DEFAULT_BYTES, limits.answer_bytes)
 
 
 def check_pinned(backend: Backend, tenant: str) -> None:
     """Raise ResourceExhausted if the open answers of a tenant keep all that they may."""
-    kept = lambda: backend.host.pins.held_by(tenant)  # noqa: E731
-    backend.meters.check(tenant, "pinned_bytes", kept, 1, "read the open answers to their ends")
+    pinned = lambda: backend.host.pins.held_by(tenant)  # noqa: E731
+    backend.meters.check(tenant, "pinned_bytes", pinned, 1, "read the open answers to their ends")
 
 
 async def in_pieces(

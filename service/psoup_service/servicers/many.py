@@ -139,9 +139,9 @@ class Many:
         answer = joins.answer(at, room)
         if answer is None:
             return None
-        told, query = answer.completeness, answer.query
-        if self._told is None or self._told[0] is not told or self._told[1] is not query:
-            self._told = told, query, convert.completeness(told, query)
+        completeness, query = answer.completeness, answer.query
+        if self._told is None or self._told[0] is not completeness or self._told[1] is not query:
+            self._told = completeness, query, convert.completeness(completeness, query)
         response = answers.whole_joined(answer, self._told[2], room)
         record = self._asking.snapshot.query(self._block[at], self._asking.tenant)
         if record.tags is not NO_TAG:

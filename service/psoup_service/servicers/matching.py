@@ -43,7 +43,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
     async def Match(self, request: matching_pb2.MatchRequest, caller: Caller) -> matching_pb2.MatchResponse:
         """The queries that rows would match."""
         backend, tenant, payload = self._backend, self._backend.tenant(caller), request.arrow_ipc
-        most, wanted = self._most(request.max_bytes), _wanted(request, "row")
+        limit, wanted = self._most(request.max_bytes), _wanted(request, "row")
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
         spec = (await backend.reflecting(request.min_sequence)).stream(request.stream, tenant).spec
         decoded = await backend.decoding.batch(spec, payload, caller)
@@ -58,10 +58,10 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
                 offer.batch,
                 tenant=tenant,
                 after=first,
-                most=most // PAIR_BYTES,
+                most=limit // PAIR_BYTES,
                 budget=budget,
             ).among(offer.rows, table.num_rows)
-            shown = tagged(snapshot, matched, wanted, most)
+            shown = tagged(snapshot, matched, wanted, limit)
             matched = shown.matched
             return matching_pb2.MatchResponse(
                 arrow_ipc=_pairs(shown),
@@ -82,7 +82,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         self, request: matching_pb2.MatchesBetweenRequest, caller: Caller
     ) -> matching_pb2.MatchesBetweenResponse:
         """Pairs of tuples and the queries that they matched."""
-        backend, tenant, most = self._backend, self._backend.tenant(caller), self._most(request.max_bytes)
+        backend, tenant, limit = self._backend, self._backend.tenant(caller), self._most(request.max_bytes)
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
         wanted = _wanted(request, "tuple_id")
         first, count = request.first_id, min(max(request.end_id - request.first_id, 0), CHUNK_ROWS)
@@ -90,17 +90,17 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.MatchesBetweenResponse:
             now = backend.now()
-            pairs = most // PAIR_BYTES
-            found = matches_between(
+            pairs = limit // PAIR_BYTES
+            matches = matches_between(
                 snapshot, request.stream, first, count, tenant=tenant, now=now, after=after, most=pairs, budget=budget
             )
-            shown = tagged(snapshot, found, wanted, most)
-            found = shown.matched
+            shown = tagged(snapshot, matches, wanted, limit)
+            matches = shown.matched
             return matching_pb2.MatchesBetweenResponse(
                 arrow_ipc=_pairs(shown, "tuple_id", first),
                 query_id_prefix=backend.ids.query_prefix,
-                next_id=first + found.done,
-                after_query_id="" if found.more is None else backend.ids.query(found.more),
+                next_id=first + matches.done,
+                after_query_id="" if matches.more is None else backend.ids.query(matches.more),
                 sequence=snapshot.sequence,
             )
 
@@ -123,21 +123,21 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             limit = request.limit or NO_LIMIT
             count = max(min(choice.count(snapshot, view, tenant), limit), request.queries_in_all)
             where.refuse_too_large(count)
-            least = max(min(where.high - where.low, CHUNK_ROWS) // 8, 1)
-            most = min(max(room // least, 1), _ROWS, limit)
-            queries = self._named(lambda: choice.records(snapshot, view, tenant, most + 1, budget))
-            more, queries = len(queries) > most, queries[:most]
-            page = where.first(view, max(room // max(len(queries), 1), least))
-            found = bits_of(snapshot, view, queries, page, budget)
+            row_bytes = max(min(where.high - where.low, CHUNK_ROWS) // 8, 1)
+            rows = min(max(room // row_bytes, 1), _ROWS, limit)
+            queries = self._named(lambda: choice.records(snapshot, view, tenant, rows + 1, budget))
+            more, queries = len(queries) > rows, queries[:rows]
+            page = where.first(view, max(room // max(len(queries), 1), row_bytes))
+            bits = bits_of(snapshot, view, queries, page, budget)
             return matching_pb2.ResultsResponse(
                 query_ids=[backend.ids.query(record.query_id) for record in queries],
                 keys=[record.tag.key for record in queries],
-                bits=found.rows.tobytes(),
+                bits=bits.rows.tobytes(),
                 first_id=page.low,
                 next_id=page.high,
                 end_id=where.high,
                 more_queries=more,
-                completeness=convert.completeness(found.told),
+                completeness=convert.completeness(bits.told),
             )
 
         return await backend.host.evaluate(read, tenant=tenant)
@@ -162,8 +162,8 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         try:
             return find()
         except NotFound as problem:
-            ids, known = self._backend.ids, problem.facts.get("query")
-            raise problem if known is None else ids.named(problem, ids.query(int(known))) from None
+            ids, query = self._backend.ids, problem.facts.get("query")
+            raise problem if query is None else ids.named(problem, ids.query(int(query))) from None
         except InvalidInput as problem:
             raise self._backend.ids.named_join(problem) from None
 
@@ -186,11 +186,11 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
             decoded = await backend.decoding.batch(spec, payload, caller)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> matching_pb2.WhyResponse:
-            of: int | Row = request.tuple_id
+            subject: int | Row = request.tuple_id
             if decoded is not None:
                 view = snapshot.by_id[snapshot.selection(query_id, tenant).stream_id]
-                of = _row(view, decoded.table, snapshot, backend.now())
-            explanation = why(snapshot, query_id, of, tenant=tenant, now=backend.now(), as_of=as_of, budget=budget)
+                subject = _row(view, decoded.table, snapshot, backend.now())
+            explanation = why(snapshot, query_id, subject, tenant=tenant, now=backend.now(), as_of=as_of, budget=budget)
             return matching_pb2.WhyResponse(steps=map(_step, explanation.steps), sequence=snapshot.sequence)
 
         try:

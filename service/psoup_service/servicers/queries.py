@@ -259,9 +259,9 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         after, now = max(state["after"], -1) if state else -1, backend.now()
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> queries_pb2.MatchesResponse:
-            tuple_id, most = request.tuple_id, size + 1
+            tuple_id, limit = request.tuple_id, size + 1
             query_numbers = matches(
-                snapshot, request.stream, tuple_id, tenant=tenant, now=now, after=after, limit=most, budget=budget
+                snapshot, request.stream, tuple_id, tenant=tenant, now=now, after=after, limit=limit, budget=budget
             )
             shown = query_numbers[:size]
             if labels:

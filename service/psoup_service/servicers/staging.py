@@ -66,8 +66,8 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         spec = self._spec(stage)
         part = await self._decoded(spec, request, caller)
         tenant, meters = stage.batch.tenant, self._backend.meters
-        held, way = lambda: self._stages.held(tenant), "commit or abort batches"
-        meters.check(tenant, "staged_bytes", held, part.nbytes, way, own=stage.nbytes)
+        size, way = lambda: self._stages.held(tenant), "commit or abort batches"
+        meters.check(tenant, "staged_bytes", size, part.nbytes, way, charged=stage.nbytes)
         meters.push(tenant, part.values)
         self._stages.put(stage, request.part, part)
         return staging_pb2.AddPartResponse(rows=part.table.num_rows, staged_rows=stage.rows)

@@ -92,19 +92,19 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
     async def Ask(self, request: statements_pb2.AskRequest, caller: Caller) -> statements_pb2.AskResponse:
         """The answer in one message."""
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
-        asked = await self._asked(request, caller)
+        question = await self._asked(request, caller)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> statements_pb2.AskResponse:
-            return answers.whole(asked.answer(snapshot, budget), max_bytes, statements_pb2.AskResponse)
+            return answers.whole(question.answer(snapshot, budget), max_bytes, statements_pb2.AskResponse)
 
-        response = await self._backend.host.evaluate(make, tenant=asked.tenant)
+        response = await self._backend.host.evaluate(make, tenant=question.tenant)
         self._backend.metrics.answered(response.rows)
         return response
 
     async def AskStream(self, request: statements_pb2.AskStreamRequest, caller: Caller) -> AsyncIterator[Any]:
         """The answer in pieces."""
-        asked = await self._asked(request, caller)
-        pieces = in_pieces(self._backend, asked.tenant, asked.answer, statements_pb2.AskStreamResponse)
+        question = await self._asked(request, caller)
+        pieces = in_pieces(self._backend, question.tenant, question.answer, statements_pb2.AskStreamResponse)
         async with aclosing(pieces):
             async for message in pieces:
                 yield message
@@ -121,9 +121,9 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
                 alter = streams_pb2.AlterStreamRequest(statement=sql)
                 response.altered.CopyFrom(await self._streams.AlterStream(alter, caller))
             case "DROP":
-                asked = await self._read(sql, lambda _: drop_stream(sql), caller)
-                lenient = asked.lenient or request.allow_missing
-                drop = streams_pb2.DropStreamRequest(name=asked.stream, allow_missing=lenient, cascade=asked.cascade)
+                name = await self._read(sql, lambda _: drop_stream(sql), caller)
+                lenient = name.lenient or request.allow_missing
+                drop = streams_pb2.DropStreamRequest(name=name.stream, allow_missing=lenient, cascade=name.cascade)
                 response.dropped.CopyFrom(await self._streams.DropStream(drop, caller))
             case _:
                 self._backend.meters.pay(self._backend.tenant(caller), "StatementService/Ask")
@@ -139,14 +139,14 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         window, tenant = other_window(request), backend.tenant(caller)
         values = await self._values(request, caller) if request.parameters else None
         as_of = await instant(backend, request)
-        asked = _Asked(request.statement, values, tenant, backend.now(), as_of, window, request.accept_truncation)
-        size = len(asked.sql) + len(request.parameters)
-        return replace(asked, query=await self._bound(asked, size, caller))
+        question = _Asked(request.statement, values, tenant, backend.now(), as_of, window, request.accept_truncation)
+        size = len(question.sql) + len(request.parameters)
+        return replace(question, query=await self._bound(question, size, caller))
 
-    async def _bound(self, asked: _Asked, size: int, caller: Caller) -> StandingQuery:
+    async def _bound(self, question: _Asked, size: int, caller: Caller) -> StandingQuery:
         """Bind the statement: from memory, if it is short and known, else on the binder's thread."""
         backend, questions, form = self._backend, self._questions, ""
-        sql, tenant, values = asked.sql, asked.tenant, asked.values
+        sql, tenant, values = question.sql, question.tenant, question.values
         if size <= _SHORT:
             query = questions.known(backend.host.snapshot(), sql, tenant=tenant, values=values)
             if query is not None:

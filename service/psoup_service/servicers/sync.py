@@ -60,13 +60,13 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
     async def Sync(self, request: sync_pb2.SyncRequest, caller: Caller) -> sync_pb2.SyncResponse:
         """Changes of some copies."""
         check_wants(request.wants)
-        most = most_bytes(request.max_bytes, self._backend.limits)
+        limit = most_bytes(request.max_bytes, self._backend.limits)
         await self._backend.reflecting(request.min_sequence)
         tenant, now = self._backend.tenant(caller), self._backend.now()
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> sync_pb2.SyncResponse:
             copies = Copies(snapshot, self._tokens, self._backend.ids, tenant, now, budget, request.encoding)
-            return packed(copies, _some(request, copies, most, self._backend.metrics.refused), request.compression)
+            return packed(copies, _some(request, copies, limit, self._backend.metrics.refused), request.compression)
 
         query_id = _alone(request)
         if query_id is not None and (answer := self._at_once(query_id, now, make)) is not None:
@@ -106,10 +106,10 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
                 f"progress_seconds is {progress}; it must be from 1 to {_MOST_PROGRESS_S}", field="progress_seconds"
             )
         limits, tenant = self._backend.limits, self._backend.tenant(caller)
-        most = most_bytes(request.max_bytes or _WATCH_BYTES, limits)
+        limit = most_bytes(request.max_bytes or _WATCH_BYTES, limits)
         async with asyncio.timeout(limits.default_deadline_s):
             await self._backend.reflecting(request.min_sequence)
-        form = WatchForm(tenant, request.encoding, request.compression, most, progress)
+        form = WatchForm(tenant, request.encoding, request.compression, limit, progress)
         async for reply in self._rounds.messages(Watcher(request.wants, form, ender())):
             yield reply
 
@@ -122,12 +122,12 @@ def _alone(request: sync_pb2.SyncRequest) -> int | None:
 
 
 def _some(
-    request: sync_pb2.SyncRequest, copies: Copies, most: int, refused: Callable[[PSoupError], None]
+    request: sync_pb2.SyncRequest, copies: Copies, limit: int, refused: Callable[[PSoupError], None]
 ) -> list[sync_pb2.SyncOutcome]:
-    """The outcomes of the first wants, at least of one: as many as fit `most` bytes and a fraction of a second."""
-    outcomes, room, end = list[sync_pb2.SyncOutcome](), most, time.perf_counter() + MANY_S
+    """The outcomes of the first wants, at least of one: as many as fit `limit` bytes and a fraction of a second."""
+    outcomes, room, end = list[sync_pb2.SyncOutcome](), limit, time.perf_counter() + MANY_S
     for want in request.wants:
-        outcome = outcome_of(want, copies, room, most, refused)
+        outcome = outcome_of(want, copies, room, limit, refused)
         if outcome is None:
             break
         outcomes.append(outcome)

@@ -60,7 +60,7 @@ class _Wanted:
     def named(self) -> int:
         """The number of queries that are named one by one, or by ranges; a range has at least one."""
         request = self.request
-        return len(request.query_ids) + len(request.numbers) + sum(max(of.count, 0) for of in request.ranges)
+        return len(request.query_ids) + len(request.numbers) + sum(max(part.count, 0) for part in request.ranges)
 
     def found(self, snapshot: Snapshot) -> tuple[Array, list[Failed]]:
         """The numbers of the queries by place, int64[n], -1 for those of other incarnations, which have failed.
@@ -87,15 +87,15 @@ class _Wanted:
             return self._one_by_one(request.query_ids, failed), failed
 
     def _of_ranges(self, ranges: Sequence[queries_pb2.QueryRange], failed: list[Failed]) -> Array:
-        if any(of.count < 1 or of.first < 0 for of in ranges):
+        if any(part.count < 1 or part.first < 0 for part in ranges):
             raise InvalidInput("a range has no query; first is from 0, count from 1", field="ranges")
-        self._refuse(sum(of.count for of in ranges))
-        if any(of.first + of.count >= 2**63 for of in ranges):
+        self._refuse(sum(part.count for part in ranges))
+        if any(part.first + part.count >= 2**63 for part in ranges):
             raise InvalidInput("a range goes beyond 2^63; no query has such a number", field="ranges")
         parts, place = list[Array](), 0
-        for of in ranges:
-            numbers = np.arange(of.first, of.first + of.count)
-            parts.append(self._here(of.query_id_prefix, numbers, place, failed))
+        for part in ranges:
+            numbers = np.arange(part.first, part.first + part.count)
+            parts.append(self._here(part.query_id_prefix, numbers, place, failed))
             place += len(numbers)
         return np.concatenate(parts)
 
@@ -116,8 +116,8 @@ class _Wanted:
             try:
                 numbers[place] = self.ids.read_query(text)
             except NotFound as problem:
-                of = elsewhere.setdefault(text.split("-")[1], (problem, []))
-                of[1].append(place)
+                entry = elsewhere.setdefault(text.split("-")[1], (problem, []))
+                entry[1].append(place)
         failed += [Failed(problem.with_traceback(None), np.array(places)) for problem, places in elsewhere.values()]
         return numbers
 
@@ -209,12 +209,12 @@ class _Pieces:
 
     def _all(self) -> Iterator[queries_pb2.InvokeTableResponse]:
         table, limits = self.table, self._backend.limits
-        found = self._wanted.labels or self._wanted.request.key_prefix
+        selected = self._wanted.labels or self._wanted.request.key_prefix
         yield queries_pb2.InvokeTableResponse(
             arrow_ipc=table.schema.serialize().to_pybytes(),
             queries=table.count,
-            numbers=_places([self._numbers]) if found else None,
-            query_id_prefix=self._backend.ids.query_prefix if found else "",
+            numbers=_places([self._numbers]) if selected else None,
+            query_id_prefix=self._backend.ids.query_prefix if selected else "",
         )
         for batch in table.batches(max_bytes=2 * _PIECE * limits.chunk_bytes):
             message = queries_pb2.InvokeTableResponse(arrow_ipc=batch.serialize().to_pybytes(), rows=batch.num_rows)

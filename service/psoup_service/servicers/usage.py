@@ -19,15 +19,15 @@ def tell_usage(meters: Meters, host: Host[Snapshot], judge: Judge, receiving: Ca
 
     def of_streams(tenants: Collection[str]) -> dict[str, dict[str, float]]:
         none = dict.fromkeys(("streams", "tuple_bytes", "archive_bytes", "kept_bytes"), 0.0)
-        told = {tenant: none | {"tuple_bytes": float(judge.producer_bytes(tenant))} for tenant in tenants}
+        usage = {tenant: none | {"tuple_bytes": float(judge.producer_bytes(tenant))} for tenant in tenants}
         for view in host.snapshot().streams.values():
-            if (of := told.get(view.tenant)) is not None:
-                if not of["streams"]:
-                    of["kept_bytes"] = view.folds.kept_bytes.held(view.tenant)
-                of["streams"] += 1
-                of["tuple_bytes"] += view.nbytes
-                of["archive_bytes"] += view.archived_bytes
-        return told
+            if (figures := usage.get(view.tenant)) is not None:
+                if not figures["streams"]:
+                    figures["kept_bytes"] = view.folds.kept_bytes.held(view.tenant)
+                figures["streams"] += 1
+                figures["tuple_bytes"] += view.nbytes
+                figures["archive_bytes"] += view.archived_bytes
+        return usage
 
     meters.together = of_streams
     meters.sources |= {

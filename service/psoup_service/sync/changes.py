@@ -89,186 +89,201 @@ class Copies:
         a token of another query, or one that was damaged; ResourceExhausted if an answer that is sent whole has more
         than `most_bytes`.
         """
-        held, reset = self._held(query_id, want)
+        content, reset = self._held(query_id, want)
         try:
-            record = self.snapshot.query(held.query_id, self.tenant)
+            record = self.snapshot.query(content.query_id, self.tenant)
         except NotFound as problem:
-            raise self.ids.named(problem, self.ids.query(held.query_id)) from None
-        asked = Asked(record, want, window, held, reset, min(room, want.max_bytes or room), room, most_bytes)
+            raise self.ids.named(problem, self.ids.query(content.query_id)) from None
+        question = Asked(record, want, window, content, reset, min(room, want.max_bytes or room), room, most_bytes)
         plan = record.query.plan
         if record.sqc_id == NO_CLAUSE:
             if paired(plan) is not None:
-                return self._joined(asked)
+                return self._joined(question)
         elif (how := ranged(plan)) is not None:
-            return self._since(asked, how)
-        return self._whole(asked) if travel_of(plan) is Travel.ALWAYS else self._again(asked)
+            return self._since(question, how)
+        return self._whole(question) if travel_of(plan) is Travel.ALWAYS else self._again(question)
 
     def _held(self, query_id: int | None, want: sync_pb2.Want) -> tuple[Held, sync_pb2.Reset.ValueType]:
         """The client's part of a query's answer; nothing if it begins anew, and the reason."""
         asked_for = digest_of_window(want.window, want.accept_truncation)
         try:
-            held = self.tokens.read(want.token, self.tenant, self.snapshot.sequence)
+            content = self.tokens.read(want.token, self.tenant, self.snapshot.sequence)
         except Again as anew:
             named = anew.query_id if query_id is None else query_id
             if named is None:
                 raise InvalidInput("give a query_id, a key, or the token of a copy", field="query_id") from None
             return Held(named, asked_for), anew.reset
-        if query_id is not None and held.query_id != query_id:
+        if query_id is not None and content.query_id != query_id:
             raise InvalidInput("the token is that of another query", reason="TOKEN_QUERY", field="token")
-        if held.window != asked_for:
-            return Held(held.query_id, asked_for), sync_pb2.RESET_WINDOW
-        return held, sync_pb2.RESET_UNSPECIFIED
+        if content.window != asked_for:
+            return Held(content.query_id, asked_for), sync_pb2.RESET_WINDOW
+        return content, sync_pb2.RESET_UNSPECIFIED
 
-    def _since(self, asked: Asked, how: Ranged) -> sync_pb2.Change | None:
+    def _since(self, question: Asked, how: Ranged) -> sync_pb2.Change | None:
         """The change of a copy whose rows are those of some intervals."""
-        want, held = asked.want, asked.held
-        most = want.max_rows or NO_LIMIT
-        rows = min(max(asked.room // row_bytes(how.plan.schema), 1), most)
+        want, content = question.want, question.held
+        limit = want.max_rows or NO_LIMIT
+        rows = min(max(question.room // row_bytes(how.plan.schema), 1), limit)
         for attempt in range(_ATTEMPTS):
-            found, written = self._fitting(asked, how, rows)
-            fits = found.rows <= 1 or written.size <= asked.room
-            if fits and (not found.left or rows == most or 2 * written.size > asked.room or attempt >= _LARGER):
+            changes, written = self._fitting(question, how, rows)
+            fits = changes.rows <= 1 or written.size <= question.room
+            if fits and (not changes.left or rows == limit or 2 * written.size > question.room or attempt >= _LARGER):
                 break
-            rows = min(max(found.rows * asked.room * 9 // (10 * max(written.size, 1)), 1), most)
-        if found.rows and asked.too_large(written.size):
+            rows = min(max(changes.rows * question.room * 9 // (10 * max(written.size, 1)), 1), limit)
+        if changes.rows and question.too_large(written.size):
             return None
-        change = sync_pb2.Change(reset=asked.reset, rows=found.rows, complete=found.complete, rows_left=found.left)
-        self._tell(change, asked.record, found.answer.completeness, found.answer.select_errors)
-        if asked.reset:
-            _describe(change.form, found.answer.schema_message, 1, how.order)
-            self._tell_ageing(change.form, asked, how)
-        if asked.reset or _moved(found):
+        change = sync_pb2.Change(
+            reset=question.reset, rows=changes.rows, complete=changes.complete, rows_left=changes.left
+        )
+        self._tell(change, question.record, changes.answer.completeness, changes.answer.select_errors)
+        if question.reset:
+            _describe(change.form, changes.answer.schema_message, 1, how.order)
+            self._tell_ageing(change.form, question, how)
+        if question.reset or _moved(changes):
             written.put(change)
-            change.keep.extend(_differences(found.keep))
-            change.token = self._token(Held(held.query_id, held.window, found.have))
+            change.keep.extend(_differences(changes.keep))
+            change.token = self._token(Held(content.query_id, content.window, changes.have))
         return change
 
-    def _found(self, asked: Asked, how: Ranged, rows: int) -> Since:
+    def _found(self, question: Asked, how: Ranged, rows: int) -> Since:
         return since(
             self.snapshot,
-            asked.record,
+            question.record,
             how,
-            asked.held.intervals,
+            question.held.intervals,
             Most(rows, MOST_TUPLES),
-            self._question(asked),
-            oldest_first=asked.want.oldest_first,
+            self._question(question),
+            oldest_first=question.want.oldest_first,
         )
 
     def _question(self, copy: Asked) -> Question:
         return Question(self.now, None, copy.window, copy.want.accept_truncation, self.budget)
 
-    def _fitting(self, asked: Asked, how: Ranged, rows: int) -> tuple[Since, Written]:
+    def _fitting(self, question: Asked, how: Ranged, rows: int) -> tuple[Since, Written]:
         """The change of at most so many rows; of fewer, if their bytes in Arrow are many times the room."""
-        most = _ROOMS * asked.room
+        limit = _ROOMS * question.room
         while True:
-            found = self._found(asked, how, rows)
-            if not found.rows:
-                return found, Written()
-            attributes, few = found.ranged.attributes, found.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW
-            if attributes is not None and few and (parts := found.stored()) is not None:
-                return found, Written(columns=stored_to_json(parts, attributes, _NUMBERS))
-            fit = first_parts(found.answer.messages(max_bytes=max(most, 1)), most)
-            if fit.all or found.rows <= 1:
-                return found, self._written(fit.parts, found.answer, _NUMBERS)
-            rows = max(min(fit.rows, found.rows - 1), 1)
+            changes = self._found(question, how, rows)
+            if not changes.rows:
+                return changes, Written()
+            attributes, few = (
+                changes.ranged.attributes,
+                changes.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW,
+            )
+            if attributes is not None and few and (parts := changes.stored()) is not None:
+                return changes, Written(columns=stored_to_json(parts, attributes, _NUMBERS))
+            fit = first_parts(changes.answer.messages(max_bytes=max(limit, 1)), limit)
+            if fit.all or changes.rows <= 1:
+                return changes, self._written(fit.parts, changes.answer, _NUMBERS)
+            rows = max(min(fit.rows, changes.rows - 1), 1)
 
-    def _joined(self, asked: Asked) -> sync_pb2.Change | None:
+    def _joined(self, question: Asked) -> sync_pb2.Change | None:
         """The change of a copy whose rows are those of a box."""
-        want, held, reset = asked.want, asked.held, asked.reset
-        if held.box is None and not reset:
+        want, content, reset = question.want, question.held, question.reset
+        if content.box is None and not reset:
             reset = sync_pb2.RESET_FORMAT  # joins of its kind came whole when the token was given
-        found = joined_since(self.snapshot, asked.record, held.box, self._question(asked))
-        page = page_of(found, asked.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=found.hidden))
-        if page.rows and asked.too_large(page.written.size):
+        changes = joined_since(self.snapshot, question.record, content.box, self._question(question))
+        page = page_of(
+            changes, question.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=changes.hidden)
+        )
+        if page.rows and question.too_large(page.written.size):
             return None
         change = sync_pb2.Change(reset=reset, rows=page.rows, complete=not page.left, rows_left=page.left)
-        self._tell(change, asked.record, found.completeness, found.select_errors)
+        self._tell(change, question.record, changes.completeness, changes.select_errors)
         if reset:
-            _describe(change.form, found.schema.serialize().to_pybytes(), found.how.sources, found.how.order)
-            if found.ages is not None:
-                change.form.ages, change.form.by_clock = True, found.ages.by_clock
-                if found.hidden > found.how.sources:
+            _describe(change.form, changes.schema.serialize().to_pybytes(), changes.how.sources, changes.how.order)
+            if changes.ages is not None:
+                change.form.ages, change.form.by_clock = True, changes.ages.by_clock
+                if changes.hidden > changes.how.sources:
                     change.form.width = 0
-        was_partial = held.box is not None and held.box.place is not None
-        if reset or page.rows or was_partial or found.came > _BEHIND_JOINED or found.any_leaves():
+        was_partial = content.box is not None and content.box.place is not None
+        if reset or page.rows or was_partial or changes.came > _BEHIND_JOINED or changes.any_leaves():
             page.written.put(change)
-            change.keep.extend(_differences(found.keep if has_rows(found.keep) else ()))
-            change.token = self._token(Held(held.query_id, held.window, box=page.held))
+            change.keep.extend(_differences(changes.keep if has_rows(changes.keep) else ()))
+            change.token = self._token(Held(content.query_id, content.window, box=page.held))
         return change
 
-    def _again(self, asked: Asked) -> sync_pb2.Change | None:
+    def _again(self, question: Asked) -> sync_pb2.Change | None:
         """The change of a copy whose answer of before is computed again."""
-        held, reset = asked.held, asked.reset
-        if held.earlier is None and not reset:
+        want, content, reset = question.want, question.held, question.reset
+        if content.earlier is None and not reset:
             reset = sync_pb2.RESET_FORMAT  # answers of its kind came whole when the token was given
-        found = again(self.snapshot, asked.record, held.earlier or NOTHING, self._question(asked))
+        comparison = again(
+            self.snapshot,
+            question.record,
+            content.earlier or NOTHING,
+            now=self.now,
+            window=question.window,
+            accept_truncation=want.accept_truncation,
+            budget=self.budget,
+        )
         change = sync_pb2.Change(complete=True)
-        if isinstance(found, Unchanged):
-            self._tell(change, asked.record, found.completeness, 0)
-            if found.behind:
-                change.token = self._token(Held(held.query_id, held.window, earlier=found.held))
+        if isinstance(comparison, Unchanged):
+            self._tell(change, question.record, comparison.completeness, 0)
+            if comparison.behind:
+                change.token = self._token(Held(content.query_id, content.window, earlier=comparison.held))
             return change
-        if found.anew:
+        if comparison.anew:
             reset = reset or sync_pb2.RESET_WHOLE
-        page = self._compared(found, asked)
-        if asked.too_large(asked.reply_room + 1 if page.dropped else page.written.size):
+        page = self._compared(comparison, question)
+        if question.too_large(question.reply_room + 1 if page.dropped else page.written.size):
             return None
         change.reset = reset
-        self._tell(change, asked.record, found.answer.completeness, found.answer.select_errors)
+        self._tell(change, question.record, comparison.answer.completeness, comparison.answer.select_errors)
         page.written.put(change)
         change.rows, change.rows_left, change.complete = page.rows, page.left, not page.left
         if reset:
-            change.form.schema_ipc, change.form.whole = found.answer.schema_message, True
+            change.form.schema_ipc, change.form.whole = comparison.answer.schema_message, True
         else:
             change.removed.extend(_differences(page.removed))
             change.places.extend(_differences(page.places))
             change.moved.extend(
                 to - before for pair in pairwise([(0, 0), *page.moved]) for before, to in zip(*pair, strict=True)
             )
-        change.token = self._token(Held(held.query_id, held.window, earlier=page.held))
+        change.token = self._token(Held(content.query_id, content.window, earlier=page.held))
         return change
 
-    def _compared(self, found: Compared, asked: Asked) -> ComparedPage:
+    def _compared(self, comparison: Compared, question: Asked) -> ComparedPage:
         """A page in the room that is wanted, or in that of the reply, if rows that the client holds were lost else."""
-        most, encode = asked.want.max_rows or NO_LIMIT, partial(self._encoded, differences=0)
-        page = compared_page(found, asked.room, most, encode)
-        return compared_page(found, asked.reply_room, most, encode) if page.dropped else page
+        limit, encode = question.want.max_rows or NO_LIMIT, partial(self._encoded, differences=0)
+        page = compared_page(comparison, question.room, limit, encode)
+        return compared_page(comparison, question.reply_room, limit, encode) if page.dropped else page
 
-    def _whole(self, asked: Asked) -> sync_pb2.Change | None:
+    def _whole(self, question: Asked) -> sync_pb2.Change | None:
         """The change of a copy that shows NOW: all of it, if it is another one."""
         answer = invoke(
             self.snapshot,
-            asked.record.query_id,
+            question.record.query_id,
             tenant=self.tenant,
             now=self.now,
-            window=asked.window,
-            accept_truncation=asked.want.accept_truncation,
+            window=question.window,
+            accept_truncation=question.want.accept_truncation,
             budget=self.budget,
         )
         parts, size = list[Part](), 0
         for part in answer.messages():
             parts.append(part)
             size += bytes_in(part)
-            if size > asked.most_bytes:
-                raise _too_large(size, asked.most_bytes)
+            if size > question.most_bytes:
+                raise _too_large(size, question.most_bytes)
         seen = digest(b"".join(map(raw_of, parts)))
-        change = sync_pb2.Change(reset=asked.reset, complete=True)
-        self._tell(change, asked.record, answer.completeness, answer.select_errors)
-        if asked.reset or seen != asked.held.digest:
+        change = sync_pb2.Change(reset=question.reset, complete=True)
+        self._tell(change, question.record, answer.completeness, answer.select_errors)
+        if question.reset or seen != question.held.digest:
             written = self._written(parts, answer, 0)
-            if written.size > asked.most_bytes:
-                raise _too_large(written.size, asked.most_bytes)
-            if written.size > asked.reply_room:
+            if written.size > question.most_bytes:
+                raise _too_large(written.size, question.most_bytes)
+            if written.size > question.reply_room:
                 return None
             written.put(change)
-            change.reset = asked.reset or sync_pb2.RESET_WHOLE
+            change.reset = question.reset or sync_pb2.RESET_WHOLE
             change.rows = sum(map(rows_in, parts))
             change.form.schema_ipc, change.form.whole = answer.schema_message, True
-            change.token = self._token(Held(asked.held.query_id, asked.held.window, digest=seen))
+            change.token = self._token(Held(question.held.query_id, question.held.window, digest=seen))
         return change
 
-    def _token(self, held: Held) -> bytes:
-        return self.tokens.write(held, self.tenant, self.snapshot.sequence)
+    def _token(self, content: Held) -> bytes:
+        return self.tokens.write(content, self.tenant, self.snapshot.sequence)
 
     def _written(self, parts: Sequence[Part], answer: Answer, differences: int) -> Written:
         """Rows in the encoding of the reply; of the first columns, `differences` of them, the differences."""
@@ -292,14 +307,14 @@ class Copies:
             change.streams.append(self._place(stream_id))
         if len(change.streams) > 1 and completeness.now is not None:
             times = [self.snapshot.by_id[side.stream_id].now(self.now) for side in sides]
-            known = [time for time in times if time is not None]
-            if len(known) < len(times) or completeness.now != min(known):
+            given = [time for time in times if time is not None]
+            if len(given) < len(times) or completeness.now != min(given):
                 change.MergeFrom(sync_pb2.Change(now=convert.timestamp(completeness.now)))
 
-    def _tell_ageing(self, form: sync_pb2.CopyForm, asked: Asked, how: Ranged) -> None:
+    def _tell_ageing(self, form: sync_pb2.CopyForm, question: Asked, how: Ranged) -> None:
         """Put in how the rows leave as NOW goes on."""
-        record = asked.record
-        ages = ageing(self.snapshot.by_id[record.stream_id].spec, windows_of(record.query, asked.window)[0], how)
+        record = question.record
+        ages = ageing(self.snapshot.by_id[record.stream_id].spec, windows_of(record.query, question.window)[0], how)
         if ages is not None:
             form.ages, form.by_clock = True, ages.by_clock
             if ages.width is not None:
@@ -343,12 +358,12 @@ def _describe(form: sync_pb2.CopyForm, schema: bytes, id_columns: int, order: Se
     form.sort_keys.extend(sync_pb2.SortKey(descending=key.descending, nulls_first=key.nulls_first) for key in order)
 
 
-def _moved(found: Since) -> bool:
+def _moved(changes: Since) -> bool:
     """Whether a client must be told more than that nothing has changed."""
-    if found.rows or not found.complete:
+    if changes.rows or not changes.complete:
         return True
-    behind = sum(high - low for low, high in found.have) - sum(high - low for low, high in found.keep)
-    return behind > _BEHIND or found.any_leaves()
+    behind = sum(high - low for low, high in changes.have) - sum(high - low for low, high in changes.keep)
+    return behind > _BEHIND or changes.any_leaves()
 
 
 def _differences(keep: Sequence[Interval]) -> Iterator[int]:

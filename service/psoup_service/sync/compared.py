@@ -36,18 +36,18 @@ class ComparedPage:
 
 
 def compared_page(
-    found: Compared, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
+    comparison: Compared, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
 ) -> ComparedPage:
     """The first of the new rows: as many as fit, at least one if there is one, and at most so many."""
-    most = min(found.came, most_rows)
-    rows = min(max(most * room // max(found.bytes_coming, 1), 1), most)
+    limit = min(comparison.came, most_rows)
+    rows = min(max(limit * room // max(comparison.bytes_coming, 1), 1), limit)
     for attempt in range(_ATTEMPTS):
-        page = found.page(rows)
+        page = comparison.page(rows)
         written = write(page.rows.to_batches())
         fits = rows <= 1 or written.size <= room
-        if fits and (rows == most or 2 * written.size > room or attempt >= _LARGER):
+        if fits and (rows == limit or 2 * written.size > room or attempt >= _LARGER):
             break
-        rows = min(max(rows * room * 9 // (10 * max(written.size, 1)), 1), most)
+        rows = min(max(rows * room * 9 // (10 * max(written.size, 1)), 1), limit)
     return ComparedPage(
         written,
         page.rows.num_rows,
@@ -56,5 +56,5 @@ def compared_page(
         page.places,
         page.left,
         page.dropped,
-        found.first(page.end),
+        comparison.first(page.end),
     )

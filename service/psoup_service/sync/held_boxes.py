@@ -19,14 +19,14 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 MOST_BOX_BYTES = 2 + MOST_SOURCES * 5 * _NUMBER
 
 
-def to_bytes(held: HeldBox) -> bytes:
+def to_bytes(box: HeldBox) -> bytes:
     """The bytes of a box."""
-    out = bytearray([len(held.target), 0 if held.place is None else held.place.step + 1])
-    for source, (low, high) in enumerate(held.target):
+    out = bytearray([len(box.target), 0 if box.place is None else box.place.step + 1])
+    for source, (low, high) in enumerate(box.target):
         _put(out, low)
         _put(out, high - low)
-        if held.place is not None:
-            for number in (*held.kept[source], held.place.row[source]):
+        if box.place is not None:
+            for number in (*box.kept[source], box.place.row[source]):
                 _put(out, number - low)
     return bytes(out)
 
@@ -38,18 +38,18 @@ def from_bytes(data: bytes) -> HeldBox:
     each = 5 if step else 2
     if not 0 < sources <= MOST_SOURCES or step > 2 * sources or len(numbers) != sources * each:
         raise ValueError("a box of other numbers")
-    target, kept, row = list[Interval](), list[Interval](), list[int]()
+    target, intervals, row = list[Interval](), list[Interval](), list[int]()
     for start in range(0, len(numbers), each):
         low, size, *rest = numbers[start : start + each]
         target.append((low, low + size))
         if step:
             first, end, at = rest
-            kept.append((low + first, low + end))
+            intervals.append((low + first, low + end))
             row.append(low + at)
-    for (first, end), (low, high) in zip(kept or target, target, strict=True):
+    for (first, end), (low, high) in zip(intervals or target, target, strict=True):
         if not _LEAST <= low <= first <= end <= high <= _MOST:
             raise ValueError("a box with an end outside of it")
-    return HeldBox(tuple(target), tuple(kept), Place(step - 1, tuple(row)) if step else None)
+    return HeldBox(tuple(target), tuple(intervals), Place(step - 1, tuple(row)) if step else None)
 
 
 def _put(out: bytearray, number: int) -> None:

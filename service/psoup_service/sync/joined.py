@@ -29,11 +29,11 @@ class JoinedPage:
 
 
 def page_of(
-    found: JoinedSince, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
+    changes: JoinedSince, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
 ) -> JoinedPage:
     """The first of the rows that are found: as many as fit, at least one if there is one, and at most so many."""
     pieces, size, rows = list[Piece](), 0, 0
-    with closing(found.pieces(most_rows, room)) as stream:
+    with closing(changes.pieces(most_rows, room)) as stream:
         for piece in stream:
             pieces.append(piece)
             size, rows = size + piece.size, rows + piece.rows.num_rows
@@ -46,7 +46,7 @@ def page_of(
             written = write(list(_first(pieces, rows)))
         ahead = next(stream, None) if rows == all_rows else None
     left = all_rows - rows + (0 if ahead is None else ahead.rows.num_rows)
-    return JoinedPage(written, rows, left, _held_after(found, pieces, rows) if left else found.all_held)
+    return JoinedPage(written, rows, left, _held_after(changes, pieces, rows) if left else changes.all_held)
 
 
 def _first(pieces: Sequence[Piece], rows: int) -> Iterator[pa.RecordBatch]:
@@ -57,9 +57,9 @@ def _first(pieces: Sequence[Piece], rows: int) -> Iterator[pa.RecordBatch]:
         rows -= piece.rows.num_rows
 
 
-def _held_after(found: JoinedSince, pieces: Sequence[Piece], rows: int) -> HeldBox:
+def _held_after(changes: JoinedSince, pieces: Sequence[Piece], rows: int) -> HeldBox:
     for piece in pieces:
         if rows <= piece.rows.num_rows:
             break
         rows -= piece.rows.num_rows
-    return found.held_after(piece, rows)
+    return changes.held_after(piece, rows)

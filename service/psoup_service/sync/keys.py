@@ -45,13 +45,13 @@ def rotate(path: Path | str) -> bool:
         raise InvalidInput(f"{path} is not a data directory: there is no {DATABASE} in it", reason="DATA_DIR")
     with closing(DataDirectory(path, to_look=True)), closing(Notes(path)) as notes:
         refuse_if_open(path / DATABASE)
-        known = _read(notes.read(_NOTE))
-        number = (next(iter(known)) + 1) % _NUMBERS if known else secrets.randbelow(_NUMBERS)
-        keys = {number: secrets.token_bytes(_BYTES), **dict([*known.items()][: _VALID - 1])}
+        earlier = _read(notes.read(_NOTE))
+        number = (next(iter(earlier)) + 1) % _NUMBERS if earlier else secrets.randbelow(_NUMBERS)
+        keys = {number: secrets.token_bytes(_BYTES), **dict([*earlier.items()][: _VALID - 1])}
         notes.write(_NOTE, _text(keys), sync=True)
         if _read(notes.read(_NOTE)) != keys:
             raise InvalidInput(f"no new key can be written to {path}: see what room is left", reason="DATA_DIR")
-    return bool(known)
+    return bool(earlier)
 
 
 def _text(keys: Keys) -> str:

@@ -29,12 +29,12 @@ class Lives:
         self._ended: dict[bytes, int] = {}
         """The last event of each life before."""
         self.present = secrets.token_bytes(LIFE_BYTES)
-        known = [*_read(store.noted(_NOTE))[1 - _MOST :], (self.present, self._first)]
+        lives = [*_read(store.noted(_NOTE))[1 - _MOST :], (self.present, self._first)]
         end = self._first
-        for life, first in reversed(known[:-1]):
+        for life, first in reversed(lives[:-1]):
             self._ended[life] = end
             end = min(end, first)  # the database alone may have been put back, and the note tell of more
-        store.note(_NOTE, ",".join(f"{life.hex()}:{first}" for life, first in known), sync=True)
+        store.note(_NOTE, ",".join(f"{life.hex()}:{first}" for life, first in lives), sync=True)
 
     def knows(self, life: bytes) -> bool:
         """Whether a life is one of this data, at least in its beginning."""

@@ -22,14 +22,14 @@ def check_wants(wants: Sequence[sync_pb2.Want]) -> None:
 
 
 def outcome_of(
-    want: sync_pb2.Want, copies: Copies, room: int, most: int, refused: Callable[[PSoupError], None]
+    want: sync_pb2.Want, copies: Copies, room: int, limit: int, refused: Callable[[PSoupError], None]
 ) -> sync_pb2.SyncOutcome | None:
-    """The outcome of one want, in `room` bytes; None: there is no room for it, though `most` bytes would be.
+    """The outcome of one want, in `room` bytes; None: there is no room for it, though `limit` bytes would be.
 
     `refused`: is told of what fails.
     """
     try:
-        change = _change(want, copies, room, most)
+        change = _change(want, copies, room, limit)
     except Internal:
         raise
     except PSoupError as error:
@@ -47,7 +47,7 @@ def _named(error: PSoupError, want: sync_pb2.Want, copies: Copies) -> PSoupError
     return ResourceExhausted(f"query {name!r}: {error.message}", reason=error.reason, **error.facts)
 
 
-def _change(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_pb2.Change | None:
+def _change(want: sync_pb2.Want, copies: Copies, room: int, limit: int) -> sync_pb2.Change | None:
     """The change for one want; errors name the query as the client did."""
     for name, value in (("max_rows", want.max_rows), ("max_bytes", want.max_bytes)):
         if value < 0:
@@ -60,7 +60,7 @@ def _change(want: sync_pb2.Want, copies: Copies, room: int, most: int) -> sync_p
     elif want.query_id:
         query_id = ids.read_query(want.query_id)
     window = convert.one_window(want.window) if want.window else None
-    change = copies.change(query_id, want, window, room, most)
+    change = copies.change(query_id, want, window, room, limit)
     if change is not None and change.reset and want.key and query_id is not None:
         change.query_id = ids.query(query_id)
     return change

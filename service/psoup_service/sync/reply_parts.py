@@ -38,12 +38,12 @@ def bytes_in(part: Part) -> int:
     return part.size if isinstance(part, Message) else int(part.nbytes)
 
 
-def first_parts(parts: Iterable[Part], most: int) -> FirstParts:
-    """The first parts that have at most `most` bytes together; a first part that has more is taken if it is one row."""
+def first_parts(parts: Iterable[Part], limit: int) -> FirstParts:
+    """The first parts with at most `limit` bytes together. A larger first part is taken if it is a single row."""
     taken, rows, size = list[Part](), 0, 0
     for part in parts:
         size += bytes_in(part)
-        if size > most and not (not taken and rows_in(part) == 1):
+        if size > limit and not (not taken and rows_in(part) == 1):
             return FirstParts(taken, rows, False)
         taken.append(part)
         rows += rows_in(part)

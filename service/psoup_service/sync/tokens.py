@@ -78,27 +78,27 @@ class Tokens:
         self._keys = keys_of(store)
         self._present = next(iter(self._keys))
 
-    def write(self, held: Held, tenant: str, sequence: int) -> bytes:
+    def write(self, content: Held, tenant: str, sequence: int) -> bytes:
         """The token of a client of `tenant`, as of an event."""
-        kind = _WHOLE if held.digest else _RANGED
-        if held.box is not None or held.earlier is not None:
-            kind = _AGAIN if held.box is None else _JOINED
+        kind = _WHOLE if content.digest else _RANGED
+        if content.box is not None or content.earlier is not None:
+            kind = _AGAIN if content.box is None else _JOINED
         body = _HEAD.pack(
             _FORMAT,
             self._present,
             self._incarnation,
             self._lives.present,
             sequence,
-            held.query_id,
-            held.window,
+            content.query_id,
+            content.window,
             kind,
         )
-        intervals: Sequence[Interval] = held.intervals
-        if (earlier := held.earlier) is not None:
+        intervals: Sequence[Interval] = content.intervals
+        if (earlier := content.earlier) is not None:
             now = _NO_TIME if earlier.now is None else earlier.now
             body, intervals = body + _EARLIER.pack(now, earlier.rows, earlier.digest, earlier.whole), earlier.ranges
-        body += held.digest + b"".join(_INTERVAL.pack(*interval) for interval in intervals)
-        body += b"" if held.box is None else to_bytes(held.box)
+        body += content.digest + b"".join(_INTERVAL.pack(*interval) for interval in intervals)
+        body += b"" if content.box is None else to_bytes(content.box)
         return body + _signature(self._keys[self._present], tenant, body)
 
     def read(self, token: bytes, tenant: str, newest: int) -> Held:

@@ -105,19 +105,19 @@ class Pages:
     def _make(self, form: WatchForm, taken: Taken, wants: Sequence[sync_pb2.Want]) -> Page:
         copies = Copies(self._snapshot, self._tokens, self._ids, form.tenant, self._now, self._budget, form.encoding)
         outcomes, places = list[sync_pb2.SyncOutcome](), list[int]()
-        told, room, end = dict[int, Told](), form.most_bytes, time.perf_counter() + _LONGEST_S
+        replies, room, end = dict[int, Told](), form.most_bytes, time.perf_counter() + _LONGEST_S
         for place, want in zip(taken.places, wants, strict=True):
             began = time.perf_counter()
-            if room <= 0 or (began > end and told):
+            if room <= 0 or (began > end and replies):
                 break
             outcome = outcome_of(want, copies, room, form.most_bytes, self._refused)
             if outcome is None:
                 break
             cost, tell = time.perf_counter() - began, place in taken.told
-            told[place] = self._told(want, outcome, copies, cost, tell)
-            if told[place].again:
+            replies[place] = self._told(want, outcome, copies, cost, tell)
+            if replies[place].again:
                 continue
-            if outcome.change.token or told[place].failed or tell:
+            if outcome.change.token or replies[place].failed or tell:
                 outcomes.append(outcome)
                 places.append(place)
                 room -= outcome.ByteSize()
@@ -125,8 +125,8 @@ class Pages:
         if outcomes:
             body = packed(copies, outcomes, form.compression, places)
             reply = sync_pb2.WatchResponse(body=body.body, compression=body.compression, size=body.size)
-        left = [place for place in taken.places if place not in told]
-        return Page(reply, told, left, self._snapshot.sequence)
+        left = [place for place in taken.places if place not in replies]
+        return Page(reply, replies, left, self._snapshot.sequence)
 
     def _told(
         self, want: sync_pb2.Want, outcome: sync_pb2.SyncOutcome, copies: Copies, cost: float, tell: bool
@@ -139,9 +139,9 @@ class Pages:
         return Told(change.token, change.complete, False, False, target, cost)
 
     def _target(self, want: sync_pb2.Want, token: bytes, copies: Copies) -> Target:
-        held = self._tokens.read(token, copies.tenant, self._snapshot.sequence)
-        record = self._snapshot.query(held.query_id, copies.tenant)
+        content = self._tokens.read(token, copies.tenant, self._snapshot.sequence)
+        record = self._snapshot.query(content.query_id, copies.tenant)
         window = convert.one_window(want.window) if want.window else None
         streams = tuple(self._snapshot.streams_of(record))
         clause, slides = clause_of(self._snapshot, record, window), slides_of(self._snapshot, record, window)
-        return Target(held.query_id, streams, clause, slides, held.window)
+        return Target(content.query_id, streams, clause, slides, content.window)

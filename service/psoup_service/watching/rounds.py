@@ -165,23 +165,23 @@ class Rounds:
         snapshot, now = self._host.snapshot(), asyncio.get_running_loop().time()
         for place in page.left:
             watcher.mark(place, tell=place in taken.told)
-        for place, told in page.told.items():
-            if told.failed:
+        for place, reply in page.told.items():
+            if reply.failed:
                 watcher.open.discard(place)
                 self.topics.drop(watcher, place)
                 continue
-            if told.again:
+            if reply.again:
                 asyncio.get_running_loop().call_later(SLOW_S, partial(watcher.mark, place, tell=True))
                 continue
-            if told.token:
-                watcher.wants[place].token = told.token
+            if reply.token:
+                watcher.wants[place].token = reply.token
                 watcher.wants[place].query_id = watcher.wants[place].key = ""
-            if told.target is not None and watcher in self._watchers:
-                self.topics.add(watcher, place, told.target, snapshot)
-            (watcher.behind.discard if told.complete else watcher.behind.add)(place)
-            self.topics.asked_for(watcher, place, told.cost, now)
+            if reply.target is not None and watcher in self._watchers:
+                self.topics.add(watcher, place, reply.target, snapshot)
+            (watcher.behind.discard if reply.complete else watcher.behind.add)(place)
+            self.topics.asked_for(watcher, place, reply.cost, now)
             # Who has just been noted was not told of what was published since its page was read.
-            if not told.complete or (told.target is not None and snapshot.sequence != page.sequence):
+            if not reply.complete or (reply.target is not None and snapshot.sequence != page.sequence):
                 watcher.mark(place)
 
 

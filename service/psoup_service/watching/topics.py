@@ -79,12 +79,12 @@ class Topics:
             watcher.slow.add(place)
             return
         (stream_id,) = target.streams
-        known = self._by_clause.setdefault((stream_id, target.clause.sqc_id), set())
-        if not known:
+        members = self._by_clause.setdefault((stream_id, target.clause.sqc_id), set())
+        if not members:
             if stream_id not in self._streams:
                 self._streams[stream_id] = WatchedClauses(snapshot.by_id[stream_id])
             self._streams[stream_id].add(target.clause)
-        known.add(topic)
+        members.add(topic)
 
     def drop(self, watcher: Watcher, place: int) -> None:
         """Forget a want."""

@@ -78,9 +78,9 @@ def parsed(raw: bytes, kind: type[Message]) -> Message:
         raise _wrong("it is not an object")
     _check_depth(raw)
     try:
-        told = _JSON.decode(raw.decode())
-        check(told, kind)
-        json_format.ParseDict(told, message, max_recursion_depth=MOST_DEPTH)
+        body = _JSON.decode(raw.decode())
+        check(body, kind)
+        json_format.ParseDict(body, message, max_recursion_depth=MOST_DEPTH)
     except UnicodeDecodeError as problem:
         raise _wrong(f"it is not UTF-8 from byte {problem.start} on") from None
     except json.JSONDecodeError as problem:

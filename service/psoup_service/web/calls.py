@@ -114,9 +114,9 @@ class WebCaller:
 
     def read_done(self) -> None:
         """Give back what is charged for the body."""
-        held, self._held = self._held, 0
-        if held:
-            self._calls.answering.receiving.give_back(self.principal.tenant, held)
+        size, self._held = self._held, 0
+        if size:
+            self._calls.answering.receiving.give_back(self.principal.tenant, size)
 
     async def write(self, message: Message) -> None:
         """Send a message as an event."""

@@ -50,15 +50,15 @@ class PageConnection(H11Protocol):
     microseconds since 1970; `lost`: it has ended.
     """
 
-    def __init__(self, config: Config, state: ServerState, head_s: float, most: int) -> None:
-        """`most`: connections at once, over all."""
+    def __init__(self, config: Config, state: ServerState, head_s: float, limit: int) -> None:
+        """`limit`: connections at once, over all."""
         super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
         self.logger, self.access_log = _quiet, False
         self.peer, self.address = "http:", ""
         self.names: tuple[str, ...] = ()
         self.ends = 0
         self.lost = False
-        self._head_s, self._most = head_s, most
+        self._head_s, self._most = head_s, limit
         self._timer: asyncio.TimerHandle | None = None
         self._call: asyncio.Task[Any] | None = None
 
@@ -139,7 +139,7 @@ def _shown(secured: ssl.SSLObject | None) -> tuple[tuple[str, ...], int]:
         return (), 0
     names: Any = shown.get("subjectAltName", ())
     ends = int(ssl.cert_time_to_seconds(str(shown["notAfter"]))) * SECOND
-    return tuple(name for kind in ("URI", "DNS") for of, name in names if of == kind), ends
+    return tuple(name for kind in ("URI", "DNS") for type_, name in names if type_ == kind), ends
 
 
 def _notice_vanished(opened: socket.socket | None) -> None:

@@ -92,22 +92,22 @@ def _names(field: FieldDescriptor) -> tuple[str, str]:
 def _of_field(field: FieldDescriptor) -> _Check:
     """The check of a field: of each value of a map or a list."""
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-    one = _of_one(cast(Descriptor, field.message_type).fields_by_name["value"] if is_map else field)
+    checker = _of_one(cast(Descriptor, field.message_type).fields_by_name["value"] if is_map else field)
 
     def check_map(value: Any, place: str) -> None:
         if not isinstance(value, dict):
             raise Misfit(f"{place} is not an object")
         for name, inner in value.items():
             _check_whole_characters(name, f"the name {_said(name)} in {place}")
-            one(inner, f"{place}[{_said(name)}]")
+            checker(inner, f"{place}[{_said(name)}]")
 
     def check_list(value: Any, place: str) -> None:
         if not isinstance(value, list):
             raise Misfit(f"{place} is not a list")
         for number, inner in enumerate(value):
-            one(inner, f"{place}[{number}]")
+            checker(inner, f"{place}[{number}]")
 
-    return check_map if is_map else check_list if field.is_repeated else one
+    return check_map if is_map else check_list if field.is_repeated else checker
 
 
 def _of_one(field: FieldDescriptor) -> _Check:
@@ -154,18 +154,18 @@ def _check_characters(value: Any, place: str) -> None:
 
 def _check_base64(value: Any, place: str) -> None:
     _check_characters(value, place)
-    found = _BASE64.fullmatch(value)
-    if found is None or len(found[1]) % 4 == 1:
+    match = _BASE64.fullmatch(value)
+    if match is None or len(match[1]) % 4 == 1:
         raise Misfit(f"{place} is not base64")
 
 
-def _check_whole_characters(text: str, what: str) -> None:
+def _check_whole_characters(text: str, subject: str) -> None:
     """Raise Misfit for a text with half of a surrogate pair, which JSON can write and UTF-8 cannot."""
     if text.isascii():
         return
     half = next((character for character in text if "\ud800" <= character <= "\udfff"), None)
     if half is not None:
-        raise Misfit(f"{what} has half of a character, \\u{ord(half):04x} without its other half")
+        raise Misfit(f"{subject} has half of a character, \\u{ord(half):04x} without its other half")
 
 
 def _check_word(words: Collection[str], listed: str, value: Any, place: str) -> None:
@@ -184,9 +184,9 @@ def _check_number(value: Any, place: str) -> None:
         raise Misfit(f"{place} is not a number")
 
 
-def _check_whole(least: int, end: int, value: Any, place: str) -> None:
-    if not least <= _whole(value, place) < end:
-        raise Misfit(f"{place} is not from {least} to {end - 1}")
+def _check_whole(bound: int, end: int, value: Any, place: str) -> None:
+    if not bound <= _whole(value, place) < end:
+        raise Misfit(f"{place} is not from {bound} to {end - 1}")
 
 
 def _whole(value: Any, place: str) -> int:

@@ -64,13 +64,13 @@ class Gateway:
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
         config.load()
-        opened, most = _opened(place), most_connections()
+        opened, limit = _opened(place), most_connections()
         secured: ssl.SSLContext | None = None
         if place.tls:
             assert certificates is not None, "settings without a certificate have no listener with TLS"
             secured = certificates.context()
         self._server = await asyncio.get_running_loop().create_server(
-            lambda: PageConnection(config, self._connections, head_s, most),
+            lambda: PageConnection(config, self._connections, head_s, limit),
             sock=opened,
             ssl=secured,
             ssl_handshake_timeout=head_s if secured else None,

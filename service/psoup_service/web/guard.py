@@ -101,12 +101,14 @@ class RequestGuard:
             )
 
 
-def check_head(scope: Scope, most: int) -> None:
-    """Raise InvalidInput for a head of more than `most` bytes: one that came whole was not measured while it came."""
+def check_head(scope: Scope, limit: int) -> None:
+    """Raise InvalidInput for a head of more than `limit` bytes: one that came whole was not measured while it came."""
     lines = sum(len(name) + len(value) + _BETWEEN for name, value in scope["headers"])
     size = len(scope["raw_path"]) + len(scope["query_string"]) + lines
-    if size > most:
-        raise InvalidInput(f"the head of the request has {size:,} bytes; {most:,} is the most", reason="HEAD_TOO_LARGE")
+    if size > limit:
+        raise InvalidInput(
+            f"the head of the request has {size:,} bytes; {limit:,} is the most", reason="HEAD_TOO_LARGE"
+        )
 
 
 def _check_call(method: str, headers: Headers) -> None:

@@ -48,13 +48,13 @@ class WebMethod:
 
 def methods_of(service: str, servicer: Any) -> dict[str, WebMethod]:
     """The methods of a service that a page may call, by their paths below /api/."""
-    found = {}
+    methods = {}
     for name in ALLOWED.get(service, ()):
         descriptor = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
-        found[f"{service}/{name}"] = WebMethod(
+        methods[f"{service}/{name}"] = WebMethod(
             NamedCall(f"{service.rpartition('.')[2]}/{name}", name in WATCHING_METHODS),
             GetMessageClass(descriptor.input_type),
             getattr(servicer, name),
             descriptor.server_streaming,
         )
-    return found
+    return methods

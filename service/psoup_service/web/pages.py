@@ -66,8 +66,8 @@ class Site:
     """All files of a folder, by their paths; by default those that come with the package."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
-        found = _found(files(__package__) / "static" if folder is None else folder, "")
-        self._pages = {f"/{page.path}": page for page in found}
+        pages = _found(files(__package__) / "static" if folder is None else folder, "")
+        self._pages = {f"/{page.path}": page for page in pages}
         if "/index.html" in self._pages:
             self._pages["/"] = self._pages["/index.html"]
 
@@ -78,17 +78,17 @@ class Site:
         page = self._pages.get(path)
         if page is None:
             return _text("there is no such file", 404)
-        kept = {"cache-control": _FOR_EVER if path.startswith("/assets/") else _EACH_TIME, "etag": page.tag}
-        kept["vary"] = "accept-encoding"
+        headers_ = {"cache-control": _FOR_EVER if path.startswith("/assets/") else _EACH_TIME, "etag": page.tag}
+        headers_["vary"] = "accept-encoding"
         if headers.get("if-none-match") == page.tag:
-            return Response(status_code=304, headers=kept)
+            return Response(status_code=304, headers=headers_)
         content = page.content
         if page.zipped and "gzip" in headers.get("accept-encoding", ""):
-            content, kept["content-encoding"] = page.zipped, "gzip"
-        kept["content-type"] = _TYPES[page.kind]
+            content, headers_["content-encoding"] = page.zipped, "gzip"
+        headers_["content-type"] = _TYPES[page.kind]
         if method == "HEAD":
-            return Response(headers={**kept, "content-length": str(len(content))})
-        return Response(content, headers=kept)
+            return Response(headers={**headers_, "content-length": str(len(content))})
+        return Response(content, headers=headers_)
 
 
 def _found(folder: Traversable, below: str) -> list[SiteFile]:

@@ -52,13 +52,13 @@ def http_status(error: PSoupError) -> int:
 def described(error: PSoupError) -> dict[str, Any]:
     """The body of an error for a page; long texts are cut."""
     status = status_of(error)
-    told: dict[str, Any] = {"code": code_of(error).name, "message": status.message, "reason": error.reason}
-    _add_details(told, status)
+    facts: dict[str, Any] = {"code": code_of(error).name, "message": status.message, "reason": error.reason}
+    _add_details(facts, status)
     if isinstance(error, SqlError):
-        told |= {"problem": error.problem, "line": error.line, "column": error.column}
+        facts |= {"problem": error.problem, "line": error.line, "column": error.column}
         if error.hint:
-            told["hint"] = error.hint
-    return told
+            facts["hint"] = error.hint
+    return facts
 
 
 def late(name: str) -> dict[str, Any]:
@@ -67,16 +67,16 @@ def late(name: str) -> dict[str, Any]:
     return {"code": DEADLINE, "message": message, "reason": DEADLINE, "metadata": {}}
 
 
-def encoded(told: dict[str, Any]) -> bytes:
+def encoded(facts: dict[str, Any]) -> bytes:
     """A description as JSON."""
-    return orjson.dumps(told)
+    return orjson.dumps(facts)
 
 
-def _add_details(told: dict[str, Any], status: status_pb2.Status) -> None:
+def _add_details(facts: dict[str, Any], status: status_pb2.Status) -> None:
     info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
-    told["metadata"] = {}
+    facts["metadata"] = {}
     for detail in status.details:
         if detail.Unpack(info):
-            told["metadata"] = dict(info.metadata)
+            facts["metadata"] = dict(info.metadata)
         elif detail.Unpack(retry):
-            told["retryAfterMs"] = retry.retry_delay.ToMilliseconds()
+            facts["retryAfterMs"] = retry.retry_delay.ToMilliseconds()

@@ -58,7 +58,7 @@ class Answering:
         self._deadlines = Deadlines()
 
     async def one(
-        self, asked: NamedCall, carrier: Carrier, behaviour: Callable[[Any, Any], Awaitable[Any]], left: float | None
+        self, call: NamedCall, carrier: Carrier, behaviour: Callable[[Any, Any], Awaitable[Any]], left: float | None
     ) -> Ended:
         """Run a call with one reply. `left`: seconds to its deadline, as its client says; None if he does not."""
 
@@ -68,25 +68,25 @@ class Answering:
                 limits.default_deadline_s if left is None else min(left, limits.longest_deadline_s)
             ):
                 try:
-                    return await behaviour(await self._request(asked, carrier), carrier)
+                    return await behaviour(await self._request(call, carrier), carrier)
                 finally:
                     carrier.read_done()
 
-        return await self.calls.run(asked.name, carrier, serve, timed=True, watching=asked.watching)
+        return await self.calls.run(call.name, carrier, serve, timed=True, watching=call.watching)
 
     async def many(
-        self, asked: NamedCall, carrier: Carrier, behaviour: Callable[[Any, Any], AsyncIterator[Any]]
+        self, call: NamedCall, carrier: Carrier, behaviour: Callable[[Any, Any], AsyncIterator[Any]]
     ) -> Ended:
         """Run a call with a request and many messages."""
 
         async def serve() -> None:
             try:
-                request = await self._request(asked, carrier)
+                request = await self._request(call, carrier)
             finally:
                 carrier.read_done()
             await self.write_all(behaviour(request, carrier), carrier)
 
-        return await self.calls.run(asked.name, carrier, serve, timed=False, watching=asked.watching)
+        return await self.calls.run(call.name, carrier, serve, timed=False, watching=call.watching)
 
     async def write_all(self, messages: AsyncIterator[Any], carrier: Carrier) -> None:
         """Send the servicer's messages, for at most the age of a stream; a client that stalls is cut off sooner."""
@@ -101,9 +101,9 @@ class Answering:
         finally:
             await messages.aclose()  # type: ignore[attr-defined]
 
-    async def _request(self, asked: NamedCall, carrier: Carrier) -> Any:
+    async def _request(self, call: NamedCall, carrier: Carrier) -> Any:
         request = within(carrier.principal, await carrier.read())
-        if asked.name in CHANGES:
+        if call.name in CHANGES:
             carrier.request = request
         return request
 

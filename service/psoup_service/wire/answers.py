@@ -133,21 +133,21 @@ def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.Rec
     rows = min(rows, max(max_bytes // (_VALUE_BYTES * len(answer.schema)), 1))
     wanted = rows + 1
     parts: list[pa.RecordBatch] = []
-    seen = held = 0
+    seen = row_count = 0
     size = 0
     for batch in answer.batches(max(wanted, 1_024), max(max_bytes, 1)):
-        part = batch.slice(max(offset - seen, 0), wanted - held)
+        part = batch.slice(max(offset - seen, 0), wanted - row_count)
         seen += batch.num_rows
         if part.num_rows:
             parts.append(part)
-            held += part.num_rows
+            row_count += part.num_rows
             size += part.nbytes
-        if held >= wanted or (size > max_bytes and held > 1):
+        if row_count >= wanted or (size > max_bytes and row_count > 1):
             break
     if not parts:
         return None, False
-    most = pa.concat_batches(parts)
-    fitting = most.slice(0, rows)
+    pieces = pa.concat_batches(parts)
+    fitting = pieces.slice(0, rows)
     while fitting.num_rows > 1 and fitting.nbytes + _VALUE_BYTES * fitting.num_rows * fitting.num_columns > max_bytes:
         fitting = fitting.slice(0, fitting.num_rows // 2)
-    return fitting, fitting.num_rows < most.num_rows
+    return fitting, fitting.num_rows < pieces.num_rows

@@ -261,8 +261,8 @@ def _of_join(contents: Completeness, query: StandingQuery) -> types_pb2.Complete
 
 def _together(combine: Callable[[list[int]], int], values: list[int | None]) -> int | None:
     """The values of all sources combined; None if one is not known."""
-    known = [value for value in values if value is not None]
-    return combine(known) if len(known) == len(values) else None
+    given = [value for value in values if value is not None]
+    return combine(given) if len(given) == len(values) else None
 
 
 def _part(part: Part, source: Source) -> types_pb2.SourceCompleteness:

@@ -80,11 +80,11 @@ class Decoding:
         limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
         plain = ipc.plain_batch(payload, limits)
         if plain is not None:
-            table, held = plain
+            table, size = plain
             if len(payload) > ON_LOOP_BYTES:  # admission checks a short one
                 positions(spec.schema, table.schema.names)
             needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
-            place = await self._take_room(sender, max(needed, held, len(payload)))
+            place = await self._take_room(sender, max(needed, size, len(payload)))
             return Decoded(table, await self._digest(payload, place, sender) if digest else b"", place)
         outline = await self._outline(payload, sender)
         positions(spec.schema, outline.schema.names)

@@ -63,19 +63,19 @@ def outline(payload: bytes | memoryview, schema: pa.Schema, start: int) -> Outli
                 return Outline(schema, rows, size)
             header = view[start + PREFIX.size : start + PREFIX.size + length]
             place = Flat.root(header).place(3)
-            held = _LENGTH.unpack_from(header, place)[0] if place is not None else 0
+            body_bytes = _LENGTH.unpack_from(header, place)[0] if place is not None else 0
             body = start + PREFIX.size + length
-            if not 0 <= held <= len(payload) - body:
+            if not 0 <= body_bytes <= len(payload) - body:
                 return None
             batch, plain = batch_of(header)
             if batch is None:
                 return None
-            count, declared = declared_sizes(batch, view[body : body + held])
+            count, declared = declared_sizes(batch, view[body : body + body_bytes])
             if count < 0:
                 return None
             rows += count if plain else 0
             size += declared
-            start = body + held
+            start = body + body_bytes
     except FAILURES:
         pass
     return None
@@ -113,12 +113,12 @@ def check_sizes(rows: int, size: int, limits: Limits) -> None:
         raise too_large("bytes once decompressed", size, limits.batch_decoded_bytes)
 
 
-def too_large(what: str, found: int, limit: int) -> InvalidBatch:
+def too_large(noun: str, size: int, limit: int) -> InvalidBatch:
     """The error for a batch that has to be cut."""
     return InvalidBatch(
-        f"the batch has {found:,} {what}; {limit:,} is the most in one push, send it in parts",
+        f"the batch has {size:,} {noun}; {limit:,} is the most in one push, send it in parts",
         reason="BATCH_TOO_LARGE",
-        found=found,
+        found=size,
         limit=limit,
     )
 

@@ -66,8 +66,8 @@ def bounds_of(message: Descriptor) -> dict[int, Bound]:
         elif not field.is_repeated or field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
             continue
         elif field.message_type is None:
-            most = _MORE_NUMBERS.get(field.full_name, MOST_NUMBERS)
-            bounds[field.number] = Bound(field.name, most, packed=True)
+            limit = _MORE_NUMBERS.get(field.full_name, MOST_NUMBERS)
+            bounds[field.number] = Bound(field.name, limit, packed=True)
         else:
             is_map = field.message_type.GetOptions().map_entry
             bounds[field.number] = Bound(field.name, MOST_ENTRIES if is_map else MOST_NUMBERS)
@@ -109,8 +109,8 @@ class _Counted:
         return self._left[number] < 0
 
 
-def count(raw: bytes, most: int, counted: _Counted | None = None) -> int:
-    """The top-level fields of a protobuf message, up to `most` + 1, which is also the count for garbage. O(fields).
+def count(raw: bytes, limit: int, counted: _Counted | None = None) -> int:
+    """The top-level fields of a protobuf message, up to `limit` + 1, which is also the count for garbage. O(fields).
 
     `counted` counts what is in those with bounds, and ends it when one has too much.
     """
@@ -118,7 +118,7 @@ def count(raw: bytes, most: int, counted: _Counted | None = None) -> int:
     bounded = {} if counted is None else counted.bounds
     texts = {number for number, bound in bounded.items() if bound.is_text}
     try:
-        while at < end and fields <= most:
+        while at < end and fields <= limit:
             tag, at = (raw[at], at + 1) if raw[at] < 128 else _varint(raw, at)
             fields += 1
             kind, size = tag & 7, 0
@@ -130,13 +130,13 @@ def count(raw: bytes, most: int, counted: _Counted | None = None) -> int:
             elif kind in (_FIXED64, _FIXED32):
                 at += 8 if kind == _FIXED64 else 4
             else:
-                return most + 1
+                return limit + 1
             number = tag >> 3
             to_count = number in bounded and (size > MOST_TEXT or number not in texts)
             if to_count and counted is not None and counted.add(number, raw, at, size):
                 return fields
     except IndexError:
-        return most + 1
+        return limit + 1
     return fields
 
 
@@ -152,11 +152,11 @@ def only(raw: bytes, number: int) -> Place | None:
     """The place of the only field of bytes `number`; None if there is none or another, for garbage, and beyond `FEW`
     fields. O(fields).
     """
-    at, found = 0, list[Place]()
+    at, places = 0, list[Place]()
     try:
         for _ in range(FEW + 1):
             if at == len(raw):
-                return found[0] if len(found) == 1 else None
+                return places[0] if len(places) == 1 else None
             start = at
             tag, at = _varint(raw, at)
             if tag & 7 == _VARINT:
@@ -166,7 +166,7 @@ def only(raw: bytes, number: int) -> Place | None:
             elif tag & 7 == _BYTES:
                 size, at = _varint(raw, at)
                 if tag >> 3 == number:
-                    found.append(Place(start, at, at + size))
+                    places.append(Place(start, at, at + size))
                 at += size
             else:
                 return None
@@ -179,8 +179,8 @@ def _numbers(raw: bytes, at: int, size: int) -> int:
     """The packed numbers of a field: each ends with a byte below 128; of a short one at most as many."""
     if size <= _EACH:
         return size
-    there = min(size, len(raw) - at)
-    return int(np.count_nonzero(np.frombuffer(raw, np.uint8, there, at) < 128)) if there > 0 else 0
+    size_here = min(size, len(raw) - at)
+    return int(np.count_nonzero(np.frombuffer(raw, np.uint8, size_here, at) < 128)) if size_here > 0 else 0
 
 
 def _too_many(bound: Bound) -> PSoupError:
@@ -192,9 +192,9 @@ def _too_many(bound: Bound) -> PSoupError:
             field=bound.name,
             limit=bound.most,
         )
-    what = "numbers" if bound.packed else "entries"
+    noun = "numbers" if bound.packed else "entries"
     return InvalidInput(
-        f"{bound.name} has more than {bound.most:,} {what}, the most that is read; the call's description says how many"
+        f"{bound.name} has more than {bound.most:,} {noun}, the most that is read; the call's description says how many"
         " it takes: send those, and the others in other calls",
         reason="TOO_MANY_VALUES",
         field=bound.name,

@@ -192,11 +192,11 @@ class GrpcCalls:
         ingest = method in INGEST_METHODS
         limit = self._limits.ingest_message_bytes if ingest else self._limits.control_message_bytes
         name = f"{service.rpartition('.')[2]}/{method}"
-        asked = NamedCall(name, method in WATCHING_METHODS)
+        call = NamedCall(name, method in WATCHING_METHODS)
         request = descriptor_pool.Default().FindServiceByName(service).methods_by_name[method].input_type
         bounds = fields.bounds_of(request)
         payload = payload_number(request) if ingest else 0
-        way = _Way(asked, ingest, limit, parser(handler.request_deserializer, limit), bounds, payload)
+        way = _Way(call, ingest, limit, parser(handler.request_deserializer, limit), bounds, payload)
         serialize = writer(handler.response_serializer)
         if handler.stream_unary is not None:
             raise TypeError(f"{name} streams requests to one reply, which has no wrapper yet")

@@ -180,13 +180,13 @@ def _plain(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | Non
     batch = batch_of(raw)[0]
     if batch is None or message.type != "record batch" or batch.place(3) is not None or body.address % 8:
         return None
-    rows, held = declared_sizes(batch, body)
+    rows, memory = declared_sizes(batch, body)
     buffers = batch.vector(2)
-    if not 0 <= rows <= limits.batch_rows or held > limits.batch_decoded_bytes or buffers is None:
+    if not 0 <= rows <= limits.batch_rows or memory > limits.batch_decoded_bytes or buffers is None:
         return None
     if any(place % 8 for place in struct.unpack_from(f"<{2 * buffers[1]}q", raw, buffers[0])[::2]):
         return None
-    return pa.ipc.read_record_batch(message, head.schema), held
+    return pa.ipc.read_record_batch(message, head.schema), memory
 
 
 @dataclass(frozen=True, slots=True)

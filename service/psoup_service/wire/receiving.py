@@ -129,13 +129,13 @@ class Waiting:
     __slots__ = ("_cancelling", "_task", "_waits", "charged", "cut", "ends", "idle", "most", "started", "tenant")
 
     def __init__(
-        self, waits: dict[Waiting, None], tenant: str, started: float, seconds: float, most: int, *, idle: bool
+        self, waits: dict[Waiting, None], tenant: str, started: float, seconds: float, limit: int, *, idle: bool
     ) -> None:
         self._waits = waits
         self.tenant = tenant
         self.started = started
         self.ends = started + seconds
-        self.most = most
+        self.most = limit
         self.idle = idle
         self.charged = 0
         self.cut: PSoupError | None = None
@@ -189,13 +189,13 @@ class Receiving:
         for waiting in [waiting for waiting in self._waits if waiting.idle]:
             waiting.end(error)
 
-    def wait(self, tenant: str, seconds: float, most: int, *, idle: bool = False) -> Waiting:
-        """A context that waits for one message of up to `most` bytes. O(1)."""
+    def wait(self, tenant: str, seconds: float, limit: int, *, idle: bool = False) -> Waiting:
+        """A context that waits for one message of up to `limit` bytes. O(1)."""
         loop = asyncio.get_running_loop()
         if not self._ticking:
             self._ticking = True
             loop.call_later(TICK_S, self._tick, loop)
-        return Waiting(self._waits, tenant, loop.time(), seconds, most, idle=idle)
+        return Waiting(self._waits, tenant, loop.time(), seconds, limit, idle=idle)
 
     async def take(self, tenant: str, size: int, patience: float) -> None:
         """Take room for `size` bytes, waiting in line; streams that only wait make way."""
@@ -279,8 +279,8 @@ class Charge:
         self._receiving, self._tenant = receiving, tenant
         self.held = 0
 
-    async def one(self, context: Any, named: int | None, most: int, seconds: float, *, first: bool) -> bytes:
-        """The one message of a call that may have `most` bytes. `first`: without a name, `most` is charged at once.
+    async def one(self, context: Any, named: int | None, limit: int, seconds: float, *, first: bool) -> bytes:
+        """The one message of a call that may have `limit` bytes. `first`: without a name, `limit` is charged at once.
 
         Raises InvalidInput if it has more bytes than named; ResourceExhausted without room, or when it does not come.
         """
@@ -288,9 +288,9 @@ class Charge:
         if named is not None and not small:
             await receiving.take(self._tenant, named, seconds)
             self.held = named
-        elif named is None and first and receiving.try_take(self._tenant, most):
-            self.held = most
-        waiting = receiving.wait(self._tenant, seconds + (0 if named is None else named / SLOWEST), most)
+        elif named is None and first and receiving.try_take(self._tenant, limit):
+            self.held = limit
+        waiting = receiving.wait(self._tenant, seconds + (0 if named is None else named / SLOWEST), limit)
         waiting.charged = self.held
         raw = await self._read(context, waiting)
         if raw is grpc.aio.EOF:
@@ -302,17 +302,17 @@ class Charge:
             )
         return bytes(raw)
 
-    async def next(self, context: Any, most: int, seconds: float) -> bytes | None:
+    async def next(self, context: Any, limit: int, seconds: float) -> bytes | None:
         """The next message of a stream, or None at the end of the client's side; gives back what the last one held."""
         self.give_back()
-        raw = await self._read(context, self._receiving.wait(self._tenant, seconds, most, idle=True))
+        raw = await self._read(context, self._receiving.wait(self._tenant, seconds, limit, idle=True))
         return None if raw is grpc.aio.EOF else bytes(raw)
 
     def give_back(self) -> None:
         """Give all of it back; harmless if that has happened."""
-        held, self.held = self.held, 0
-        if held:
-            self._receiving.give_back(self._tenant, held)
+        size, self.held = self.held, 0
+        if size:
+            self._receiving.give_back(self._tenant, size)
 
     async def _read(self, context: Any, waiting: Waiting) -> Any:
         try:

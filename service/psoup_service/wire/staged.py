@@ -207,15 +207,15 @@ class Stages:
         self.check_open(stage, name)
         replaced = stage.parts.get(name, _NO_PART)
         size = stage.nbytes - replaced.nbytes + part.nbytes
-        most = min(self._limit_of_one, self._room.most(stage.batch.tenant))
-        if size > most:
+        limit = min(self._limit_of_one, self._room.most(stage.batch.tenant))
+        if size > limit:
             raise ResourceExhausted(
-                f"with part {name!r} the stage would hold {size:,} bytes, and one stage may hold {most:,}: three"
+                f"with part {name!r} the stage would hold {size:,} bytes, and one stage may hold {limit:,}: three"
                 " quarters of all, and less beside many tenants; commit smaller batches, or serve with a greater"
                 " staged_mib",
                 reason="STAGES_FULL",
                 needed=part.nbytes,
-                **STAGED_BYTES.over(stage.nbytes, most),
+                **STAGED_BYTES.over(stage.nbytes, limit),
             )
         more = part.nbytes - replaced.nbytes
         if not self._take(stage, more):
@@ -258,8 +258,8 @@ class Stages:
             ensure(stage.rows == rows, self, "rows of a stage", counted=stage.rows, held=rows)
         size = sum(stage.nbytes for stage in self._open.values())
         ensure(self.nbytes == size <= self._limit, self, "bytes of all stages", counted=self.nbytes, held=size)
-        known = set(self._of_sender.values()) == set(self._open.values())
-        ensure(known, self, "stages by sender and by token differ", open=len(self._open))
+        consistent = set(self._of_sender.values()) == set(self._open.values())
+        ensure(consistent, self, "stages by sender and by token differ", open=len(self._open))
 
     def _find_place(self, tenant: str) -> None:
         """Make a place for one stage more: the tenant's stage that has been silent longest makes way."""

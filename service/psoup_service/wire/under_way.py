@@ -50,8 +50,8 @@ class CallsUnderWay:
         `has_few`: whether its tenant has fewer of this kind open than its part of so many.
         """
         limit = self._limits.watchers if watching else self._limits.concurrent_calls
-        there = self.watching if watching else self.open - self.watching
-        if there > limit and not has_few(limit / 2):
+        present = self.watching if watching else self.open - self.watching
+        if present > limit and not has_few(limit / 2):
             raise _too_many_watchers(limit) if watching else _too_many(limit)
 
     @contextmanager

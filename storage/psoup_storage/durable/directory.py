@@ -224,11 +224,11 @@ def refuse_other_owner(path: Path | str) -> None:
 
 
 def _belongs_to(directory: Path, entry: Path, owner: int, me: int) -> InvalidInput:
-    what = (
+    user = (
         f"the data directory {directory}" if entry == directory else f"{entry.name} in the data directory {directory}"
     )
     return InvalidInput(
-        f"{what} belongs to {_user(owner)}, and this process runs as {_user(me)}: start it as that user,"
+        f"{user} belongs to {_user(owner)}, and this process runs as {_user(me)}: start it as that user,"
         f" give it the directory (chown -R {me} {directory}), or name one that is not there yet, such as"
         f" {directory / 'psoup-data'}",
         reason="DATA_DIR",
@@ -269,8 +269,8 @@ def stored_in(path: Path) -> str:
 
 def used(path: Path) -> str:
     """A file of a data directory that no first start made which was cut off before its first commit; empty if none."""
-    own = [entry for entry in path.iterdir() if entry.name.startswith(PREFIX) or entry.name == AUDIT]
-    return stored_in(path) or min((entry.name for entry in own if entry.stat().st_size), default="")
+    entries = [entry for entry in path.iterdir() if entry.name.startswith(PREFIX) or entry.name == AUDIT]
+    return stored_in(path) or min((entry.name for entry in entries if entry.stat().st_size), default="")
 
 
 def _make_private(path: Path) -> None:

@@ -293,15 +293,15 @@ class DurableStore:
         """
         return self._directory.incoming(tenant)
 
-    def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec, known: int = NO_QUERY) -> Adopted:
+    def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec, queries_end: int = NO_QUERY) -> Adopted:
         """Take in the chunks of a job directory; the `Attached` of that job makes them part of the stream.
 
-        `known`: above all query IDs that were given out. O(bytes); any thread, one at a time for a job.
+        `queries_end`: above all query IDs that were given out. O(bytes); any thread, one at a time for a job.
         Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
         """
         manifest = read_manifest(directory)
         self.check_room(sum(chunk.bytes for chunk in manifest.chunks) // _COPIES)
-        adopted = adopt(self._chunks, directory, manifest, stream, spec, self.incarnation, known)
+        adopted = adopt(self._chunks, directory, manifest, stream, spec, self.incarnation, queries_end)
         self._adopted[stream, job] = adopted
         return adopted
 
@@ -316,14 +316,14 @@ class DurableStore:
         pairs = [(chunk, cast(StoredColumns, chunk.source)) for chunk in chunks]
         return [StoredFile(str(source.path), len(chunk), source.checksum, chunk.first_id) for chunk, source in pairs]
 
-    def cover(self, directory: Path, chunks: Sequence[ArchivedChunk], known: int = NO_QUERY) -> TakenCover:
-        """Take in a job's matches in some of the `chunks`, of queries with IDs below `known`. O(chunks); any thread.
+    def cover(self, directory: Path, chunks: Sequence[ArchivedChunk], queries_end: int = NO_QUERY) -> TakenCover:
+        """Take in a job's matches in some `chunks`, of queries with IDs below `queries_end`. O(chunks); any thread.
 
         Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
         """
         files = {Path(file.path).name: (file.rows, file.crc) for file in self.files(chunks)}
         self.check_room(0)
-        return self._chunks.covers.take(directory, self.incarnation, files, known)
+        return self._chunks.covers.take(directory, self.incarnation, files, queries_end)
 
     def prune_covers(self, stands: Callable[[int], bool]) -> int:
         """Remove the covers of which no query `stands` any more; returns how many covers."""

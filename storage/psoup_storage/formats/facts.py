@@ -94,14 +94,14 @@ def parsed(text: str) -> dict[str, Any]:
     return facts
 
 
-def _items(text: str, at: int, most: int) -> tuple[list[Any], int]:
+def _items(text: str, at: int, limit: int) -> tuple[list[Any], int]:
     """The items of the list that begins at `at`, and where it ends."""
     items = list[Any]()
     sign, at = _sign(text, at, "[")
     if text[at : at + 1] == "]":
         return items, at + 1
     while sign != "]":
-        if len(items) == most:
+        if len(items) == limit:
             raise ValueError(f"its lists have more than {MOST_ITEMS:,} items")
         item, at = _value(text, at)
         items.append(item)
@@ -128,7 +128,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
 
 def _sign(text: str, at: int, wanted: str) -> tuple[str, int]:
     """The sign of `wanted` that stands at `at`, and its end."""
-    found = _SIGN.match(text, at)
-    if found is None or found[1] not in wanted:
+    match = _SIGN.match(text, at)
+    if match is None or match[1] not in wanted:
         raise ValueError(f"one of {' '.join(wanted)} is missing at character {at:,}")
-    return found[1], found.end()
+    return match[1], match.end()

@@ -46,7 +46,7 @@ def _is_possible(meta: dict[int, Any], column: Any) -> bool:
     """Whether the sizes that are told of a column, if any, are of as many levels as it has."""
     sizes = meta.get(_SIZES, {})
     levels = {_REPETITION: column.max_repetition_level, _DEFINITION: column.max_definition_level}
-    fits = all(len(sizes.get(field, ())) in (0, most + 1) for field, most in levels.items())
+    fits = all(len(sizes.get(field, ())) in (0, limit + 1) for field, limit in levels.items())
     return fits and (_TEXT_BYTES not in sizes or column.physical_type == "BYTE_ARRAY")
 
 

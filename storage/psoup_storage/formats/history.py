@@ -98,9 +98,9 @@ def suffix_of(incarnation: str) -> str:
 
 def _of_service(matches: Sequence[ClauseMatches], place: int) -> Iterator[ClauseMatches]:
     """The matches of the service at `place`, with the query IDs that it knows."""
-    least, end = place * SERVICE_IDS, (place + 1) * SERVICE_IDS
+    start, end = place * SERVICE_IDS, (place + 1) * SERVICE_IDS
     for clause in matches:
-        ids = tuple(number - least for number in clause.query_ids if least <= number < end)
+        ids = tuple(number - start for number in clause.query_ids if start <= number < end)
         if ids:
             yield ClauseMatches(ids, clause.offsets, clause.errors)
 

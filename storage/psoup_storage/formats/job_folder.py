@@ -95,9 +95,9 @@ class JobFolder:
             return False
         return True
 
-    def read(self, name: str, most: int = MOST_MANIFEST_BYTES) -> bytes:
-        """The content of a file, which must not have more than `most` bytes."""
-        handle, facts = self._open(name, most)
+    def read(self, name: str, limit: int = MOST_MANIFEST_BYTES) -> bytes:
+        """The content of a file, which must not have more than `limit` bytes."""
+        handle, facts = self._open(name, limit)
         with open(handle, "rb") as file:
             return file.read(facts.st_size)
 
@@ -120,12 +120,12 @@ class JobFolder:
         _sync(target)
         return facts.st_size
 
-    def _open(self, name: str, most: int) -> tuple[int, os.stat_result]:
+    def _open(self, name: str, limit: int) -> tuple[int, os.stat_result]:
         """The handle and facts of a file, looked at before it is opened: opening a pipe or a device would use it."""
         if not is_plain(name):
             raise bad_history(self.path, f"{name[:256]!r} is not the name of a file in that directory")
         try:
-            self._look(name, most, os.stat(name, dir_fd=self._handle, follow_symlinks=False))
+            self._look(name, limit, os.stat(name, dir_fd=self._handle, follow_symlinks=False))
             handle = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=self._handle)
         except OSError as problem:
             if problem.errno == errno.ELOOP:
@@ -133,18 +133,18 @@ class JobFolder:
             raise
         try:
             facts = os.fstat(handle)
-            self._look(name, most, facts)
+            self._look(name, limit, facts)
         except BaseException:
             os.close(handle)
             raise
         return handle, facts
 
-    def _look(self, name: str, most: int, facts: os.stat_result) -> None:
+    def _look(self, name: str, limit: int, facts: os.stat_result) -> None:
         if not stat.S_ISREG(facts.st_mode):
-            what = "a link" if stat.S_ISLNK(facts.st_mode) else "no file"
-            raise bad_history(self.path, f"{name}: it is {what}")
-        if facts.st_size > most:
-            raise bad_history(self.path, f"{name}: it has {facts.st_size:,} bytes, and {most:,} are the most")
+            problem = "a link" if stat.S_ISLNK(facts.st_mode) else "no file"
+            raise bad_history(self.path, f"{name}: it is {problem}")
+        if facts.st_size > limit:
+            raise bad_history(self.path, f"{name}: it has {facts.st_size:,} bytes, and {limit:,} are the most")
 
     def _link(self, name: str, facts: os.stat_result, target: Path) -> bool:
         """Give the open file a second name; False if the disk has none, or another file has the old name by now."""

@@ -122,11 +122,11 @@ def are_ranges(ranges: Array) -> bool:
     return bool((ranges[:, 0] < ranges[:, 1]).all() and (np.diff(edges) >= 0).all() and (edges[:1] >= 0).all())
 
 
-def are_known(ranges: Array, known: int) -> bool:
-    """Whether all IDs in ranges are of queries with IDs below `known`, or of sides of such queries."""
+def are_known(ranges: Array, end: int) -> bool:
+    """Whether all IDs in ranges are of queries with IDs below `end`, or of sides of such queries."""
     first, last = ranges[:, 0], ranges[:, 1] - 1
     places, ends = first // FIRST_SIDE, last % FIRST_SIDE
-    return bool((last // FIRST_SIDE == places).all() and (places <= MOST_SOURCES).all() and (ends < known).all())
+    return bool((last // FIRST_SIDE == places).all() and (places <= MOST_SOURCES).all() and (ends < end).all())
 
 
 def read_matches(path: Path, index: Index, query_id: int) -> Array | None:

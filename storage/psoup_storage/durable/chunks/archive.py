@@ -134,9 +134,9 @@ class StoredColumns:
         None: ask for that.
         """
         key = (self.path.name, attribute.name, low, last)
-        found: _Rows | None = self._cache.known(key)
-        if found is not None:
-            return found.rows
+        cached: _Rows | None = self._cache.known(key)
+        if cached is not None:
+            return cached.rows
         whole: Column | None = self._cache.known(key[:2])
         if whole is None:
             values = self._numbers(attribute, None)
@@ -155,9 +155,9 @@ class StoredColumns:
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
         """The values at positions `rows`, ascending; columns that are not in the cache are read together."""
         taken = {attribute: self._known(attribute, rows) for attribute in attributes}
-        known = [column for column in taken.values() if column is not None]
-        if len(known) == len(attributes):
-            return known
+        columns = [column for column in taken.values() if column is not None]
+        if len(columns) == len(attributes):
+            return columns
         groups = np.unique(rows // GROUP_ROWS)
         inside = np.searchsorted(groups, rows // GROUP_ROWS) * GROUP_ROWS + rows % GROUP_ROWS
         for attribute in [attribute for attribute, column in taken.items() if column is None]:

@@ -48,12 +48,12 @@ def adopt(
     stream: int,
     spec: StreamSpec,
     incarnation: str,
-    known: int,
+    queries_end: int,
 ) -> Adopted:
     """Take the chunks of a job directory into the folder of all chunks. O(their bytes).
 
-    Matches are taken along if the job knew the queries of this `incarnation`, all below `known`; they are read when a
-    reader asks for them.
+    Matches are taken along if the job knew the queries of this `incarnation`, all with IDs below `queries_end`. They
+    are read when a reader needs them.
 
     Raises InvalidInput, reason BAD_HISTORY, if they are not what the manifest or the stream says, and ResourceExhausted
     if a copy finds no room. Nothing is left in the folder then.
@@ -64,7 +64,9 @@ def adopt(
             for number, chunk in enumerate(manifest.chunks):
                 taken.append(f"{stream}-a{token}-{number}.parquet")
                 job.take(chunk.file, folder.path / taken[-1], chunk.bytes)
-                _take_matches(job, chunk, folder.path / (taken[-1] + SUFFIX), _beside(manifest, incarnation), known)
+                _take_matches(
+                    job, chunk, folder.path / (taken[-1] + SUFFIX), _beside(manifest, incarnation), queries_end
+                )
                 before = rows[-1] if rows else None
                 rows.append(_row(folder.path / taken[-1], chunk, (stream, number), spec, before))
         sync_directory(folder.path)
@@ -112,7 +114,7 @@ def _beside(manifest: Manifest, incarnation: str) -> str:
     return SUFFIX if manifest.incarnation == incarnation else suffix_of(incarnation)
 
 
-def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str, known: int) -> None:
+def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str, queries_end: int) -> None:
     """Take the matches beside a chunk, if it has any. Queries that are not registered yet are refused: their matches
     would be believed one day.
     """
@@ -121,6 +123,6 @@ def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str
         return
     job.take(name, target)
     ranges = read_index(target, chunk.crc, chunk.rows).ranges
-    if not are_known(ranges, known):
+    if not are_known(ranges, queries_end):
         target.unlink()
         raise bad_history(job.path, f"{name} is of queries that are not known")

@@ -66,13 +66,15 @@ class Covers:
         """The covers that have the chunk of that file, oldest first. O(1)."""
         return self._of.get(file, ())
 
-    def load(self, incarnation: str, known: set[str]) -> None:
-        """Load the covers of this incarnation over the `known` files at a start; the rest is removed."""
+    def load(self, incarnation: str, chunk_files: set[str]) -> None:
+        """Load the covers of this incarnation over the `chunk_files` files at a start; the rest is removed."""
         for path in sorted(self._path.iterdir()) if self._path.is_dir() else ():
             cover: Cover | None = None
             with suppress(InvalidInput):
                 cover = None if path.name.endswith(_NEW) else read_cover(path)
-            covered = set(cover.files) & known if cover is not None and cover.incarnation == incarnation else set()
+            covered = (
+                set(cover.files) & chunk_files if cover is not None and cover.incarnation == incarnation else set()
+            )
             files = {file for file in covered if (path / (file + SUFFIX)).exists()}  # else a job would pass it over
             if cover is None or not files:
                 shutil.rmtree(path, ignore_errors=True)
@@ -81,16 +83,18 @@ class Covers:
                 (path / (file + SUFFIX)).unlink(missing_ok=True)
             self._add(StoredCover(path, cover.ranges), files)
 
-    def take(self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]], known: int) -> TakenCover:
+    def take(
+        self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]], queries_end: int
+    ) -> TakenCover:
         """Take a job directory in; `chunks`: the rows and the checksum of each stored file. O(chunks).
 
-        Its queries must be below `known`. Its matches are believed: the job ran so that the service need not find them.
-        Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; nothing is left then.
+        Its queries must have IDs below `queries_end`. The service trusts the matches of a job; computing them is the
+        job's task. Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; nothing is left then.
         """
         cover = read_cover(directory)
         if cover.incarnation != incarnation:
             raise bad_history(directory, f"it is for incarnation {cover.incarnation}, and these data are {incarnation}")
-        _check_queries(directory, cover.ranges, known)
+        _check_queries(directory, cover.ranges, queries_end)
         with self._lock:
             wanted = dict.fromkeys(file for file in cover.files if file in chunks)
             files = [file for file in wanted if not self._has(file, cover.ranges)]
@@ -110,8 +114,8 @@ class Covers:
         with self._lock:
             dead = [cover for cover in self._all() if not any(map(stands, _numbers(cover.ranges)))]
             gone = {cover.path for cover in dead}
-            kept = {file: tuple(c for c in covers if c.path not in gone) for file, covers in self._of.items()}
-            self._of = {file: covers for file, covers in kept.items() if covers}
+            remaining = {file: tuple(c for c in covers if c.path not in gone) for file, covers in self._of.items()}
+            self._of = {file: covers for file, covers in remaining.items() if covers}
         for cover in dead:
             shutil.rmtree(cover.path, ignore_errors=True)
         return len(dead)
@@ -162,11 +166,11 @@ def _take(job: JobFolder, file: str, folder: Path, ranges: Array, chunk: tuple[i
         raise bad_history(job.path, f"{name} is missing, damaged, or of another chunk or other queries")
 
 
-def _check_queries(directory: Path, ranges: Array, known: int) -> None:
+def _check_queries(directory: Path, ranges: Array, queries_end: int) -> None:
     """Raise InvalidInput unless the queries are ascending, few, and registered: later queries would be answered by a
     job that cannot know them.
     """
-    if not are_ranges(ranges) or not are_known(ranges, known):
+    if not are_ranges(ranges) or not are_known(ranges, queries_end):
         raise bad_history(directory, "it is of queries that are not known")
     if int((ranges[:, 1] - ranges[:, 0]).sum()) > MOST_QUERIES:
         raise bad_history(directory, f"it is of more than {MOST_QUERIES:,} queries")

@@ -210,9 +210,9 @@ class ChunkFolder:
                     finalize(source, path.unlink, missing_ok=True).atexit = False
         return removed
 
-    def remove_orphans(self, known: set[str], *, read: bool = True) -> list[str]:
-        """Remove the files that are not `known`: a crash left them, or `remove` for readers. Returns their names."""
-        orphans = sorted(set(os.listdir(self.path)) - known - {name + SUFFIX for name in known})
+    def remove_orphans(self, files: set[str], *, read: bool = True) -> list[str]:
+        """Remove the files that are not `files`: a crash left them, or `remove` for readers. Returns their names."""
+        orphans = sorted(set(os.listdir(self.path)) - files - {name + SUFFIX for name in files})
         self.remove(orphans, read=read)
         return orphans
 
@@ -220,9 +220,9 @@ class ChunkFolder:
 @lru_cache(1_024)
 def _places(spec: StreamSpec, columns: int) -> Places:
     """The places of the columns of a file that the service wrote, of which there are some: see `encode_chunk`."""
-    own = max(columns if spec.event_time else columns - 1, 0)
-    places = {(a.name, a.nullable): place for place, a in enumerate(spec.schema.attributes[:own])}
-    return places if spec.event_time or columns < 1 else places | {(TIME_COLUMN, False): own}
+    columns_ = max(columns if spec.event_time else columns - 1, 0)
+    places = {(a.name, a.nullable): place for place, a in enumerate(spec.schema.attributes[:columns_])}
+    return places if spec.event_time or columns < 1 else places | {(TIME_COLUMN, False): columns_}
 
 
 def _ties(times: Array, before: ChunkRow | None) -> int:

@@ -58,10 +58,10 @@ class Place(NamedTuple):
 
 def place_of(file: str) -> Place | None:
     """The place of a sidecar by its name; None if it has another form."""
-    found = _NAME.fullmatch(file)
-    if found is None:
+    match = _NAME.fullmatch(file)
+    if match is None:
         return None
-    stream, first, last = map(int, found.groups())
+    stream, first, last = map(int, match.groups())
     place = Place(stream, first, last + 1)
     return place if place.file == file and first <= last else None
 
@@ -128,12 +128,12 @@ class SidecarFolder:
         """See `Sidecars`."""
         try:
             with open(self._path / Place(*span[:3]).file, "rb") as file:
-                found = read_index(file.fileno(), span.checksum)
-                at = -1 if found is None else found.find(name)
-                if found is None or at < 0:
+                index = read_index(file.fileno(), span.checksum)
+                at = -1 if index is None else index.find(name)
+                if index is None or at < 0:
                     return None
-                hold(found.bytes_of(at)[1])
-                return _content(file.fileno(), found, at)
+                hold(index.bytes_of(at)[1])
+                return _content(file.fileno(), index, at)
         except OSError:
             return None
 
@@ -143,9 +143,9 @@ class SidecarFolder:
         with self._lock:
             try:
                 entries = {**self._entries(place, span.checksum), **contents}
-                kept = dict(_newest(entries, min(max(span.nbytes // SHARE, _LEAST), _MOST)))
-                if kept:
-                    self._write(place, span.checksum, dict(reversed(kept.items())))
+                newest = dict(_newest(entries, min(max(span.nbytes // SHARE, _LEAST), _MOST)))
+                if newest:
+                    self._write(place, span.checksum, dict(reversed(newest.items())))
             except ResourceExhausted:
                 return
             except OSError as problem:
@@ -260,9 +260,9 @@ def useless(directory: Path, checksums: Mapping[tuple[int, int], int]) -> Iterat
     for path in sorted((directory / FOLDER).iterdir()) if (directory / FOLDER).is_dir() else ():
         place = place_of(path.name)
         numbers = () if place is None else range(place.first, place.stop)
-        known = [] if place is None else [checksums.get((place.stream, number)) for number in numbers]
-        chunks = [checksum for checksum in known if checksum is not None]
-        if place is None or len(chunks) < len(known):
+        expected = [] if place is None else [checksums.get((place.stream, number)) for number in numbers]
+        chunks = [checksum for checksum in expected if checksum is not None]
+        if place is None or len(chunks) < len(expected):
             yield f"{FOLDER}/{path.name}", "was computed from chunks that are gone, or a crash left it"
         elif (wrong := _wrong_with(path, checksum_of(chunks))) is not None:
             yield f"{FOLDER}/{path.name}", wrong

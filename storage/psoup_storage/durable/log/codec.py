@@ -263,9 +263,9 @@ class Decoder:
             case "unregister":
                 return Unregistered(row.sequence, facts["tenant"], facts["query"])
             case "departure":
-                told = facts["tenant"], _departed(row, facts), facts["count"]
+                departure = facts["tenant"], _departed(row, facts), facts["count"]
                 call = facts["request"], bytes.fromhex(facts["digest"])
-                return UnregisteredMany(row.sequence, *told, *call, facts.get("expired", False))
+                return UnregisteredMany(row.sequence, *departure, *call, facts.get("expired", False))
             case "token" | "revoke":
                 return decode_access(row, facts)
             case "tenant" | "vacate":

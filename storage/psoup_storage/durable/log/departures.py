@@ -212,13 +212,13 @@ def forget_unknown(connection: apsw.Connection) -> None:
     """Forget departures of queries that no row registers: a replay does not find them. O(queries in the log)."""
     singles = np.array([query for (query,) in connection.execute(_ALL_SINGLE)], np.int64)
     blocks = [np.arange(first, first + count) for _, first, count, _ in connection.execute(_ALL_BLOCKS)]
-    known = np.concatenate([singles, *blocks])
+    ids = np.concatenate([singles, *blocks])
     alone = [(sequence, query) for sequence, query in connection.execute(_GONE)]
-    unknown = ~np.isin(np.array([query for _, query in alone], np.int64), known)
+    unknown = ~np.isin(np.array([query for _, query in alone], np.int64), ids)
     connection.executemany(_DELETE, [alone[place][:1] for place in np.flatnonzero(unknown)])
     for departing in sets_of(connection.execute):
         if not departing.done.all():
-            done = departing.done | ~np.isin(departing.queries, known)
+            done = departing.done | ~np.isin(departing.queries, ids)
             if (done != departing.done).any():
                 tell(connection, departing, done)
 

@@ -91,12 +91,12 @@ class QuerySlice:
     `left`: replacements of gone queries that rows keep, since their number was last looked at, by tenant.
     """
 
-    def __init__(self, connection: apsw.Connection, newest: int, most: int, left: dict[str, int]) -> None:
+    def __init__(self, connection: apsw.Connection, newest: int, limit: int, left: dict[str, int]) -> None:
         self._connection, self._newest, self._left = connection, newest, left
         self._later: set[tuple[int, int]] = set()
         self._blocks: dict[int, LoggedBlock] = {}
         self._block: LoggedBlock | None = None
-        self._steps, self._bytes = most, SLICE_BYTES
+        self._steps, self._bytes = limit, SLICE_BYTES
 
     @property
     def full(self) -> bool:

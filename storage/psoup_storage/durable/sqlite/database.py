@@ -290,10 +290,10 @@ class Database:
         shrink(connection, self._synced)
         self._synced.reset()
 
-    def _refuse_used(self, found: str) -> None:
-        """Raise Internal for a database without content beside something that was `found`."""
-        if found:
-            raise self._damaged(f"it holds nothing, and {found} is there")
+    def _refuse_used(self, use: str) -> None:
+        """Raise Internal for a database without content beside something that was `use`."""
+        if use:
+            raise self._damaged(f"it holds nothing, and {use} is there")
 
     def _create(self) -> None:
         self._refuse_used(used(self._directory.path))

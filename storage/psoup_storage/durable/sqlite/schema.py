@@ -87,15 +87,15 @@ SCHEMA = (
 """The statements that create a database of this format, in the order in which the tables came to be."""
 
 
-def unknown_format(directory: Path, found: str) -> InvalidInput:
+def unknown_format(directory: Path, version: str) -> InvalidInput:
     """The error for a directory of another format: a greater one is of a newer version, a smaller one of an older."""
-    if found.isdecimal() and int(found) > FORMAT:
-        what = ": a newer version of PSoup wrote it; use that version, or a newer one, or another directory"
+    if version.isdecimal() and int(version) > FORMAT:
+        advice = ": a newer version of PSoup wrote it; use that version, or a newer one, or another directory"
     else:
-        what = ", no older one; start on a new directory and push the data again, or use the version that wrote it"
+        advice = ", no older one; start on a new directory and push the data again, or use the version that wrote it"
     return InvalidInput(
-        f"the data directory {directory} has format {found}, and this version of PSoup reads format {FORMAT}{what}",
+        f"the data directory {directory} has format {version}, and this version of PSoup reads format {FORMAT}{advice}",
         reason="UNKNOWN_FORMAT",
-        found=found,
+        found=version,
         known=FORMAT,
     )

@@ -65,9 +65,9 @@ def orphans(connection: apsw.Connection) -> Iterator[str]:
 
 def emptied(connection: apsw.Connection, directory: Path) -> Iterator[str]:
     """A log without events beside stored chunks, in words: no chunk is older than its stream."""
-    found = stored_in(directory)
-    if found and not connection.execute("SELECT EXISTS (SELECT 1 FROM log)").get:
-        yield f"it knows no event, and {found} is there"
+    entries = stored_in(directory)
+    if entries and not connection.execute("SELECT EXISTS (SELECT 1 FROM log)").get:
+        yield f"it knows no event, and {entries} is there"
 
 
 def open_to_look(database: Path) -> apsw.Connection:

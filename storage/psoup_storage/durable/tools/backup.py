@@ -103,7 +103,7 @@ def mark(path: Path) -> tuple[int, str]:
         connection.close()
 
 
-def restore(source: Path | str, target: Path | str, progress: Progress = lambda what, done, total: None) -> int:
+def restore(source: Path | str, target: Path | str, progress: Progress = lambda name, done, total: None) -> int:
     """Copy a backup, or any data directory that no service runs on, to `target`; returns its last event.
 
     Raises InvalidInput if the source is damaged or not a data directory, or the target is not empty. O(bytes).
@@ -111,7 +111,7 @@ def restore(source: Path | str, target: Path | str, progress: Progress = lambda 
     source, target = Path(source), Path(target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInput(f"{target} is not empty; restore into a directory that is not there yet")
-    report = examine(source, progress=lambda what, done, total: progress(f"examining {what}", done, 2 * total))
+    report = examine(source, progress=lambda name, done, total: progress(f"examining {name}", done, 2 * total))
     if not report.well:
         first = report.wrong[0]
         raise InvalidInput(

@@ -36,8 +36,8 @@ def wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[s
         yield f"its last tuple has the time {time_text(int(times[-1]))}, and not {time_text(row.last_time)}"
     if row.attached:
         return
-    own = int((times == row.last_time).sum())
+    count = int((times == row.last_time).sum())
     earlier = before.ties if before is not None and before.last_time == row.last_time else 0
-    gone = before is None and row.number > 0 and own == len(times)  # expired chunks may have ended at this time, too
-    if row.ties < own + earlier or (row.ties > own + earlier and not gone):
+    gone = before is None and row.number > 0 and count == len(times)  # expired chunks may have ended at this time, too
+    if row.ties < count + earlier or (row.ties > count + earlier and not gone):
         yield f"the manifest counts {counted(row.ties, 'tuple')} of its last time, wrongly"

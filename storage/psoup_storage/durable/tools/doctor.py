@@ -71,7 +71,7 @@ def examine(
     *,
     repair: bool = False,
     aside: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda name, done, total: None,
 ) -> Report:
     """Look at everything in the data directory `path`. O(all of it); memory: one chunk.
 
@@ -176,11 +176,11 @@ class Examination:
         for entry in sorted(self._path.iterdir()):
             if entry.name == ASIDE:
                 for loss in losses(self._path):
-                    what = f"{loss['place']} was set aside at {time_text(loss['time'])}: {loss['what']}"
-                    yield Finding(Severity.NOTE, ASIDE, what, loss["lost"])
+                    problem = f"{loss['place']} was set aside at {time_text(loss['time'])}: {loss['what']}"
+                    yield Finding(Severity.NOTE, ASIDE, problem, loss["lost"])
             elif entry.name.startswith("backup-"):
-                what = "is what a backup that was cut off has left"
-                yield Finding(Severity.LEFTOVER, entry.name, what, repair="the next start of the service removes it")
+                problem = "is what a backup that was cut off has left"
+                yield Finding(Severity.LEFTOVER, entry.name, problem, repair="the next start of the service removes it")
             elif entry.name not in _KNOWN and not entry.name.startswith(NOTE):
                 yield Finding(Severity.NOTE, entry.name, "does not belong to the data; the service ignores it")
 
@@ -191,11 +191,11 @@ class Examination:
             yield _damage(DATABASE, text, "see the rows below")
         if (copied := connection.execute("SELECT value FROM meta WHERE name = ?", (MARK,)).get) is not None:
             facts = json.loads(copied)
-            what = (
+            problem = (
                 f"is a copy of incarnation {facts['incarnation']}, made after event {facts['sequence']} at"
                 f" {time_text(facts['time'])}; the first start gives it an incarnation of its own"
             )
-            yield Finding(Severity.NOTE, DATABASE, what)
+            yield Finding(Severity.NOTE, DATABASE, problem)
         version = connection.execute("SELECT value FROM meta WHERE name = 'format'").get
         if version == str(FORMAT):
             if (damage := damaged_schema(connection, SCHEMA)) is not None:
@@ -207,15 +207,15 @@ class Examination:
         elif str(version).isdecimal() and int(version) > 0 and is_sealed(connection, "format"):
             raise unknown_format(self._path, str(version))
         else:
-            what = f"has format {version}, and this version of PSoup reads format {FORMAT}"
-            yield _damage(DATABASE, what, repair="use the version that wrote it, or a newer one")
+            problem = f"has format {version}, and this version of PSoup reads format {FORMAT}"
+            yield _damage(DATABASE, problem, repair="use the version that wrote it, or a newer one")
 
     def _look_at_manifest(self, connection: apsw.Connection) -> Iterator[Finding]:
         columns = ", ".join(ChunkRow._fields)
         for row in map(ChunkRow._make, connection.execute(f"SELECT {columns} FROM chunks ORDER BY stream, number")):
             if not row.passed and not is_chunk(row.file):
-                what = f"the manifest names a file {row.file[:200]!r}, and no chunk's file has such a name"
-                yield _damage(f"{DATABASE}, stream {row.stream}", what, f"the tuples of chunk {row.number}")
+                problem = f"the manifest names a file {row.file[:200]!r}, and no chunk's file has such a name"
+                yield _damage(f"{DATABASE}, stream {row.stream}", problem, f"the tuples of chunk {row.number}")
                 continue
             self._chunks.setdefault(row.stream, []).append(row)
         for (stream,) in connection.execute("SELECT stream FROM stored WHERE dropped_time IS NULL"):
@@ -223,8 +223,8 @@ class Examination:
             self._whole.add(stream)
             if not rows or rows[0].number > 0:
                 first = f"begins with chunk {rows[0].number}" if rows else "is empty"
-                what = f"the manifest {first}, and none has expired"
-                yield _damage(f"{DATABASE}, stream {stream}", what, "the chunks before; their files may be there")
+                problem = f"the manifest {first}, and none has expired"
+                yield _damage(f"{DATABASE}, stream {stream}", problem, "the chunks before; their files may be there")
 
     def _look_at_log(self, connection: apsw.Connection) -> Iterator[Finding]:
         last = {stream: rows[-1] for stream, rows in self._chunks.items() if not rows[-1].attached}
@@ -250,8 +250,10 @@ class Examination:
         for stream in self._whole - self._dropped:
             attached = sum(row.number < 0 for row in self._chunks.get(stream, ()))
             if attached != self._attached[stream]:
-                what = f"the manifest has {counted(attached, 'attached chunk')}, and the log {self._attached[stream]}"
-                yield _damage(f"{DATABASE}, stream {stream}", what, "attached history")
+                difference = (
+                    f"the manifest has {counted(attached, 'attached chunk')}, and the log {self._attached[stream]}"
+                )
+                yield _damage(f"{DATABASE}, stream {stream}", difference, "attached history")
         for text in numbers.gaps(lambda stream: self._name(stream)):
             severity = Severity.NOTE if losses(self._path) else Severity.DAMAGE  # the batch may have been set aside
             yield Finding(severity, _PRODUCERS, text, "the tuples of these batches", _RESTORE)
@@ -331,18 +333,18 @@ class Examination:
                 continue
             if self._repair:
                 entry.unlink()
-            what = "is not in the manifest: a crash left it, and its tuples are in the log or have expired"
+            problem = "is not in the manifest: a crash left it, and its tuples are in the log or have expired"
             repair = "--repair removes it, and so does the next start of the service"
-            yield Finding(Severity.LEFTOVER, place, what, repair=repair, repaired=self._repair)
+            yield Finding(Severity.LEFTOVER, place, problem, repair=repair, repaired=self._repair)
 
     def _look_at_sidecars(self) -> Iterator[Finding]:
         """Find folds that are of no use: damaged ones, and those of chunks that are gone or others by now."""
         checksums = {(row.stream, row.number): row.crc for rows in self._chunks.values() for row in rows}
-        for place, what in useless_sidecars(self._path, checksums):
+        for place, problem in useless_sidecars(self._path, checksums):
             if self._repair:
                 (self._path / place).unlink()
             repair = "it is computed again when it is needed; --repair removes it"
-            yield Finding(Severity.LEFTOVER, place, what, repair=repair, repaired=self._repair)
+            yield Finding(Severity.LEFTOVER, place, problem, repair=repair, repaired=self._repair)
 
     # Inside ---------------------------------------------------------------------------------------------------
 
@@ -360,10 +362,10 @@ class Examination:
         spec = self._streams.get(stream)
         return f"stream {stream}" if spec is None else f"stream {spec.name}"
 
-    def _advance(self, what: str, size: int) -> None:
+    def _advance(self, name: str, size: int) -> None:
         self._done += size
-        self._progress(what, min(self._done, self._total), self._total)
+        self._progress(name, min(self._done, self._total), self._total)
 
 
-def _damage(place: str, what: str, lost: str = "", repair: str = _RESTORE) -> Finding:
-    return Finding(Severity.DAMAGE, place, what, lost, repair)
+def _damage(place: str, problem: str, lost: str = "", repair: str = _RESTORE) -> Finding:
+    return Finding(Severity.DAMAGE, place, problem, lost, repair)

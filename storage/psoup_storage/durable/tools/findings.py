@@ -56,6 +56,6 @@ class Report:
         """The number of files and rows that nothing needs."""
         return sum(finding.severity is Severity.LEFTOVER and not finding.repaired for finding in self.findings)
 
-    def count(self, what: str, by: int = 1) -> None:
+    def count(self, name: str, by: int = 1) -> None:
         """Add to a figure."""
-        self.figures[what] = self.figures.get(what, 0) + by
+        self.figures[name] = self.figures.get(name, 0) + by

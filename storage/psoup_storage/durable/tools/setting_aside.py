@@ -59,8 +59,8 @@ def _loss(number: int, line: str, file: Path) -> dict[str, Any]:
         return {"place": str(loss["place"]), "what": loss["what"], "lost": loss["lost"], "time": int(loss["time"])}
     except (ValueError, KeyError, TypeError):
         written = file.stat().st_mtime_ns // 1_000
-        what = "that line cannot be read, and something was set aside"
-        return {"place": f"{ASIDE}/{LOSSES}, line {number}", "what": what, "lost": "", "time": written}
+        problem = "that line cannot be read, and something was set aside"
+        return {"place": f"{ASIDE}/{LOSSES}, line {number}", "what": problem, "lost": "", "time": written}
 
 
 def obstacle(damaged: Sequence[ChunkRow], chunks: dict[int, list[ChunkRow]], events: Sequence[LogRow]) -> str | None:
@@ -102,11 +102,11 @@ def set_aside(
     lost += [f"{each.place}: {each.lost}" for each in findings if each.lost and not each.place.startswith(f"{FOLDER}/")]
     sound = [row for row in leaving if row not in damaged and not row.passed]
     if sound:
-        what = f"{counted(len(sound), 'sound chunk')} before a damaged one"
+        chunks_text = f"{counted(len(sound), 'sound chunk')} before a damaged one"
         ids = ", ".join(
             f"{row.first_id} to {row.first_id + row.rows - 1} of stream {names[row.stream]}" for row in sound
         )
-        findings = [*findings, Finding(Severity.NOTE, f"{FOLDER}/", what, f"tuples {ids}")]
+        findings = [*findings, Finding(Severity.NOTE, f"{FOLDER}/", chunks_text, f"tuples {ids}")]
     _keep(path, folder, leaving, events, findings)
     _forget(path, last, chunks, events)
     for chunk in files_of(leaving):
