@@ -25,7 +25,9 @@ class Format(StrEnum):
 
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="TIME", help="With NOW at this time (ISO 8601, else UTC); nothing later is shown."),
+    typer.Option(
+        "--as-of", metavar="TIME", help="Set NOW to this time (ISO 8601; without a zone, UTC); no later tuple is shown."
+    ),
 ]
 Windows = Annotated[
     list[str] | None,
@@ -36,7 +38,7 @@ Windows = Annotated[
     ),
 ]
 AcceptTruncation = Annotated[
-    bool, typer.Option("--accept-truncation", help="Answer over what is kept, if the window begins before it.")
+    bool, typer.Option("--accept-truncation", help="Answer over the kept tuples, if the window begins before them.")
 ]
 JsonRows = Annotated[bool, typer.Option("--json", help="The same as --format json: an object on each line.")]
 ShownRows = Annotated[int, typer.Option("--rows", min=0, help="Rows shown in a table; 0 means all.")]
@@ -56,15 +58,15 @@ def windows_of(texts: list[str]) -> dict[str, Any]:
     return {"window": texts[0]} if texts else {}
 
 
-def chosen_form(single: bool, asked: Format | None, as_json: bool) -> Format:
-    """Choose the format: as asked, else what reads best here."""
-    if as_json and asked not in (None, Format.json):
+def chosen_form(single: bool, choice: Format | None, as_json: bool) -> Format:
+    """Choose the format: the wanted one, else the one that reads best here."""
+    if as_json and choice not in (None, Format.json):
         raise typer.BadParameter("--json and another --format exclude each other")
     terminal = sys.stdout.isatty()
-    if asked is Format.arrow and terminal:
+    if choice is Format.arrow and terminal:
         raise typer.BadParameter("Arrow is binary: send it to a file, --format arrow > answer.arrow")
-    if as_json or asked is not None:
-        return asked or Format.json
+    if as_json or choice is not None:
+        return choice or Format.json
     return Format.table if terminal else Format.csv if single else Format.json
 
 

@@ -59,8 +59,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         try:
             print(f"psoup {metadata.version('psoup')}")
         except metadata.PackageNotFoundError:  # run from its sources, never installed
@@ -97,7 +97,7 @@ app.add_typer(stream.app, name="stream", short_help="Create, list, describe and 
 app.command("push", short_help="Push the rows of files into a stream.")(push.push)
 app.command("producer", short_help="Say where a producer stopped.")(producer.producer)
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)
-app.command("check", short_help="Say what a statement would be, without registering it.")(check.check)
+app.command("check", short_help="Show the columns, windows and plan of a statement.")(check.check)
 app.command("register", short_help="Register a standing query.")(register.register)
 app.command("invoke", short_help="Print the answer of a query.")(invoke.invoke)
 app.command("ask", short_help="Print the answer of a SELECT, once.")(ask.ask)
@@ -106,26 +106,26 @@ app.command("queries", short_help="List the standing queries.")(queries.queries)
 app.command("top", short_help="Show the queries that cost most.")(top.top)
 app.command("unregister", short_help="Forget a standing query.")(unregister)
 app.add_typer(recharge.app, name="recharge", short_help="Bring copies of answers up to date.")
-app.command("explain", short_help="Say how a query is kept.")(explain.explain)
+app.command("explain", short_help="Explain how a query is kept.")(explain.explain)
 app.command("match", short_help="Say which queries rows would match.")(match.match)
 _negative = {"ignore_unknown_options": True}  # -1 is a tuple ID: of history that was attached
 app.command("matches", short_help="Say which queries a tuple matched.", context_settings=_negative)(matches.matches)
 app.command("results", short_help="Draw which tuples satisfy which queries.")(results.results)
 app.command("why", short_help="Say why a tuple is in an answer, or not.", context_settings=_negative)(why.why)
-app.command("status", short_help="Say whether the service serves, and what it holds.")(status.status)
+app.command("status", short_help="Show whether the service serves, and its data.")(status.status)
 app.add_typer(clock.app, name="clock", short_help="Show the service's clock, or accept a new time.")
 app.command("dump", short_help="Write a stream as Parquet files.")(dump.dump)
 app.command("load", short_help="Push a dump into a stream.")(dump.load)
-app.command("backup", short_help="Copy everything that a service holds.")(backup.backup)
+app.command("backup", short_help="Copy all data of a service.")(backup.backup)
 app.command("restore", short_help="Make a data directory of a backup.")(backup.restore)
 app.command("doctor", short_help="Say whether a data directory is sound.")(doctor.doctor)
 spark.app.command("feed", short_help="Feed a stream from a Structured Streaming source.")(spark_feed.feed)
 spark.app.command("backfill", short_help="Attach history to a stream.")(spark_backfill.backfill)
 spark.app.command("stand", short_help="Evaluate a stream's queries on Spark, batch after batch.")(spark_stand.stand)
-spark.app.command("cover", short_help="Evaluate queries over what is on disk.")(spark_cover.cover)
+spark.app.command("cover", short_help="Evaluate queries over chunks on disk.")(spark_cover.cover)
 app.add_typer(spark.app, name="spark", short_help="Feed streams from Spark (the extra psoup[spark], and Java).")
 app.add_typer(admin.app, name="admin", short_help="Begin with access tokens.")
 app.add_typer(token.app, name="token", short_help="Issue, list and revoke access tokens.")
 app.add_typer(tenant.app, name="tenant", short_help="Create, change and drop tenants.")
-app.add_typer(audit.app, name="audit", short_help="Who changed what, and who was refused.")
-app.add_typer(config.app, name="config", short_help="The settings and where each came from.")
+app.add_typer(audit.app, name="audit", short_help="Read the log of changes and refusals.")
+app.add_typer(config.app, name="config", short_help="The settings and their sources.")

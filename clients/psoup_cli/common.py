@@ -54,12 +54,12 @@ Address = Annotated[
     ),
 ]
 Timeout = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after so many seconds.", min=0.001)
+    float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after this many seconds.", min=0.001)
 ]
 WaitFor = Annotated[
     int | None,
     typer.Option(
-        "--wait-for", metavar="SEQUENCE", min=0, help="Wait for this event, whose number psoup push --json tells."
+        "--wait-for", metavar="SEQUENCE", min=0, help="Wait for this event; psoup push --json prints its number."
     ),
 ]
 Since = Annotated[
@@ -68,7 +68,7 @@ Since = Annotated[
         "--since",
         metavar="SEQUENCE",
         min=0,
-        help="Promise that nothing was sent under this name before this event: if the service forgot the name.",
+        help="Promise that nothing was sent under this name before this event, if the service has forgotten the name.",
     ),
 ]
 Labels = Annotated[
@@ -201,6 +201,6 @@ class ErrorGroup(TyperGroup):
             message(f"psoup: the text is not UTF-8: {problem}")
             raise typer.Exit(1) from None
         except OSError as problem:
-            told = f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else problem
-            message(f"psoup: {told}")
+            text = f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else problem
+            message(f"psoup: {text}")
             raise typer.Exit(1) from None

@@ -22,18 +22,18 @@ class FileFormat(StrEnum):
     arrow = "arrow"
 
 
-Format = Annotated[FileFormat | None, typer.Option("--format", help="Format of the file, if its name does not tell.")]
+Format = Annotated[
+    FileFormat | None, typer.Option("--format", help="Format of the file, if its name does not show it.")
+]
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        "--delimiter", metavar="CHAR", help="CSV: what separates fields, \\t for a tab; it is found out by default."
+        "--delimiter", metavar="CHAR", help="CSV: the delimiter of fields, \\t for a tab; detected by default."
     ),
 ]
 Quote = Annotated[
     str | None,
-    typer.Option(
-        "--quote", metavar="CHAR", help="CSV: what quotes fields, none for nothing; it is found out by default."
-    ),
+    typer.Option("--quote", metavar="CHAR", help="CSV: the quote of fields, or none; detected by default."),
 ]
 Encoding = Annotated[
     str | None,
@@ -59,7 +59,7 @@ DateFormat = Annotated[
 ]
 TimeUnit = Annotated[
     str | None,
-    typer.Option("--time-unit", metavar="s|ms|us|ns", help="What numbers count since 1970 where a time is wanted."),
+    typer.Option("--time-unit", metavar="s|ms|us|ns", help="Unit of numbers in time columns, counted from 1970."),
 ]
 
 

@@ -242,7 +242,7 @@ def byte_bar(description: str) -> Iterator[Callable[[str, int, int], None]]:
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(description, total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+        yield lambda name, done, total: bar.update(task, description=name, completed=done, total=total)
 
 
 def live_table(table: Callable[[], list[tuple[str, ...]]], right: Collection[str]) -> NoReturn:

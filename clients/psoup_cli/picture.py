@@ -44,15 +44,15 @@ def room_here(as_json: bool) -> Room:
     return Room(max(height - names - 4, 1), max((width - _ID_WIDTH) // 2, 1), names, width)
 
 
-def picture(found: Results, first: int, room: Room) -> tuple[list[str], int]:
+def picture(bits: Results, first: int, room: Room) -> tuple[list[str], int]:
     """Draw the tuples from `first` on; gives the lines, and how many queries are named, as there is room for."""
-    columns = [found[query_id][first - found.first_id :] for query_id in found]
+    columns = [bits[query_id][first - bits.first_id :] for query_id in bits]
     lines = [" ".join(["tuple".ljust(_ID_WIDTH), *(str((at + 1) % 10) for at in range(len(columns)))])]
     lines += (
         " ".join([str(first + at).ljust(_ID_WIDTH), *("#" if bit else "." for bit in row)])
         for at, row in enumerate(zip(*columns, strict=True))
     )
-    names = (key or query_id for key, query_id in zip(found.query_keys, found.query_ids, strict=True))
+    names = (key or query_id for key, query_id in zip(bits.query_keys, bits.query_ids, strict=True))
     texts = [
         f"{at + 1} {show(name)[:_SHOWN]}: {column.count()}"
         for at, (name, column) in enumerate(zip(names, columns, strict=True))

@@ -144,8 +144,8 @@ class PushedFiles:
         sifted = sift(piece.rows, info, self.options.times, self.text_bytes)
         others = [Refused(piece.place(row), why, piece.written(row)) for row, why in sifted.refused.items()]
         self.rejects.add(self._file, sorted(piece.refused + others, key=lambda row: row.number))
-        kept = sifted.kept
-        return sifted.table, lambda row: piece.place(int(kept[row])), lambda row: piece.written(int(kept[row]))
+        rows = sifted.kept
+        return sifted.table, lambda row: piece.place(int(rows[row])), lambda row: piece.written(int(rows[row]))
 
     def _add(self, sent: _Sent, replied: PushResult) -> None:
         self.write_refused()

@@ -81,7 +81,7 @@ def _weight(flag: str, text: str) -> float:
     number = float(text) if _NUMBER.fullmatch(text.strip()) else 0.0
     if not LEAST_WEIGHT <= number <= MOST_WEIGHT:
         raise typer.BadParameter(
-            f"{flag} is {text!r}: write a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}; 1 is that of others"
+            f"{flag} is {text!r}: write a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}; the default is 1"
         )
     return number
 
@@ -94,7 +94,9 @@ def _limit(flag: str, name: str, text: str) -> float:
             raise typer.BadParameter(f"{flag} is {problem}; {NONE} is no limit") from None
     share = name.endswith(("_share", "_per_second"))
     if not (_NUMBER if share else _WHOLE_NUMBER).fullmatch(text.strip()):
-        raise typer.BadParameter(f"{flag} is {text!r}, no {'number' if share else 'whole number'}; {NONE} is no limit")
+        raise typer.BadParameter(
+            f"{flag} is {text!r}, not a valid {'number' if share else 'whole number'}; {NONE} means no limit"
+        )
     return float(text) if share else int(text)
 
 

@@ -31,7 +31,7 @@ def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as problem:
-        message(f"psoup: {path}: {problem.strerror}; no token was made, as --token-file is a new file")
+        message(f"psoup: {path}: {problem.strerror}; no token was made: --token-file must name a new file")
         raise typer.Exit(1) from None
     written = False
 
@@ -42,7 +42,9 @@ def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
         except OSError as problem:
             print(secret)
             sys.stdout.flush()
-            message(f"psoup: {path}: {problem.strerror}; the token is printed instead, as nothing says it again")
+            message(
+                f"psoup: {path}: {problem.strerror}; the token is printed instead, because it cannot be shown again"
+            )
             raise typer.Exit(1) from None
         written = True
         message(f"The token is in {path}.")

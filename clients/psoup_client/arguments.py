@@ -57,19 +57,21 @@ def _checked(method: Callable[..., Any]) -> Iterator[_Checked]:
 
 
 def _check(checked: Sequence[_Checked], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
-    for own in checked:
-        if own.place < len(arguments):
-            value = arguments[own.place]
-        elif own.name in named:
-            value = named[own.name]
+    for argument in checked:
+        if argument.place < len(arguments):
+            value = arguments[argument.place]
+        elif argument.name in named:
+            value = named[argument.name]
         else:
             continue
-        if isinstance(value, own.kind):
-            if own.kind is Integral and not _LEAST <= value < _END:
-                raise ValueError(f"{own.name} is {value}, which is out of the range of 64 bits")
-        elif value is not None or not own.may_be_none:
+        if isinstance(value, argument.kind):
+            if argument.kind is Integral and not _LEAST <= value < _END:
+                raise ValueError(f"{argument.name} is {value}, which is out of the range of 64 bits")
+        elif value is not None or not argument.may_be_none:
             shown = repr(value)
-            raise TypeError(f"{own.name} is {shown if len(shown) <= 60 else f'{shown[:60]}…'}: give {own.wanted}")
+            raise TypeError(
+                f"{argument.name} is {shown if len(shown) <= 60 else f'{shown[:60]}…'}: give {argument.wanted}"
+            )
 
 
 def _plain(method: Callable[..., Any], checked: Sequence[_Checked]) -> Callable[..., Any]:

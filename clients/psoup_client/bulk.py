@@ -184,10 +184,10 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
             kinds.setdefault(type(value).__name__, number)
     seen = ", ".join(f"{kind} (row {number})" for kind, number in kinds.items())
     if len(kinds) == 1:
-        what = f"parameter {name} cannot be sent: {seen}; give numbers, texts, times, dates or BOOLEANs"
+        problem = f"parameter {name} cannot be sent: {seen}; give numbers, texts, times, dates or BOOLEANs"
     else:
-        what = f"the values of parameter {name} cannot be sent together: {seen}; give values of one type"
-    return InvalidData(what, facts={"parameter": name})
+        problem = f"the values of parameter {name} cannot be sent together: {seen}; give values of one type"
+    return InvalidData(problem, facts={"parameter": name})
 
 
 @dataclass(frozen=True, slots=True)

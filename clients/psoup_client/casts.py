@@ -217,8 +217,8 @@ def _parse_times(text: pa.Array | pa.ChunkedArray, times: TimeOptions) -> pa.Arr
     for given in times.formats:
         if text.null_count == len(text):
             break
-        found = _parse_format(text, given)
-        parsed, text = pc.coalesce(parsed, found), pc.if_else(pc.is_valid(found), nothing, text)
+        instants = _parse_format(text, given)
+        parsed, text = pc.coalesce(parsed, instants), pc.if_else(pc.is_valid(instants), nothing, text)
     return parsed if text.null_count == len(text) else pc.coalesce(parsed, _parse_iso(text))
 
 
@@ -241,13 +241,13 @@ def _parse_format(text: pa.Array, given: str) -> pa.Array:
     values = different.dictionary
     if "%f" in given:
         return pa.array([_read(value, given) for value in values.to_pylist()], INSTANT).take(different.indices)
-    found = pc.strptime(values, given, "us", error_is_null=True).cast(INSTANT)
+    instants = pc.strptime(values, given, "us", error_is_null=True).cast(INSTANT)
     # C takes the 30th of February for the 1st of March: Python says which of the first days of months are meant.
-    doubtful = np.flatnonzero(pc.less_equal(pc.day(found), 3).fill_null(False).to_numpy(zero_copy_only=False))
+    doubtful = np.flatnonzero(pc.less_equal(pc.day(instants), 3).fill_null(False).to_numpy(zero_copy_only=False))
     wrong = [int(at) for at in doubtful if _read(values[int(at)].as_py(), given) is None]
     if wrong:
-        found = pc.if_else(pa.array(np.isin(np.arange(len(values)), wrong)), pa.scalar(None, INSTANT), found)
-    return found.take(different.indices)
+        instants = pc.if_else(pa.array(np.isin(np.arange(len(values)), wrong)), pa.scalar(None, INSTANT), instants)
+    return instants.take(different.indices)
 
 
 def _read(value: str | None, given: str) -> dt.datetime | None:
@@ -266,13 +266,13 @@ def _parse_iso(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     with_zone = pc.if_else(zoned, text, pa.scalar(None, pa.string()))
     without = pc.if_else(zoned, pa.scalar(None, pa.string()), text)
     try:
-        found = pc.coalesce(with_zone.cast(INSTANT), without.cast(pa.timestamp("us")).cast(INSTANT))
+        instants = pc.coalesce(with_zone.cast(INSTANT), without.cast(pa.timestamp("us")).cast(INSTANT))
     except pa.ArrowInvalid:
         short = pc.replace_substring_regex(text, r"(\.\d{6})0+", r"\1")
         if short.equals(text):
             raise
         return _parse_iso(short)
-    return found
+    return instants
 
 
 def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
@@ -280,7 +280,7 @@ def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
 
     O(failing * log(count)) calls.
     """
-    found, ranges = list[int](), [(0, count)] if count else []
+    places, ranges = list[int](), [(0, count)] if count else []
     while ranges:
         low, high = ranges.pop()
         try:
@@ -288,7 +288,7 @@ def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
         except REFUSALS:
             middle = (low + high) // 2
             if high - low == 1:
-                found.append(low)
+                places.append(low)
             else:
                 ranges += [(middle, high), (low, middle)]
-    return found
+    return places

@@ -117,8 +117,8 @@ class Completeness(html.Facts):
 
     def _repr_html_(self) -> str:
         """Show the sentence in a notebook, the facts behind it, and those of each source of a join."""
-        known = {name: value for name, value in self._facts().items() if name != "sources"}
-        return html.paragraph(self.sentence()) + html.facts(known) + html.items(self.sources)
+        facts = {name: value for name, value in self._facts().items() if name != "sources"}
+        return html.paragraph(self.sentence()) + html.facts(facts) + html.items(self.sources)
 
 
 def _held(now: dt.datetime | None, sources: Sequence[SourceCompleteness], final: bool) -> list[str]:

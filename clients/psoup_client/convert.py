@@ -86,23 +86,23 @@ def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
 
 def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeOptions) -> pa.Table:
     """Match columns with the stream's, and convert each."""
-    known = {column.name.lower(): column for column in stream.columns}
+    columns_by_name = {column.name.lower(): column for column in stream.columns}
     given: dict[str, Any] = {}
     for name, values in named:
         folded = str(name).lower()
-        if folded not in known:
+        if folded not in columns_by_name:
             raise InvalidData(_unknown(str(name), stream), facts={"column": str(name)})
         if folded in given:
             raise InvalidData(f"column {name!r} comes twice; give it once", facts={"column": str(name)})
         given[folded] = values
     fields, arrays = [], []
-    for folded, column in known.items():
+    for folded, column in columns_by_name.items():
         if folded in given:
             array = array_of(given[folded], column, times)
             _check_nulls(array, column)
             fields.append(pa.field(column.name, array.type))
             arrays.append(array)
-    missing = [column.name for folded, column in known.items() if folded not in given and not column.nullable]
+    missing = [column.name for folded, column in columns_by_name.items() if folded not in given and not column.nullable]
     if missing:
         are = "column {} is" if len(missing) == 1 else "columns {} are"
         raise InvalidData(

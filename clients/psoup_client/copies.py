@@ -220,20 +220,20 @@ def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
     try:
         table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
         facts = table.schema.metadata or {}
-        told, asked = sync_pb2.Change.FromString(facts[_MARK]), sync_pb2.Want.FromString(facts[b"want"])
+        change, want = sync_pb2.Change.FromString(facts[_MARK]), sync_pb2.Want.FromString(facts[b"want"])
         now = dt.datetime.fromisoformat(facts[b"now"].decode()) if facts[b"now"] else None
         sequence = int(facts[b"sequence"])
-        greatest, clock, *of = json.loads(facts[b"clocks"])
-        then = Moment(*of)
+        greatest, clock, *boot = json.loads(facts[b"clocks"])
+        then = Moment(*boot)
     except (pa.ArrowInvalid, KeyError, ValueError, TypeError, OSError, DecodeError) as problem:
         raise InvalidData(f"these bytes are not a valid copy of an answer: {problem}") from None
     copy = AnswerCopy(
-        session, told.query_id, key=asked.key, window=asked.window, accept_truncation=asked.accept_truncation
+        session, change.query_id, key=want.key, window=want.window, accept_truncation=want.accept_truncation
     )
-    if told.token:
+    if change.token:
         table = table.replace_schema_metadata(None)
-        known = _State(table, told.token, table.schema, told.form, told.complete, told.final, now)
-        copy._state = replace(known, sequence=sequence, clock=clock, moment=then)
+        state = _State(table, change.token, table.schema, change.form, change.complete, change.final, now)
+        copy._state = replace(state, sequence=sequence, clock=clock, moment=then)
         copy._greatest = int(greatest)
     return copy
 
@@ -274,8 +274,8 @@ def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) 
     before = len(copy)
     with suspicious():
         now = now_of(change, body.streams)
-        told = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=body.sequence)
-        state = replace(told, clock=body.clock, moment=moment())
+        new_state = replace(copy._state, complete=change.complete, final=change.final, now=now, sequence=body.sequence)
+        state = replace(new_state, clock=body.clock, moment=moment())
         if change.token:
             state = _changed(state, change)
     reset = "other query" if copy._named == "key alone" else REASONS.get(change.reset, "other")
@@ -360,18 +360,18 @@ def _after(first: Synced, later: Synced) -> Synced:
 
 def _changed(state: _State, change: sync_pb2.Change) -> _State:
     """The rows that stay, and the new ones, in the order of their tuple IDs, with the token."""
-    schema, form, kept = state.schema, state.form, state.table
+    schema, form, rows = state.schema, state.form, state.table
     if change.reset:
         form = change.form
-        schema, kept = pa.ipc.read_schema(pa.py_buffer(form.schema_ipc)), None
+        schema, rows = pa.ipc.read_schema(pa.py_buffer(form.schema_ipc)), None
     if schema is None or form is None:
         raise ValueError("rows for a copy that holds nothing")
     new = new_rows(change, form, schema)
-    if kept is not None and form.whole:
-        new = placed(kept, new, change)
-    elif kept is not None:
-        kept = kept.filter(pa.array(staying(kept, form, change.keep)))
-        new = pa.concat_tables([kept, new]).combine_chunks()
+    if rows is not None and form.whole:
+        new = placed(rows, new, change)
+    elif rows is not None:
+        rows = rows.filter(pa.array(staying(rows, form, change.keep)))
+        new = pa.concat_tables([rows, new]).combine_chunks()
     if not form.whole:
         new = in_order(new, max(form.id_columns, 1))
     return replace(state, table=new, token=change.token, schema=schema, form=form)
@@ -381,5 +381,9 @@ def now_of(change: sync_pb2.Change, streams: Sequence[sync_pb2.StreamTime]) -> d
     """NOW of an answer: the least of its streams, if the change says nothing else; None while one has seen nothing."""
     if change.HasField("now"):
         return from_proto(change.now)
-    of = [streams[at] for at in change.streams]
-    return min([from_proto(stream.now) for stream in of]) if all(stream.HasField("now") for stream in of) else None
+    sources = [streams[at] for at in change.streams]
+    return (
+        min([from_proto(stream.now) for stream in sources])
+        if all(stream.HasField("now") for stream in sources)
+        else None
+    )

@@ -37,11 +37,11 @@ def exact(value: Decimal, target: pa.DataType) -> Decimal:
     if value.adjusted() < -target.scale:
         raise ValueError(f"it has more decimal places than {target}")
     written = "".join(map(str, digits))
-    kept = written.rstrip("0")
-    exponent += len(written) - len(kept)
+    significant = written.rstrip("0")
+    exponent += len(written) - len(significant)
     if exponent < -target.scale:
         raise ValueError(f"it has more decimal places than {target}")
-    return Decimal((sign, tuple(map(int, kept)), exponent))
+    return Decimal((sign, tuple(map(int, significant)), exponent))
 
 
 def are_near(values: Iterable[Any]) -> bool:

@@ -35,10 +35,10 @@ def table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def counted_table(names: Sequence[str], rows: Iterable[Sequence[Any]], count: int, what: str) -> str:
+def counted_table(names: Sequence[str], rows: Iterable[Sequence[Any]], count: int, noun: str) -> str:
     """Make a table of the first of `count` rows, and say how many there are; without rows say that alone."""
     more = f", the first {SHOWN_ROWS} shown" if count > SHOWN_ROWS else ""
-    return (table(names, rows) if count else "") + paragraph(counted(count, what) + more)
+    return (table(names, rows) if count else "") + paragraph(counted(count, noun) + more)
 
 
 def facts(pairs: Mapping[str, Any]) -> str:
@@ -92,9 +92,9 @@ def shape_text(rows: int, columns: int, nouns: tuple[str, str] = ("row", "column
 class Listing(list[T]):
     """A list that a notebook shows as a table: `row` gives names and values of an item. Slices are such lists, too."""
 
-    def __init__(self, items: Iterable[T], what: str, row: Callable[[T], Mapping[str, Any]]) -> None:
+    def __init__(self, items: Iterable[T], noun: str, row: Callable[[T], Mapping[str, Any]]) -> None:
         super().__init__(items)
-        self._what, self._row = what, row
+        self._what, self._row = noun, row
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> T: ...

@@ -33,12 +33,12 @@ def positions(change: sync_pb2.Change, rows: int) -> tuple[Positions, Positions,
     return stay, after[stay], places
 
 
-def placed(kept: pa.Table, new: pa.Table, change: sync_pb2.Change) -> pa.Table:
+def placed(rows: pa.Table, new: pa.Table, change: sync_pb2.Change) -> pa.Table:
     """The rows after a change: those that stay, and the new ones between them."""
-    stay, after, places = positions(change, kept.num_rows)
+    stay, after, places = positions(change, rows.num_rows)
     order = np.empty(len(after) + len(places), np.int64)
-    order[after], order[places] = stay, np.arange(kept.num_rows, kept.num_rows + len(places))
-    return pa.concat_tables([kept, new]).combine_chunks().take(pa.array(order))
+    order[after], order[places] = stay, np.arange(rows.num_rows, rows.num_rows + len(places))
+    return pa.concat_tables([rows, new]).combine_chunks().take(pa.array(order))
 
 
 def _inside(differences: Sequence[int], count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

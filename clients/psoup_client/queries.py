@@ -90,7 +90,7 @@ class Queries(Sequence[Query]):
     @staticmethod
     def of(client: Session, ranges: Iterable[queries_pb2.QueryRange]) -> Queries:
         """From the wire."""
-        return Queries(client, ((of.query_id_prefix, range(of.first, of.first + of.count)) for of in ranges))
+        return Queries(client, ((part.query_id_prefix, range(part.first, part.first + part.count)) for part in ranges))
 
     @staticmethod
     def together(client: Session, parts: Iterable[Queries]) -> Queries:
@@ -102,7 +102,8 @@ def ranges_of(queries: Queries) -> list[queries_pb2.QueryRange]:
     """The queries as on the wire."""
     spans = queries._spans
     return [
-        queries_pb2.QueryRange(query_id_prefix=of, first=numbers.start, count=len(numbers)) for of, numbers in spans
+        queries_pb2.QueryRange(query_id_prefix=prefix, first=numbers.start, count=len(numbers))
+        for prefix, numbers in spans
     ]
 
 

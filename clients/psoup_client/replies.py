@@ -71,8 +71,8 @@ def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema
     Raises ValueError and the like for others: see `suspicious`.
     """
     _check_intervals("keep", change.keep, form.id_columns if form.id_columns > 1 else 1)
-    _check_intervals("removed", change.removed, 1, least=0)
-    _check_intervals("places", change.places, 1, least=0)
+    _check_intervals("removed", change.removed, 1, bound=0)
+    _check_intervals("places", change.places, 1, bound=0)
     hidden = hidden_columns(form)
     if not 0 <= hidden <= len(schema) - len(form.sort_keys):
         raise ValueError(f"{len(schema)} columns, and {hidden} + {len(form.sort_keys)} of them hidden")
@@ -82,11 +82,11 @@ def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema
     return table
 
 
-def _check_intervals(name: str, differences: Sequence[int], sources: int, least: int = -(2**63)) -> None:
+def _check_intervals(name: str, differences: Sequence[int], sources: int, bound: int = -(2**63)) -> None:
     """Raise ValueError unless these are intervals, none empty: ascending, or of joined rows one for each source."""
     steps = np.fromiter(differences, np.int64, len(differences))
     grows = steps[1:] if sources == 1 else steps[1::2]
     if len(steps) % (2 if sources == 1 else 2 * sources) or bool((grows <= 0).any()):
         raise ValueError(f"the ends of {name} are not intervals")
-    if len(steps) and int(steps[0]) < least:
+    if len(steps) and int(steps[0]) < bound:
         raise ValueError(f"{name} begins before the first row")

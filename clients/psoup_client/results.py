@@ -164,15 +164,15 @@ class _Parts:
         """Take all tuples of the first queries of a request; returns the first reply."""
         first = reply = call(request)
         self._window = self._window or (reply.first_id, reply.end_id)
-        asked, pieces = type(request)(), [[row] for row in _rows_of(reply)]
-        asked.CopyFrom(request)
+        rest, pieces = type(request)(), [[row] for row in _rows_of(reply)]
+        rest.CopyFrom(request)
         self._note(reply)
         while reply.next_id < first.end_id:
             for field in ("keys", "labels", "after_query_id", "begin", "end", "last", "limit"):
-                asked.ClearField(field)
-            asked.query_ids[:] = first.query_ids
-            asked.first_id, asked.end_id = reply.next_id, first.end_id
-            reply = call(asked)
+                rest.ClearField(field)
+            rest.query_ids[:] = first.query_ids
+            rest.first_id, rest.end_id = reply.next_id, first.end_id
+            reply = call(rest)
             self._note(reply)
             for piece, row in zip(pieces, _rows_of(reply), strict=True):
                 piece.append(row)

@@ -48,9 +48,9 @@ def _fitting(data: Any, stream: StreamInfo, times: TimeOptions) -> Sifted:
         if not problem.facts.get("row", "").isdigit():
             raise
     refused = _refused(data, stream, times)
-    kept = np.setdiff1d(np.arange(len(data)), list(refused))
-    good = [data[row] for row in kept] if isinstance(data, list) else data.take(pa.array(kept, pa.int64()))
-    return Sifted(to_table(good, stream, times), kept, refused)
+    rows = np.setdiff1d(np.arange(len(data)), list(refused))
+    good = [data[row] for row in rows] if isinstance(data, list) else data.take(pa.array(rows, pa.int64()))
+    return Sifted(to_table(good, stream, times), rows, refused)
 
 
 def _without_extremes(sifted: Sifted, stream: StreamInfo, text_bytes: int) -> Sifted:
@@ -92,10 +92,10 @@ def _infinite(values: Any, column: ColumnInfo) -> dict[int, str]:
 
 def _refused(data: Any, stream: StreamInfo, times: TimeOptions) -> dict[int, str]:
     columns = columns_of_rows(data) if isinstance(data, list) else zip(data.column_names, data.columns, strict=True)
-    known = {column.name.lower(): column for column in stream.columns}
+    by_name = {column.name.lower(): column for column in stream.columns}
     refused = dict[int, str]()
     for name, values in columns:
-        column = known[str(name).lower()]
+        column = by_name[str(name).lower()]
         refused = _unfit(values, column, times) | refused
         if not column.nullable or column.name == stream.time_column:
             why = "the stream says NOT NULL" if not column.nullable else "it is the stream's TIMESTAMP BY"
@@ -106,18 +106,18 @@ def _refused(data: Any, stream: StreamInfo, times: TimeOptions) -> dict[int, str
 
 def _unfit(values: Any, column: ColumnInfo, times: TimeOptions) -> dict[int, str]:
     """Say why values do not fit a column, by their rows."""
-    found = dict[int, str]()
+    reasons = dict[int, str]()
 
     def attempt(low: int, high: int) -> None:
         try:
             array_of(values[low:high], column, times)
         except InvalidData as problem:
             if high - low == 1:
-                found[low] = re.sub(r"^row \d+: ", "", problem.message)
+                reasons[low] = re.sub(r"^row \d+: ", "", problem.message)
             raise ValueError(low) from problem
 
     failing(len(values), attempt)
-    return found
+    return reasons
 
 
 def _nulls(values: Any) -> Sequence[int]:

@@ -58,14 +58,14 @@ class Places(Sequence[int]):
         if isinstance(at, slice):
             return [self[place] for place in range(len(self))[at]]
         at = range(len(self))[at]
-        of = bisect_right(self._ends, at)
-        return self._firsts[of] + at - (self._ends[of] - self._counts[of])
+        part = bisect_right(self._ends, at)
+        return self._firsts[part] + at - (self._ends[part] - self._counts[part])
 
     def __contains__(self, place: object) -> bool:
         if not isinstance(place, int):
             return False
-        of = bisect_right(self._firsts, place) - 1
-        return of >= 0 and place < self._firsts[of] + self._counts[of]
+        part = bisect_right(self._firsts, place) - 1
+        return part >= 0 and place < self._firsts[part] + self._counts[part]
 
     def __iter__(self) -> Iterator[int]:
         return (place for places in self.ranges() for place in places)
@@ -76,7 +76,7 @@ class Places(Sequence[int]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = [f"{own[0]}" if len(own) == 1 else f"{own[0]} to {own[-1]}" for own in self.ranges()[:4]]
+        shown = [f"{part[0]}" if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in self.ranges()[:4]]
         return f"<{counted(len(self), 'place')}: {', '.join(shown)}{', …' if len(self._firsts) > 4 else ''}>"
 
     def ranges(self) -> list[range]:
@@ -260,8 +260,8 @@ def table_of(replies: Iterator[Any], ids: _Ids) -> AnswerTable:
     if not messages:
         raise ServerFault("the service ended a table before it began")
     first, last = messages[0], messages[-1]
-    groups = tuple(TableGroup(Completeness.of(of.completeness), _places(of.places)) for of in last.groups)
-    failures = tuple(TableFailure(from_failure(of.failure), _places(of.places)) for of in last.failures)
+    groups = tuple(TableGroup(Completeness.of(entry.completeness), _places(entry.places)) for entry in last.groups)
+    failures = tuple(TableFailure(from_failure(entry.failure), _places(entry.places)) for entry in last.failures)
     if first.query_id_prefix:
         ids = _Numbered(first.query_id_prefix, _places(first.numbers))
     return AnswerTable(read(b"".join(message.arrow_ipc for message in messages)), first.queries, ids, groups, failures)

@@ -26,8 +26,8 @@ def tls_credentials() -> grpc.ChannelCredentials:
     """Credentials as the environment names them. Raises InvalidRequest for what cannot be read, or is missing."""
     authorities, certificate, key = map(_content, VARIABLES)
     if (certificate is None) != (key is None):
-        there, missing = (CERTIFICATE, KEY) if key is None else (KEY, CERTIFICATE)
-        raise InvalidRequest(f"{there} is set and {missing} is not: a client's certificate and its key go together")
+        present, missing = (CERTIFICATE, KEY) if key is None else (KEY, CERTIFICATE)
+        raise InvalidRequest(f"{present} is set and {missing} is not: a client's certificate and its key go together")
     _check(authorities, certificate)
     return grpc.ssl_channel_credentials(authorities, key, certificate)
 

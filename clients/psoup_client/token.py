@@ -47,8 +47,8 @@ class CallToken:
         """The metadata of the next call. Some microseconds with a file, for a look at it."""
         if self._path and (state := _state(self._path)) != self._seen:
             with suppress(InvalidRequest):
-                if found := self._read():
-                    self._metadata, self._seen = found, state
+                if token := self._read():
+                    self._metadata, self._seen = token, state
         return self._metadata
 
 
@@ -78,10 +78,10 @@ def token_metadata(token: str | None, address: str, *, encrypted: bool) -> Metad
 def _state(path: str) -> tuple[int, ...]:
     """A mark that differs when a file was changed or replaced; () if there is none."""
     try:
-        found = os.stat(path)
+        facts = os.stat(path)
     except OSError:
         return ()
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
 
 def in_environment() -> bool:

@@ -41,8 +41,8 @@ def look(file: File, at: Moment) -> tuple[int | None, int]:
     row = file.run("SELECT now, greatest, wall, boot, boot_id, stepped FROM clock")
     if not row:
         return None, 0
-    now, greatest, *of, stepped = row[0]
-    then = Moment(*of)
+    now, greatest, *boot, stepped = row[0]
+    then = Moment(*boot)
     waited, by = elapsed(then, at), step(then, at)
     estimate, wall = max(greatest, now + waited), at.wall - waited if by else then.wall
     if by or estimate > greatest + _WORTH_US:

@@ -51,10 +51,10 @@ def prepare(file: File) -> None:
     if _found(file) == _FORMAT:
         return
     with file.changing():
-        known = _found(file)  # another process may have been faster
-        for step in _STEPS[known:]:
+        version = _found(file)  # another process may have been faster
+        for step in _STEPS[version:]:
             file.run(step)
-        if not known:
+        if not version:
             file.run(f"PRAGMA application_id = {_APPLICATION}")
             file.run("INSERT INTO store VALUES ('id', ?)", secrets.token_hex(8))
         file.run(f"PRAGMA user_version = {_FORMAT}")

@@ -43,5 +43,5 @@ def _write(file: File, table: str, values: tuple[Any, ...]) -> None:
 
 
 def _read(file: File, table: str, names: tuple[str, ...], lines: int) -> list[dict[str, Any]]:
-    found = file.run(f"SELECT {', '.join(names)} FROM {table} ORDER BY rowid DESC LIMIT ?", lines)
-    return [dict(zip(names, row, strict=True)) for row in found]
+    rows = file.run(f"SELECT {', '.join(names)} FROM {table} ORDER BY rowid DESC LIMIT ?", lines)
+    return [dict(zip(names, row, strict=True)) for row in rows]

@@ -26,9 +26,9 @@ def read_seconds(text: str) -> float:
     return _read(text, _SECONDS, "span of time: 10s, 15min, 1.5h")
 
 
-def _read(text: str, units: Mapping[str, float], what: str) -> float:
+def _read(text: str, units: Mapping[str, float], noun: str) -> float:
     match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-zA-Z]*)\s*", text, re.ASCII)
     if match is None or match[2].lower() not in units:
-        known = ", ".join(unit for unit in units if unit)
-        raise ValueError(f"{text[:_SHOWN]!r}, no {what}; the units are {known}")
+        names = ", ".join(unit for unit in units if unit)
+        raise ValueError(f"{text[:_SHOWN]!r}, no {noun}; the units are {names}")
     return float(match[1]) * units[match[2].lower()]

@@ -172,24 +172,24 @@ class Round:
     def _ask(self, some: Sequence[Entry]) -> list[Entry]:
         """Ask once; returns those that are to be asked again, and those for which there was no room."""
         budget, begun = self._budget, time.monotonic()
-        asked = [(entry, want) for entry in some if (want := self._want(entry)) is not None]
-        if not asked:
+        pairs = [(entry, want) for entry in some if (want := self._want(entry)) is not None]
+        if not pairs:
             return []
-        wants = [want for _, want in asked]
+        wants = [want for _, want in pairs]
         body, size = changes(self._client, wants, budget.room, timeout=budget.seconds_left)
         filled = body.ByteSize()
         budget.note_reply(sum(want.ByteSize() for want in wants), size, filled, time.monotonic() - begun)
         again = list[Entry]()
-        for (entry, want), outcome in zip(asked, body.outcomes, strict=False):
+        for (entry, want), outcome in zip(pairs, body.outcomes, strict=False):
             part = size * outcome.ByteSize() // max(filled, 1)
             budget.spend(entry, part)
-            told = _applied(self._store, self._client, entry, want, outcome, body, self._registered)
-            if told.error is not None and told.error.reason == "ANSWER_TOO_LARGE" and budget.widen():
-                told = Recharged(entry.name, asked=True)
-            self.done[entry.name] = after(self.done[entry.name], replace(told, size=part))
-            if self._is_open(told):
+            outcome_ = _applied(self._store, self._client, entry, want, outcome, body, self._registered)
+            if outcome_.error is not None and outcome_.error.reason == "ANSWER_TOO_LARGE" and budget.widen():
+                outcome_ = Recharged(entry.name, asked=True)
+            self.done[entry.name] = after(self.done[entry.name], replace(outcome_, size=part))
+            if self._is_open(outcome_):
                 again.append(entry)
-        return [*again, *[entry for entry, _ in asked[len(body.outcomes) :]]]
+        return [*again, *[entry for entry, _ in pairs[len(body.outcomes) :]]]
 
     def _want(self, entry: Entry) -> sync_pb2.Want | None:
         """The want of a copy; None if another program has forgotten or replaced the entry."""
@@ -223,10 +223,10 @@ def recharge(
         why = problem.reason
         raise
     finally:
-        told = Recharge(tuple(round_.done.values()), budget.received, budget.seconds, fresh, why)
+        report = Recharge(tuple(round_.done.values()), budget.received, budget.seconds, fresh, why)
         if due:
-            store.note(told, budget.sent)
-    return told
+            store.note(report, budget.sent)
+    return report
 
 
 def _applied(

@@ -108,12 +108,12 @@ class Store:
             entry.check()
         with self._file.changing():
             for entry in entries:
-                own = (entry.sql, entry.query_id, entry.key)
-                known = self._find(entry.name)
-                if known is None or (known.sql, known.query_id, known.key) != own:
+                names = (entry.sql, entry.query_id, entry.key)
+                entry_ = self._find(entry.name)
+                if entry_ is None or (entry_.sql, entry_.query_id, entry_.key) != names:
                     self._drop(entry.name)
                     insert = "INSERT INTO queries (name, sql, query_id, key, priority, fresh) VALUES (?, ?, ?, ?, 0, 0)"
-                    self._file.run(insert, entry.name, *own)
+                    self._file.run(insert, entry.name, *names)
                 wishes = entry.priority, entry.fresh, entry.share, entry.order, entry.window
                 change = 'priority = ?, fresh = ?, share = ?, "order" = ?, "window" = ?'
                 self._file.run(f"UPDATE queries SET {change} WHERE name = ?", *wishes, entry.name)
@@ -137,8 +137,8 @@ class Store:
         """The entry of a name, in any case. Raises NotFound."""
         entry = self._find(name)
         if entry is None:
-            known = ", ".join(entry.name for entry in self.entries())
-            raise NotFound(f"{self.path} keeps no query {name[:80]!r}; it keeps {known or 'none'}")
+            names = ", ".join(entry.name for entry in self.entries())
+            raise NotFound(f"{self.path} keeps no query {name[:80]!r}; it keeps {names or 'none'}")
         return entry
 
     def key_of(self, entry: Entry) -> str:
@@ -163,10 +163,10 @@ class Store:
                 raise StoreError(f"nothing has come for {name!r} yet: recharge it first")
             schema, places = shown_columns(form)
             columns = ", ".join([f"c{place}" for place in places])
-            table, there = f"rows_{number}", still_there(form, "NULL" if now is None else str(now))
-            rows = self._file.run(f"SELECT {columns} FROM {table}{there} ORDER BY {order_of(form, table)}")
+            table, condition = f"rows_{number}", still_there(form, "NULL" if now is None else str(now))
+            rows = self._file.run(f"SELECT {columns} FROM {table}{condition} ORDER BY {order_of(form, table)}")
         values = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-        arrays = [to_arrow(list(of), field.type) for of, field in zip(values, schema, strict=True)]
+        arrays = [to_arrow(list(column), field.type) for column, field in zip(values, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def select(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -225,10 +225,10 @@ class Store:
 
     def want(self, entry: Entry) -> sync_pb2.Want:
         """The want of a copy: a token names the query. Raises NotFound if it was forgotten, or replaced."""
-        found = self._file.run(f"SELECT token FROM queries WHERE {_SAME}", *_names(entry))
-        if not found:
+        rows = self._file.run(f"SELECT token FROM queries WHERE {_SAME}", *_names(entry))
+        if not rows:
             raise NotFound(f"another program has changed {self.path}: {entry.name} is gone, or of another query")
-        ((token,),) = found
+        ((token,),) = rows
         want = sync_pb2.Want(token=token, window=entry.window, oldest_first=entry.order == "oldest")
         if not token:
             want.query_id, want.key = entry.query_id, self.key_of(entry)
@@ -241,7 +241,7 @@ class Store:
     def apply(
         self,
         entry: Entry,
-        asked: sync_pb2.Want,
+        want: sync_pb2.Want,
         change: sync_pb2.Change,
         streams: Sequence[sync_pb2.StreamTime],
         clock: int = 0,
@@ -253,10 +253,10 @@ class Store:
         """
         with suspicious(), self._file.changing():
             now = now_of(change, streams)
-            found = self._file.run(f"SELECT number, token, form FROM queries WHERE {_SAME}", *_names(entry))
-            if not found or found[0][1] != asked.token:
+            rows = self._file.run(f"SELECT number, token, form FROM queries WHERE {_SAME}", *_names(entry))
+            if not rows or rows[0][1] != want.token:
                 return None
-            number, _, stored = found[0]
+            number, _, stored = rows[0]
             gone = 0
             if change.token:
                 form = change.form if change.reset else sync_pb2.CopyForm.FromString(stored)
@@ -276,17 +276,17 @@ class Store:
                 set_clock(self._file, clock, moment())
         return gone
 
-    def note(self, told: Recharge, sent: int) -> None:
+    def note(self, report: Recharge, sent: int) -> None:
         """Write what a recharge has done: the history, and the errors of the entries."""
-        asked = [copy for copy in told.copies if copy.asked]
+        copies = [copy for copy in report.copies if copy.asked]
         with self._file.changing():
-            for copy in asked:
+            for copy in copies:
                 error = "" if copy.error is None else str(copy.error)
                 ledger.note_copy(self._file, copy.name, copy.size, copy.came, copy.gone, copy.reset, error)
                 self._file.run("UPDATE queries SET error = ? WHERE name = ?", error, copy.name)
-            came, gone = (sum(of) for of in ([copy.came for copy in asked], [copy.gone for copy in asked]))
-            left = " ".join(told.left_out)
-            ledger.note_recharge(self._file, told.seconds, sent, told.received, came, gone, left, told.why)
+            came, gone = (sum(counts) for counts in ([copy.came for copy in copies], [copy.gone for copy in copies]))
+            left = " ".join(report.left_out)
+            ledger.note_recharge(self._file, report.seconds, sent, report.received, came, gone, left, report.why)
 
     # Inside -------------------------------------------------------------------------------------------------
 
@@ -302,8 +302,8 @@ class Store:
         )
         if not row:
             return None
-        named, sql, query_id, key, priority, fresh, share, order, window, number, *known = row[0]
-        stored, complete, now, synced, error = known
+        named, sql, query_id, key, priority, fresh, share, order, window, number, *state = row[0]
+        stored, complete, now, synced, error = state
         form = sync_pb2.CopyForm.FromString(stored or b"")
         return Entry(
             *(named, sql, query_id, key, priority, fresh, share, order, window),

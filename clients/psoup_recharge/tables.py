@@ -104,8 +104,8 @@ def moves(before: Positions, after: Positions) -> Iterator[tuple[int, int, int]]
     by = after - before
     starts = np.flatnonzero(np.diff(by, prepend=0))
     ends = [*(starts[1:] - 1), -1][: len(starts)]
-    told = zip(by[starts].tolist(), before[starts].tolist(), before[ends].tolist(), strict=True)
-    return (move for move in told if move[0])
+    ranges = zip(by[starts].tolist(), before[starts].tolist(), before[ends].tolist(), strict=True)
+    return (move for move in ranges if move[0])
 
 
 def quoted(name: str) -> str:

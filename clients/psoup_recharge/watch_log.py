@@ -30,8 +30,8 @@ class WatchLog:
 
     def add(self, copy: Recharged) -> Recharged:
         """Take in what became of a copy, and give it back."""
-        known = self._copies.get(copy.name)
-        self._copies[copy.name] = copy if known is None else after(known, copy)
+        earlier = self._copies.get(copy.name)
+        self._copies[copy.name] = copy if earlier is None else after(earlier, copy)
         return copy
 
     def look(self, sent: int, received: int) -> None:
@@ -43,8 +43,8 @@ class WatchLog:
         """Write a line, if something has come, and a line for each copy that has changed."""
         if self._copies:
             seconds, copies = time.monotonic() - self._since, tuple(self._copies.values())
-            told = Recharge(copies, received - self._received, seconds, why=WATCH)
+            report = Recharge(copies, received - self._received, seconds, why=WATCH)
             with suppress(StoreError):  # the store was closed meanwhile, say; what has come is in it
-                self._store.note(told, sent - self._sent)
+                self._store.note(report, sent - self._sent)
         self._copies = {}
         self._since, self._sent, self._received = time.monotonic(), sent, received

@@ -32,13 +32,13 @@ def prefix(kind: str, *names: str) -> str:
 
 
 @contextmanager
-def attempt(folder: str, job: str, what: str) -> Iterator[Path]:
+def attempt(folder: str, job: str, kind: str) -> Iterator[Path]:
     """A new directory for a run of `job` (a `prefix`), removed with the block; what dead runs have left goes before.
 
-    Raises Conflict, reason JOB_RUNS, if one is running; `what`: how the message names it.
+    Raises Conflict, reason JOB_RUNS, if one is running; `kind`: how the message names it.
     """
     place = Path(folder)
-    with _alone(place, job, what):
+    with _alone(place, job, kind):
         directory = place / f"{job}-{secrets.token_hex(4)}"
         directory.mkdir(mode=0o700)
         try:
@@ -54,9 +54,9 @@ def sweep(folder: str, job: str) -> None:
 
 
 @contextmanager
-def _alone(place: Path, job: str, what: str) -> Iterator[None]:
+def _alone(place: Path, job: str, kind: str) -> Iterator[None]:
     """Exclude other runs of the job, where the file system has locks, and remove what dead runs have left."""
-    lock = _take(place / f"{job}.lock", what)
+    lock = _take(place / f"{job}.lock", kind)
     if lock is None:
         yield
         return
@@ -69,7 +69,7 @@ def _alone(place: Path, job: str, what: str) -> Iterator[None]:
         os.close(lock)
 
 
-def _take(path: Path, what: str) -> int | None:
+def _take(path: Path, kind: str) -> int | None:
     """The lock, as an open file; None where there are no locks."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -84,7 +84,7 @@ def _take(path: Path, what: str) -> int | None:
             holder = os.pread(handle, 200, 0).decode("utf-8", "replace").strip() or "an unknown process"
             os.close(handle)
             raise Conflict(
-                f"{what} is being run already, by {holder}; wait for it, or end it", reason="JOB_RUNS"
+                f"{kind} is being run already, by {holder}; wait for it, or end it", reason="JOB_RUNS"
             ) from None
         os.close(handle)  # the run that held the lock has just removed it
     os.ftruncate(handle, 0)

@@ -212,10 +212,10 @@ def write_directory(
     time: str,
     chunk_rows: int,
     evaluated: Evaluated,
-    most: int | None = None,
+    limit: int | None = None,
     others: tuple[str, ...] = (),
 ) -> Manifest | None:
-    """Write all files of the directory; None without a row. `most`: about how many chunks the rows fill.
+    """Write all files of the directory; None without a row. `limit`: about how many chunks the rows fill.
 
     They are cut into ranges of time, each a task: one for a core, or more, so that one can be sorted in memory.
 
@@ -223,7 +223,7 @@ def write_directory(
     """
     order = [F.col(f"`{time}`"), *(F.col(f"`{name}`") for name in rows.columns if name != time)]
     cores = rows.sparkSession.sparkContext.defaultParallelism
-    ranges = min(most, max(cores, -(-most // _RANGE_CHUNKS))) if most else None
+    ranges = min(limit, max(cores, -(-limit // _RANGE_CHUNKS))) if limit else None
     cut = rows.repartitionByRange(ranges, order[0]) if ranges else rows.repartitionByRange(order[0])
     ordered = cut.sortWithinPartitions(*order)
     writer = ChunkWriter(site.statement, str(directory), chunk_rows, evaluated, others)

@@ -140,9 +140,9 @@ def _cover(
     return CoverResult(0, chunks, rows, matches, site.covered, len(site.chunks) - chunks)
 
 
-def _both(one: CoverResult, other: CoverResult) -> CoverResult:
+def _both(result: CoverResult, other: CoverResult) -> CoverResult:
     """Add the outcomes of two jobs."""
-    return CoverResult(*(mine + theirs for mine, theirs in zip(astuple(one), astuple(other), strict=True)))
+    return CoverResult(*(mine + theirs for mine, theirs in zip(astuple(result), astuple(other), strict=True)))
 
 
 def _named(names: Sequence[str]) -> str:

@@ -77,13 +77,13 @@ class PSoupSource(DataSource):
         if self._query:
             return _nullable(from_arrow_schema(self._reading().schema(self._window)))
         with Client(self._address) as client:
-            known = {field.name: field for field in spark_schema(client.describe(self._stream))}
+            fields = {field.name: field for field in spark_schema(client.describe(self._stream))}
         pseudo = {field.name: field for field in _nullable(from_arrow_schema(_ID_COLUMNS))}
-        names = [name.strip() for name in self.options.get("columns", ",".join(known)).split(",")]
-        missing = next((name for name in names if name not in known and name not in pseudo), None)
+        names = [name.strip() for name in self.options.get("columns", ",".join(fields)).split(",")]
+        missing = next((name for name in names if name not in fields and name not in pseudo), None)
         if missing is not None:
-            raise InvalidRequest(f"stream {self._stream!r} has no column {missing!r}; its columns: {', '.join(known)}")
-        return StructType([known.get(name) or pseudo[name] for name in names])
+            raise InvalidRequest(f"stream {self._stream!r} has no column {missing!r}; its columns: {', '.join(fields)}")
+        return StructType([fields.get(name) or pseudo[name] for name in names])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of an answer, or of a stream in partitions."""
@@ -258,12 +258,12 @@ def _check_known(options: MutableMapping[str, str]) -> None:
     """Raise InvalidRequest for an option that would do nothing: a condition that is misspelt would be none."""
     of_query = ("as_of", "window", "accept_truncation")
     of_stream = ("columns", "where", "partitions", "id", "since", "patience")
-    asked = options.get("query") or options.get("key")
-    known = ("address", "query", "key", "stream", *(of_query if asked else of_stream))
-    odd = next((name for name in options if name.lower() not in known), None)
+    named = options.get("query") or options.get("key")
+    names = ("address", "query", "key", "stream", *(of_query if named else of_stream))
+    odd = next((name for name in options if name.lower() not in names), None)
     if odd is not None:
-        what = "a query" if asked else "a stream"
-        raise InvalidRequest(f"{odd!r} is not an option for {what}; the options are {', '.join(known)}")
+        subject = "a query" if named else "a stream"
+        raise InvalidRequest(f"{odd!r} is not an option for {subject}; the options are {', '.join(names)}")
 
 
 def _arrow(schema: StructType) -> pa.Schema:

@@ -79,11 +79,11 @@ def apply(
     not the stream's, or is never NULL and not there. Reads the source once.
     """
     attributes = wanted(spec)
-    known = {attribute.name.lower(): attribute.name for attribute in attributes}
-    odd = next((name for name in mapping if name.lower() not in known), None)
+    columns = {attribute.name.lower(): attribute.name for attribute in attributes}
+    odd = next((name for name in mapping if name.lower() not in columns), None)
     if odd is not None:
         raise InvalidData(
-            f"the stream has no column {odd!r}; it has {', '.join(known.values())}", facts={"column": odd}
+            f"the stream has no column {odd!r}; it has {', '.join(columns.values())}", facts={"column": odd}
         )
     texts = {name.lower(): text for name, text in mapping.items()}
     source_names = {name.lower(): name for name in frame.columns}
@@ -126,14 +126,14 @@ def _cast(
             problem = problem.when(value.isNull(), F.lit(f"{attribute.name}: NULL, and the column is NOT NULL"))
         problems.append(problem)
         values.append(value.alias(_VALUE.format(number)))
-    kept = [F.col(f"`{name}`") for name in names]
-    checked = frame.select(*kept, *values, F.coalesce(*problems).alias(PROBLEM))
+    columns = [F.col(f"`{name}`") for name in names]
+    checked = frame.select(*columns, *values, F.coalesce(*problems).alias(PROBLEM))
     time = F.col(_VALUE.format(len(attributes) - 1 if spec.time_attribute is None else spec.time_attribute))
     good = reduce(Column.__and__, _inside(time, bounds), F.col(PROBLEM).isNull())
     micros = F.when(good, F.unix_micros(time))
     seen = checked.agg(F.count(micros), F.max(micros), F.count(PROBLEM), F.min(PROBLEM)).collect()[0]
     rows = checked.where(good).select(*(F.col(_VALUE.format(k)).alias(a.name) for k, a in enumerate(attributes)))
-    bad = checked.where(F.col(PROBLEM).isNotNull()).select(*kept, PROBLEM)
+    bad = checked.where(F.col(PROBLEM).isNotNull()).select(*columns, PROBLEM)
     return Mapped(rows, bad, seen[0], seen[1], (seen[2], seen[3] or ""))
 
 

@@ -27,7 +27,7 @@ def marked(frame: DataFrame, files: DataFrame | None = None) -> DataFrame:
     `files`: a batch frame of the same files, if `frame` is a stream.
     """
     files = frame if files is None else files
-    longs = {own.name for own in frame.schema if isinstance(own.dataType, LongType)}
+    longs = {field.name for field in frame.schema if isinstance(field.dataType, LongType)}
     names = longs & _of_footer(files) if longs and frame.sparkSession.conf.get(SETTING, "false") == "true" else set()
     return frame.withColumns({name: F.col(f"`{name}`").alias(name, metadata={_MARK: True}) for name in names})
 
@@ -60,10 +60,10 @@ def as_instant(name: str) -> Column:
 def as_instants(frame: DataFrame) -> DataFrame:
     """Make all marked columns times; a value that would lose something ends the query."""
     values = dict[str, Column]()
-    for own in frame.schema:
-        if are_nanoseconds(own):
-            said = f"column {own.name} has nanoseconds that a TIMESTAMP would lose: "
-            bad = F.raise_error(F.concat(F.lit(said), F.col(f"`{own.name}`").cast("string")))
-            lost = F.col(f"`{own.name}`").isNotNull() & as_instant(own.name).isNull()
-            values[own.name] = F.when(lost, bad).otherwise(as_instant(own.name))
+    for field in frame.schema:
+        if are_nanoseconds(field):
+            said = f"column {field.name} has nanoseconds that a TIMESTAMP would lose: "
+            bad = F.raise_error(F.concat(F.lit(said), F.col(f"`{field.name}`").cast("string")))
+            lost = F.col(f"`{field.name}`").isNotNull() & as_instant(field.name).isNull()
+            values[field.name] = F.when(lost, bad).otherwise(as_instant(field.name))
     return frame.withColumns(values) if values else frame

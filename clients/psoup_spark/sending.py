@@ -159,17 +159,17 @@ def _collect(frame: DataFrame, target: RowTarget, stage_id: str) -> list[Sent]:
 
 def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches as tables of up to a part's size: calls cost more than rows."""
-    held: list[pa.RecordBatch] = []
+    gathered: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        if held and (rows + batch.num_rows > BATCH_ROWS or size + batch.nbytes > BATCH_BYTES):
-            yield pa.Table.from_batches(held)
-            held, rows, size = [], 0, 0
+        if gathered and (rows + batch.num_rows > BATCH_ROWS or size + batch.nbytes > BATCH_BYTES):
+            yield pa.Table.from_batches(gathered)
+            gathered, rows, size = [], 0, 0
         if batch.num_rows:
-            held.append(batch)
+            gathered.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
-    if held:
-        yield pa.Table.from_batches(held)
+    if gathered:
+        yield pa.Table.from_batches(gathered)
 
 
 def abort(stage: Stage) -> None:

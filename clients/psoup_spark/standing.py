@@ -224,8 +224,8 @@ class _Queries:
         """Return the queries of all services; the numbers of each service begin at a multiple of SERVICE_IDS."""
         stream, streams = sites[0].stream, tuple(site.stream_id for site in sites)
         counts = tuple(insist(patience, partial(client.describe, stream)).queries for client in clients)
-        start, least = time.monotonic(), QUERIES_SHARE * self.took
-        pause = max(QUERIES_SECONDS, least) if counts == self.counts else least / 4
+        start, shortest = time.monotonic(), QUERIES_SHARE * self.took
+        pause = max(QUERIES_SECONDS, shortest) if counts == self.counts else shortest / 4
         if start - self.asked >= pause or streams != self.streams:  # numbers are those of one life of the data
             statements = list[tuple[int, str]]()
             for place, (client, site) in enumerate(zip(clients, sites, strict=True)):
@@ -249,8 +249,8 @@ def release(
     The rest is held for the batch that follows. Without a row to be released there is no directory.
     """
     spec, site = create_stream(sites[0].statement), sites[0]
-    least = _watermark(sites)
-    mapped = mappings.apply(frame, spec, _mapping(spec, target.mapping, least), time_unit=target.time_unit)
+    watermark = _watermark(sites)
+    mapped = mappings.apply(frame, spec, _mapping(spec, target.mapping, watermark), time_unit=target.time_unit)
     bad = set_aside(mapped, target.quarantine and f"{target.quarantine}/query={place.query_id}/batch={place.number}")
     before, spark = place.held_before(), frame.sparkSession
     rows = mapped.rows if before is None else mapped.rows.unionByName(spark.read.parquet(str(before)), True)
@@ -258,12 +258,12 @@ def release(
     try:
         at = F.unix_micros(F.col(f"`{time_column(spec)}`"))
         latest = F.lit(time.time_ns() // 1_000 + MAX_AHEAD // timedelta(microseconds=1))
-        late = F.lit(False) if least is None else at < F.lit(least)
+        late = F.lit(False) if watermark is None else at < F.lit(watermark)
         good = ~late & (at <= latest)
         seen = rows.agg(F.count("*"), F.max(F.when(good, at)), F.count_if(late), F.count_if(~late & ~good)).collect()[0]
         if seen[1] is None:
             return StandResult(late=seen[2], ahead=seen[3], bad=bad)
-        mark = max(seen[1] - spec.lateness, -(2**63) if least is None else least)
+        mark = max(seen[1] - spec.lateness, -(2**63) if watermark is None else watermark)
         if spec.lateness:
             rows.where(good & (at > F.lit(mark))).write.mode("overwrite").parquet(str(place.held))
         attempt = place.begin()
@@ -281,11 +281,13 @@ def release(
         rows.unpersist()
 
 
-def _mapping(spec: StreamSpec, mapping: Mapping[str, str], least: int | None) -> Mapping[str, str]:
+def _mapping(spec: StreamSpec, mapping: Mapping[str, str], watermark: int | None) -> Mapping[str, str]:
     """Add the column `_time` in system time, where a mapping has none: the time at which the batch is run."""
     if spec.event_time or any(name.lower() == "_time" for name in mapping):
         return mapping
-    now = "current_timestamp()" if least is None else f"greatest(current_timestamp(), timestamp_micros({least}))"
+    now = (
+        "current_timestamp()" if watermark is None else f"greatest(current_timestamp(), timestamp_micros({watermark}))"
+    )
     return {**mapping, "_time": now}
 
 
@@ -294,9 +296,9 @@ def _check_whole(lacking: Sequence[tuple[Client, AttachSite]], place: BatchFolde
 
     The folder knows of each batch that all have before the next one is run.
     """
-    known = place.last
-    last = max([known, *(-1 if site.last is None else site.last for _, site in lacking)])
-    if lacking and known < last:
+    last_batch = place.last
+    last = max([last_batch, *(-1 if site.last is None else site.last for _, site in lacking)])
+    if lacking and last_batch < last:
         raise InvalidData(
             f"{place.shared} knows nothing of batch {last}, which is attached: rows that wait are in the folder that"
             " the job had before; name that one as the shared folder"
@@ -312,8 +314,8 @@ def _check_whole(lacking: Sequence[tuple[Client, AttachSite]], place: BatchFolde
 
 def _outrun(place: BatchFolder, sites: Sequence[AttachSite]) -> bool:
     """Whether a batch that is written, and attached nowhere, begins before a watermark that a heartbeat has raised."""
-    least = _watermark(sites)
-    return place.whole and least is not None and read_manifest(place.path).extent.first_time < least
+    watermark = _watermark(sites)
+    return place.whole and watermark is not None and read_manifest(place.path).extent.first_time < watermark
 
 
 def _watermark(sites: Sequence[AttachSite]) -> int | None:

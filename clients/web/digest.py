@@ -18,10 +18,10 @@ def digest() -> str:
     """The digest, in hexadecimal."""
     single = [WEB / name for name in ("index.html", "package-lock.json", "tsconfig.json", "vite.config.ts")]
     below = [path for folder in ("src", "public") for path in (WEB / folder).rglob("*") if path.is_file()]
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in sorted([*single, *below, *MESSAGES]):
-        told.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return told.hexdigest()
+        hasher.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return hasher.hexdigest()
 
 
 if __name__ == "__main__":

@@ -90,5 +90,5 @@ def test_a_service_that_does_not_tell_its_clock(
     info = Client.info
     monkeypatch.setattr(Client, "info", lambda client: dataclasses.replace(info(client), clock=None))
     ran = psoup("clock")
-    assert (ran.code, ran.err) == (1, "The service does not tell its time: it is of an earlier version.\n")
+    assert (ran.code, ran.err) == (1, "The service does not report its time, because it has an earlier version.\n")
     assert lines(psoup("status").out)["clock"] == "unknown"

@@ -98,8 +98,8 @@ def test_a_dirty_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dirty: Di
     [
         (["--delimiter", "ab"], "--delimiter 'ab': give one ASCII character"),
         (["--quote", ",", "--delimiter", ","], "--quote and --delimiter are both ','"),
-        (["--encoding", "klingon"], "--encoding 'klingon': it is not known; utf-8"),
-        (["--encoding", "zlib"], "--encoding 'zlib': it is not known"),
+        (["--encoding", "klingon"], "--encoding 'klingon' is not a known encoding; use utf-8"),
+        (["--encoding", "zlib"], "--encoding 'zlib' is not a known encoding"),
         (["--time-unit", "hour"], "--time-unit 'hour': give one of s, ms, us, ns"),
         (["--date-format", "%H:%M"], "--date-format '%H:%M' does not say year, month and day"),
         (["*.nothing"], "*.nothing: no file fits this pattern"),

@@ -338,7 +338,7 @@ def test_the_audit_log_is_shown_and_verified(psoup: Psoup, tmp_path: Path, bring
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[2:]))
     ran = psoup("audit", "verify", str(path))
     assert (ran.code, "of an earlier file" in ran.err) == (0, True)
-    for content, said in ((b"", "the log is empty"), (b"a,b\n1,2\n", "line 1 is none of an audit log")):
+    for content, said in ((b"", "the log is empty"), (b"a,b\n1,2\n", "line 1 is not a line of an audit log")):
         log.write_bytes(content)
         ran = psoup("audit", "verify", str(path))
         assert (ran.code, ran.out, said in ran.err) == (1, "", True)

@@ -15,7 +15,7 @@ from psoup_cli.secrets import TokenFile, handing_over
 ROLES = ("owner", "operator")
 """Roles of the first token: all of them."""
 
-Name = Annotated[str, typer.Option("--name", metavar="TEXT", help="Who holds it.")]
+Name = Annotated[str, typer.Option("--name", metavar="TEXT", help="The holder's name.")]
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -44,11 +44,11 @@ def init(
       psoup admin init --token-file ~/.psoup-token
       psoup admin init --data-dir /var/lib/psoup
 
-    Make the first access token, of an owner and operator, and print it: nothing says it again. From then on every call
-    of every client needs a token. A running service takes it from a loopback address or a Unix socket, and only if it
-    has none yet. With --data-dir it is written into the directory of a service that does not run, as often as you
-    like: that is also the way back in without a token. A directory that is not there is made, and the command says so.
-    --token-file writes it to a new file that you alone may read.
+    Make the first access token, for an owner and operator, and print it. It cannot be shown again. From then on every
+    call of every client needs a token. A running service makes it for a caller on a loopback address or a Unix socket,
+    and only if the service has no token yet. With --data-dir the token is written into the directory of a service that
+    does not run, as often as you like. So an operator who has lost all tokens gets a new one. If the directory does not
+    exist, the command creates it and says so. --token-file writes the token to a new file that only you may read.
     """
     if data_dir is None:
         with connect(address) as client, handing_over(token_file) as hand_over:

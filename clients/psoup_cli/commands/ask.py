@@ -44,8 +44,8 @@ def ask(
       psoup ask "SELECT f.flight, w.visib FROM flights f, weather w WHERE w.origin = f.origin AND w.visib < 1 LIMIT 9"
       psoup ask - --format csv < query.sql > rows.csv
 
-    Print the answer of a SELECT, once: it is not registered, and nothing of it is kept. How complete the answer is goes
-    to standard error. What is asked again and again is better registered: psoup register
+    Print the answer of a SELECT once. The query is not registered, and nothing of it is kept. Standard error says how
+    complete the answer is. Register a query that you ask again and again: psoup register
     """
     form = chosen_form(True, format, as_json)
     text = sys.stdin.read() if sql == "-" else sql

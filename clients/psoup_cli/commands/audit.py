@@ -1,4 +1,4 @@
-"""psoup audit: who changed what, and who was refused."""
+"""psoup audit: the log of changes and refusals, with their callers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def audit() -> None:
       psoup audit show psoup-data
       psoup audit verify psoup-data
 
-    Read the audit log of a service with access tokens: who changed what, and who was refused.
+    Read the audit log of a service with access tokens: each change and each refusal, with its caller.
     """
 
 
-@app.command("show", short_help="Show who changed what, and who was refused.")
+@app.command("show", short_help="Show changes and refusals, with their callers.")
 def show(
     path: Place,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The last so many.")] = _MOST,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Number of lines.")] = _MOST,
     as_json: AsJson = False,
 ) -> None:
     """\b
@@ -64,11 +64,12 @@ def show(
     print_list(list(_COLUMNS), rows, facts)
 
 
-@app.command("verify", short_help="Say whether the audit log is as it was written.")
+@app.command("verify", short_help="Check that the audit log is as it was written.")
 def verify(
     path: Place,
     last: Annotated[
-        str, typer.Option("--last", metavar="HASH", help="A hash that an earlier verify told; it must be there.")
+        str,
+        typer.Option("--last", metavar="HASH", help="A hash that an earlier verify printed; the log must contain it."),
     ] = "",
 ) -> None:
     """\b
@@ -76,37 +77,39 @@ def verify(
       psoup audit verify psoup-data
       psoup audit verify psoup-data --last 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
 
-    Follow the chain of hashes through an audit log. A line that was changed, taken out or put in breaks it: exit code
-    1. Lines that were cut off at the end are told by a hash noted before, elsewhere: note the one that this prints. So
-    are lines cut off at the beginning, which looks as if they were in an earlier file.
+    Follow the chain of hashes through an audit log. A line that was changed, removed or inserted breaks it: exit code
+    1. To notice lines cut off at the end, note the hash that this command prints, and give it later with --last. The
+    same hash shows whether lines at the beginning are missing; without it they may be in an earlier file.
     """
     from psoup_service.gate import audit_reading
 
-    found = audit_reading.verify(_file(path), last)
-    torn = f", {counted(found.torn, 'line')} cut off in writing" if found.torn else ""
-    if problem := _problem(found, last):
+    outcome = audit_reading.verify(_file(path), last)
+    torn = f", {counted(outcome.torn, 'line')} cut off in writing" if outcome.torn else ""
+    if problem := _problem(outcome, last):
         message(f"psoup: {problem}{torn}")
         raise typer.Exit(WRONG)
-    print(found.last)
-    message(f"{counted(found.lines, 'line')}, each follows from the one before{torn}. The hash of the last is printed.")
-    if found.after:
+    print(outcome.last)
+    message(
+        f"{counted(outcome.lines, 'line')}, each follows from the one before{torn}. The hash of the last is printed."
+    )
+    if outcome.after:
         message(
-            f"The first follows a line of an earlier file with the hash {found.after}, or lines before it are gone."
+            f"The first follows a line of an earlier file with the hash {outcome.after}, or lines before it are gone."
         )
 
 
-def _problem(found: Verified, last: str) -> str:
+def _problem(outcome: Verified, last: str) -> str:
     """The fault of the log; "" if there is none."""
-    if not found.lines:
-        return "the log is empty: nothing was written yet, or all was taken out"
-    if found.foreign:
-        return f"line {found.foreign:,} is none of an audit log: the log was changed there, or the file is another one"
-    if found.broken:
+    if not outcome.lines:
+        return "the log is empty: nothing was written yet, or all lines were removed"
+    if outcome.foreign:
+        return f"line {outcome.foreign:,} is not a line of an audit log: it was changed there, or the file is not one"
+    if outcome.broken:
         return (
-            f"line {found.broken:,} does not follow from line {found.broken - 1:,}: one of the two was changed, or"
+            f"line {outcome.broken:,} does not follow from line {outcome.broken - 1:,}: one of the two was changed, or"
             " lines were taken out or put in between them"
         )
-    if last and not found.there:
+    if last and not outcome.there:
         return f"no line has the hash {last[:64]}: lines are missing, or it is of another log"
     return ""
 

@@ -16,7 +16,7 @@ from psoup_client.wording import counted
 
 def backup(
     destination: Annotated[
-        Path, typer.Argument(metavar="DEST", help="A folder that is not there yet.", show_default=False)
+        Path, typer.Argument(metavar="DEST", help="A folder that does not exist yet.", show_default=False)
     ],
     as_json: AsJson = False,
     address: Address = None,
@@ -26,8 +26,8 @@ def backup(
       psoup backup /backups/monday
       psoup backup /backups/monday --address 10.0.0.5:7433
 
-    Copy everything that a service holds, as of one event, while it goes on, and examine the copy. It is a data
-    directory: psoup restore makes another one of it, psoup doctor examines it again.
+    Copy all data of a running service, as of one event, and examine the copy. The copy is a data directory: psoup
+    restore copies it again, and psoup doctor examines it again.
     """
     with connect(address) as client, byte_bar("copied") as progress:
         result = client.backup(destination, progress=progress)
@@ -59,7 +59,7 @@ def restore(
         Path, typer.Argument(metavar="BACKUP", help="A folder that psoup backup made.", show_default=False)
     ],
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The new data directory: empty, or not there.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="The new data directory: empty, or missing.", show_default=False)
     ],
 ) -> None:
     """\b
@@ -67,8 +67,8 @@ def restore(
       psoup restore /backups/monday psoup-data
       psoup serve --data-dir psoup-data
 
-    Make a data directory of a backup, after examining it. Streams, tuples, queries and producers are as they were; the
-    IDs of queries are new, as the service that was copied may still answer to the old ones: psoup queries lists them.
+    Make a data directory of a backup, after examining it. Streams, tuples, queries and producers are as they were.
+    Queries get new IDs, because the original service may still answer to the old ones. psoup queries lists the new IDs.
     """
     from psoup.errors import PSoupError
     from psoup_storage.durable.tools.backup import restore as copy

@@ -25,8 +25,9 @@ def check(
       psoup check "SELECT origin, late FROM flights WHERE late > 60 BEGIN (NOW - 1 HOUR)"
       psoup check - < query.sql
 
-    Say what a SELECT would be as a standing query, without registering it: its columns, windows and plan, and how many
-    tuples a first invocation would look at. A statement that would be refused is refused, with its place and a hint.
+    Show a SELECT as the standing query that it would become, without registering it: columns, windows and plan. The
+    output also says how many tuples a first invocation would read. An invalid statement is refused, with its place and
+    a hint.
     """
     with connect(address, timeout) as client:
         checked = client.check(sys.stdin.read() if sql == "-" else sql, wait_for=wait_for)

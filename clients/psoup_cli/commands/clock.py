@@ -23,21 +23,21 @@ def clock(context: typer.Context, as_json: AsJson = False, address: Address = No
       psoup clock accept
 
     Show the wall clock of the service's machine and the time of the service. They differ after the wall clock was set
-    forward by more than a minute: the service's time then goes on by the time since the machine was started, until the
-    wall clock has held for ten minutes, or an operator accepts it.
+    forward by more than a minute. The service then counts its time from the machine's start. It follows the wall clock
+    again when that has been steady for ten minutes, or when an operator accepts it.
     """
     if context.invoked_subcommand is not None:
         return
     with connect(address) as client:
-        told = client.info().clock
-    if told is None:
-        message("The service does not tell its time: it is of an earlier version.")
+        times = client.info().clock
+    if times is None:
+        message("The service does not report its time, because it has an earlier version.")
         raise typer.Exit(1)
     if as_json:
-        print_json({**dataclasses.asdict(told), "ahead": told.ahead, "behind": told.behind})
+        print_json({**dataclasses.asdict(times), "ahead": times.ahead, "behind": times.behind})
         return
-    print_pairs(_pairs(told))
-    if told.pending_since is not None:
+    print_pairs(_pairs(times))
+    if times.pending_since is not None:
         message("If the wall clock is right, accept it now: psoup clock accept. If it is wrong, set it right.")
 
 
@@ -47,37 +47,37 @@ def accept(address: Address = None) -> None:
     Examples:
       psoup clock accept
 
-    Let the service follow the wall clock of its machine at once. It takes a token with the role operator, of the tenant
-    default. Look at the time first (psoup clock): streams in system time lose what is too old by the new time, and a
-    time that was accepted is never taken back.
+    Let the service follow the wall clock of its machine at once. The command takes a token with the role operator, of
+    the tenant default. Look at the time first (psoup clock). Streams in system time lose tuples that are too old by the
+    new time, and an accepted time cannot be taken back.
     """
     with connect(address) as client:
-        accepted, told = client.accept_clock(), client.info().clock
-    at = "" if told is None else f": it is {show(to_the_second(told.time))}"
+        accepted, times = client.accept_clock(), client.info().clock
+    at = "" if times is None else f": it is {show(to_the_second(times.time))}"
     message(f"The wall clock is accepted{at}." if accepted else f"The service follows the wall clock already{at}.")
 
 
-def clock_line(told: ServiceClock) -> str:
+def clock_line(times: ServiceClock) -> str:
     """The state of a service's clock in a line: whether it follows the wall clock, and any fault."""
-    if told.pending_since is not None:
-        left = _seconds(told.followed_in)
-        return f"the wall clock is {_seconds(told.ahead)} ahead, followed in {left}; see psoup clock"
-    if told.behind >= dt.timedelta(minutes=1):
-        return f"{_seconds(told.behind)} before the last time that the service had; see psoup clock"
+    if times.pending_since is not None:
+        left = _seconds(times.followed_in)
+        return f"the wall clock is {_seconds(times.ahead)} ahead, followed in {left}; see psoup clock"
+    if times.behind >= dt.timedelta(minutes=1):
+        return f"{_seconds(times.behind)} before the last time that the service had; see psoup clock"
     return "the wall clock"
 
 
-def _pairs(told: ServiceClock) -> list[tuple[str, object]]:
+def _pairs(times: ServiceClock) -> list[tuple[str, object]]:
     pairs: list[tuple[str, object]] = [
-        ("wall clock", to_the_second(told.wall)),
-        ("service time", to_the_second(told.time)),
-        ("difference", _seconds(told.ahead)),
+        ("wall clock", to_the_second(times.wall)),
+        ("service time", to_the_second(times.time)),
+        ("difference", _seconds(times.ahead)),
     ]
-    if told.pending_since is not None:
-        pairs += [("set forward at", to_the_second(told.pending_since)), ("followed in", _seconds(told.followed_in))]
-    if told.behind >= dt.timedelta(minutes=1):
-        pairs += [("greatest time so far", to_the_second(told.last_time)), ("reached in", _seconds(told.behind))]
-    return [*pairs, ("steps since the start", f"{told.steps:,}")]
+    if times.pending_since is not None:
+        pairs += [("set forward at", to_the_second(times.pending_since)), ("followed in", _seconds(times.followed_in))]
+    if times.behind >= dt.timedelta(minutes=1):
+        pairs += [("greatest time so far", to_the_second(times.last_time)), ("reached in", _seconds(times.behind))]
+    return [*pairs, ("steps since the start", f"{times.steps:,}")]
 
 
 def _seconds(span: dt.timedelta) -> str:

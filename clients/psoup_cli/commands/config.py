@@ -26,7 +26,7 @@ def config() -> None:
     """
 
 
-@app.command("show", short_help="Show every setting and where it came from.")
+@app.command("show", short_help="Show every setting and its source.")
 def show(
     config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="Instead of ./psoup.toml.")] = None,
     as_json: AsJson = False,
@@ -37,7 +37,7 @@ def show(
       psoup config show
       PSOUP_PORT=8000 psoup config show --json
 
-    Show every setting that `psoup serve` and the client commands would use here, and where it came from.
+    Show every setting that `psoup serve` and the client commands would use here, and its source.
     """
     client = client_settings(address, None, config)
     rows: list[tuple[str, Any, str, str]] = [

@@ -24,7 +24,9 @@ from psoup_cli.service import load_settings
 from psoup_cli.settings import address_notice, client_settings
 
 IN_MEMORY = ":memory:"
-"""The demo's year can be had again, so it leaves nothing behind unless it is told where."""
+"""Place of the demo's data by default. The demo can be repeated, so it leaves nothing on the disk unless a directory is
+named.
+"""
 
 Speed = Annotated[
     float, typer.Option("--speed", metavar="X", min=0, help="1: the year in about 30 s; 2: in 15; 0: no pauses.")
@@ -61,11 +63,12 @@ def demo(
       psoup demo --serve --once --spark
       psoup demo --address 127.0.0.1:7433
 
-    Replay all 336,776 departures from New York in 2013 and the weather of each hour into a service, and ask a dozen
-    standing queries about them, two joins and two that count by groups: before, while and after they are replayed,
-    and after going away and coming back. A traveller carries copies of the answers in a file. In the end 100,000
-    travellers have a counter each, answered as one table. With --spark, January to June is history that Spark
-    attaches, and July to December is fed by Spark, without the weather and the counts; that needs the extra and Java.
+    Replay all 336,776 departures from New York in 2013 and the weather of each hour into a service. A dozen standing
+    queries are asked about them; two are joins, and two count by groups. They are asked before, during and after the
+    replay, and by a client that has gone away and comes back. A traveller carries copies of the answers in a file. In
+    the end 100,000 travellers have a counter each, answered as one table. With --spark, Spark attaches January to June
+    as history and feeds July to December, without the weather and the counts. That needs the extra psoup[spark] and
+    Java.
     """
     if serve and address:
         raise typer.BadParameter("--serve starts a service of its own; leave --address out, or --serve")
@@ -140,10 +143,10 @@ def _program() -> str:
 
 
 def _stay(child: ChildService, data_dir: str | None) -> None:
-    kept = f"its data is kept in {data_dir}" if data_dir else "nothing survives its end"
+    place = f"its data is kept in {data_dir}" if data_dir else "nothing survives its end"
     with connect(child.address) as client:
         page = client.info().web_address
-    message(f"\nThe service stays up on {child.address}; {kept}. Ctrl-C stops it.")
+    message(f"\nThe service stays up on {child.address}; {place}. Ctrl-C stops it.")
     if page:
         message(f"Its page is at {page}; open it in a browser.")
     try:

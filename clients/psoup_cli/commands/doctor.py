@@ -22,18 +22,18 @@ WELL, WRONG, NOT_EXAMINED, LOST = 0, 1, 2, 3
 def doctor(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The data directory.", show_default=False)],
     repair: Annotated[
-        bool, typer.Option("--repair", help="Remove what nothing needs. Never touches what was acknowledged.")
+        bool, typer.Option("--repair", help="Remove leftovers. Acknowledged data is never touched.")
     ] = False,
     aside: Annotated[
         bool, typer.Option("--set-aside", help="Take damaged chunks and batches out, so that the service can start.")
     ] = False,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Also try what a start would do, in a process with limited memory.")
+        bool, typer.Option("--replay", help="Also rehearse a start, in a process with limited memory.")
     ] = False,
     memory: Annotated[
         int | None,
         typer.Option(
-            "--memory", metavar="MIB", min=64, help="Memory for --replay; by default what the machine has free."
+            "--memory", metavar="MIB", min=64, help="Memory for --replay; by default the free memory of the machine."
         ),
     ] = None,
     functions: Annotated[
@@ -58,18 +58,19 @@ def doctor(
     Examine a data directory that no service runs on: every file, every row, every checksum, and whether all of it fits
     together. The doctor names the tuples that are lost, and writes nothing without --repair or --set-aside.
 
-    With --set-aside, for want of a backup: a damaged chunk and those of its stream before it count as expired; damaged
-    batches and queries leave the log, and IDs are new. All is kept in the folder set-aside; every start tells of it.
+    Use --set-aside if there is no backup. A damaged chunk and all earlier chunks of its stream then count as expired.
+    Damaged batches and queries leave the log, and queries get new IDs. All removed data is kept in the folder
+    set-aside, and every start mentions it.
 
-    With --replay, what is sound is replayed, covered and folded as by a start; nothing is changed. If that does not
-    come to its end, or not within --memory, the doctor names the tuples, the expression and the queries, and the way
-    out. It also names queries that are not folded ahead, as they would need too much memory.
-    Queries that call functions of your own are tried only with --functions, as psoup serve has them.
+    With --replay, the doctor rehearses a start: sound data is replayed, covered and folded, and nothing is changed. If
+    the rehearsal fails, or needs more than --memory, the doctor names the tuples, the expression, the queries and the
+    way out. It also names queries that are not folded ahead because they would need too much memory. Queries that call
+    functions of your own are tried only with --functions, the option of psoup serve.
 
-    With --rotate-key, the key that signs the tokens of copies is replaced. Tokens of the key until now stay valid until
-    it is replaced again; clients that have not asked in between begin anew. Nothing else is done.
+    With --rotate-key, the doctor only replaces the key that signs the tokens of copies. Tokens of the previous key stay
+    valid until the next replacement. A client that does not ask in between fetches its copies anew.
 
-    Leftovers of a crash are named, and nothing is wrong with them: the next start removes them, as --repair does.
+    Leftovers of a crash are named, but are not damage: the next start removes them, as --repair does.
 
     Exit codes: 0 all is well, 1 something is wrong, 2 it could not be examined, 3 what was damaged is set aside, and so
     lost to answers; the service starts.
@@ -107,13 +108,13 @@ def _rotate(directory: Path, more: bool) -> None:
     if more:
         raise typer.BadParameter("--rotate-key takes no other option: examine the directory before or afterwards")
     try:
-        known = rotate(directory)
+        existing = rotate(directory)
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
     print(
-        "Tokens of copies have a new key; those of the key until now stay valid until the next time."
-        if known
+        "Tokens of copies have a new key; tokens of the previous key stay valid until the next replacement."
+        if existing
         else "Tokens of copies have a key; there was none before."
     )
 
@@ -131,7 +132,7 @@ def _replay(directory: Path, memory: int | None, functions: list[str], report: R
 def _print(report: Report) -> None:
     for finding in report.findings:
         print(legible_lines(_lines(finding)))
-    figures = ", ".join(_figure(what, count) for what, count in report.figures.items())
+    figures = ", ".join(_figure(name, count) for name, count in report.figures.items())
     print(f"Examined {report.path}: {figures}.")
     if not report.well:
         wrong = len(report.wrong)
@@ -148,11 +149,11 @@ def _print(report: Report) -> None:
         print("All that is left is well; what was set aside is lost." if earlier else "All is well.")
 
 
-def _figure(what: str, count: int) -> str:
+def _figure(name: str, count: int) -> str:
     """Write a count of the report: `tuples in chunks`, `queries`, in the singular where it is one."""
     if count != 1:
-        return f"{count:,} {what}"
-    first, *rest = what.split(" ")
+        return f"{count:,} {name}"
+    first, *rest = name.split(" ")
     return " ".join(["1", {"queries": "query"}.get(first, first.removesuffix("s")), *rest])
 
 

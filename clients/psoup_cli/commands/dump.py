@@ -17,7 +17,7 @@ from psoup_client.wording import counted, verb
 def dump(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
     destination: Annotated[
-        Path, typer.Argument(metavar="DEST", help="A folder that is not there yet.", show_default=False)
+        Path, typer.Argument(metavar="DEST", help="A folder that does not exist yet.", show_default=False)
     ],
     as_json: AsJson = False,
     address: Address = None,
@@ -27,8 +27,8 @@ def dump(
       psoup dump flights flights-dump
       duckdb -c "SELECT count(*) FROM 'flights-dump/*.parquet'"
 
-    Write all tuples of a stream that are kept, with their IDs and times (_id, _time), as Parquet files in a new folder,
-    with a file that describes the stream. psoup load makes a stream of the folder again.
+    Write all kept tuples of a stream as Parquet files in a new folder, with their IDs and times (_id, _time). A file
+    beside them describes the stream. psoup load makes a stream from the folder.
     """
     with connect(address) as client, row_bar(stream) as progress:
         dumped = client.dump(stream, destination, progress=progress)
@@ -47,9 +47,7 @@ def load(
     source: Annotated[Path, typer.Argument(metavar="DUMP", help="A folder that psoup dump made.", show_default=False)],
     stream: Annotated[
         str | None,
-        typer.Option(
-            "--stream", metavar="NAME", help="Load into this stream; by default into the one that was dumped."
-        ),
+        typer.Option("--stream", metavar="NAME", help="Load into this stream; by default the stream of the dump."),
     ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Load even if the stream has tuples of another origin.")
@@ -63,11 +61,11 @@ def load(
       psoup load flights-dump
       psoup load flights-dump --stream flights_2013
 
-    Push a dump into a stream, which is created if it is not there. Each row is taken once: a load that was cut off, or
-    is repeated, goes on where it ended. In a stream without a time column the tuples have the time of the load.
+    Push a dump into a stream. A missing stream is created. Each row is taken once: an interrupted or repeated load goes
+    on where it ended. In a stream without a time column the tuples get the time of the load.
 
-    A stream that has other tuples is left alone, unless --append says so: rows that it has already would be doubled.
-    Rows that its watermark has passed are not sent. The exit code is 0 only if all rows of the dump are in the stream.
+    A stream that has other tuples is refused unless you add --append, because its rows might be doubled. Rows that its
+    watermark has passed are not sent. The exit code is 0 only if all rows of the dump are in the stream.
     """
     with connect(address) as client, row_bar("loaded") as progress:
         result = client.load(source, stream, append=append, since=since or 0, progress=progress)

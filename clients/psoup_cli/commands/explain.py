@@ -24,7 +24,7 @@ def explain(
       psoup explain ID
       psoup explain --key search-42 --json
 
-    Say how a query is kept, and what an invocation would read.
+    Explain how the service keeps a query, and which data an invocation would read.
     """
     with connect(address, timeout) as client:
         explanation = query_of(client, query_id, key).explain(wait_for=wait_for)

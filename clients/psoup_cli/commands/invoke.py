@@ -66,14 +66,14 @@ def invoke(
       psoup invoke --label user=u3
       psoup invoke --table --key-prefix alerts/ --format csv > alerts.csv
 
-    Print the answer of a query. How complete it is goes to standard error.
+    Print the answer of a query. Standard error says how complete it is.
 
-    With several IDs or keys, --file or --label, the answers come in their order: tables with a heading, or as JSON a
-    line for each query, {"query_id", "key", "rows", "final"} or {"query_id" or "key", "error"}; "key" if it has one.
-    The exit code is that of the first error; the other answers are printed.
+    Several IDs or keys, --file or --label give several answers, in that order. They are tables with a heading. With
+    --json each query has a line: {"query_id", "key", "rows", "final"}, or {"query_id" or "key", "error"}; "key" only if
+    the query has one. After an error the other answers are still printed; the exit code is that of the first error.
 
-    With --table the answers are one table, which must have the same columns and is of one moment: for tens of thousands
-    of small answers. Its first column, `_query`, is the place of the query among those that were asked for.
+    With --table all answers form one table, as of one moment; use it for tens of thousands of small answers. All
+    answers must have the same columns. The first column, `_query`, is the place of the query in the request.
     """
     names = _names(query_ids or [], file, key or [], label or [], key_prefix, table)
     single = (len(names) == 1 and file is None and not label) or table
@@ -99,9 +99,9 @@ def invoke(
             names = [query.id for query in client.queries(labels=labels_of(label))]
             if not names:
                 raise _nobody("those labels")
-        asked: dict[str, Any] = {"keys": names} if key else {"queries": names}
+        selection: dict[str, Any] = {"keys": names} if key else {"queries": names}
         named = [{"key" if key else "query_id": name} for name in names]
-        _print_many(named, client.invoke_many(**asked, return_errors=True, **wanted), form, rows)
+        _print_many(named, client.invoke_many(**selection, return_errors=True, **wanted), form, rows)
 
 
 def _names(
@@ -124,8 +124,8 @@ def _names(
     return names
 
 
-def _nobody(what: str) -> NotFound:
-    return NotFound(f"no query has {what}; show all: psoup queries", reason="UNKNOWN_QUERY")
+def _nobody(selector: str) -> NotFound:
+    return NotFound(f"no query has {selector}; show all: psoup queries", reason="UNKNOWN_QUERY")
 
 
 def print_answer(answer: AnswerStream, form: Format, rows: int) -> None:

@@ -52,9 +52,9 @@ def match(
       psoup match flights new.csv
       echo '{"origin": "JFK", "delay": 90}' | psoup match flights - --format json
 
-    Print which standing queries the rows of a file would match if they were pushed now: on each line the row, counted
+    Print which standing queries the rows of a file would match if they were pushed now. Each line has the row, counted
     from 0, the ID of a query, and its key, if it has one. Nothing is stored. Windows are not applied. Rows that a push
-    would refuse as too late or too far ahead match nothing: they are counted, and the exit code is 6.
+    would refuse as too late or too far ahead match nothing. They are counted, and the exit code is 6.
     """
     ((path, kind),), rows, late, ahead = files_of([file], format), 0, 0, 0
     options = file_options(
@@ -76,11 +76,11 @@ def match(
                 late, ahead = late + page.late, ahead + page.ahead
                 print_pairs(page.pairs.set_column(0, "row", pc.add(page.pairs["row"], rows)), as_json)
             rows += len(table)
-    told = [
+    facts = [
         f"{counted(count, 'row')} {verb(count, 'is', 'are')} too {how}" for count, how in _ways(late, ahead) if count
     ]
-    if told:
-        message(f"{' and '.join(told)}: a push would refuse {verb(late + ahead, 'it', 'them')}.")
+    if facts:
+        message(f"{' and '.join(facts)}: a push would refuse {verb(late + ahead, 'it', 'them')}.")
         raise typer.Exit(REFUSED)
 
 

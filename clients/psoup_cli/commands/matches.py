@@ -35,7 +35,7 @@ def matches(
       psoup matches flights 123456 --to 133455
       psoup matches flights 123456 --label user=u3
 
-    Print the IDs of the queries whose WHERE a tuple satisfies, one on a line, each with its key, if it has one; of
+    Print the ID of each query whose WHERE a tuple satisfies, and its key, if it has one: a line for each query. With
     several tuples each line begins with the tuple's ID. Windows are not applied.
     """
     for tuple_id in (*tuple_ids, *([] if last is None else [last])):
@@ -52,7 +52,7 @@ def matches(
 
 
 def print_pairs(pairs: Any, as_json: bool, alone: bool = False) -> None:
-    """Print pairs of a tuple or a row and a query, one on a line; of a tuple that is `alone`, only the query."""
+    """Print pairs of a tuple (or row) and a query, a line for each; with `alone` only the query."""
     first = pairs.column_names[0]
     lines = zip(*(column.to_pylist() for column in pairs.columns), strict=True)
     for number, query_id, key in sorted(lines, key=lambda line: (line[0], len(line[1]), line[1])):  # oldest first

@@ -16,17 +16,17 @@ def open_page(address: Address = None, timeout: Timeout = None) -> None:
       psoup open
       psoup open --address psoup.example.org:7433
 
-    Open the page of a service in a browser, and print its address; without a browser only that.
+    Open the page of a service in a browser, and print its address. Without a browser the address is only printed.
     """
     with connect(address, timeout) as client:
-        told, reached = client.info().web_address, client.address
-    if not told:
+        url, reached = client.info().web_address, client.address
+    if not url:
         message(
             "The service has no page: it was started with web_port = -1, or on a port that was not chosen or is in use."
         )
         message("Start it with psoup serve --web-port 7434.")
         raise typer.Exit(1)
-    page = _seen_from_here(told, reached)
+    page = _seen_from_here(url, reached)
     print(page)
     try:
         opened = webbrowser.open(page)
@@ -38,10 +38,10 @@ def open_page(address: Address = None, timeout: Timeout = None) -> None:
 
 def _seen_from_here(page: str, reached: str) -> str:
     """The address of the page by the name that the service was reached by; a socket is of this machine."""
-    told = urlsplit(page)
-    if told.hostname not in ("0.0.0.0", "::"):
+    parts = urlsplit(page)
+    if parts.hostname not in ("0.0.0.0", "::"):
         return page
     host = reached.rpartition("//")[2].rpartition(":")[0]
     if reached.startswith("unix:") or not host:
         host = "localhost"
-    return f"{told.scheme}://{host}:{told.port}"
+    return f"{parts.scheme}://{host}:{parts.port}"

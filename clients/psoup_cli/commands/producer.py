@@ -12,7 +12,7 @@ from psoup_cli.output import print_json, print_pairs
 
 
 def producer(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream that it sends to.", show_default=False)],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The producer's stream.", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the producer.", show_default=False)],
     as_json: AsJson = False,
     address: Address = None,
@@ -23,9 +23,9 @@ def producer(
       psoup producer readings roof
       psoup producer flights monday --json
 
-    Say where a producer stopped, as it is on the disk of the service: its epoch, the number of the batch that comes
-    next, how many rows came before it, and the event and time of the last one. Of a file that was pushed with --whole
-    --id NAME, the next number is 1. Exit code 4 for a producer that nothing is known of.
+    Show where a producer stopped, by the service's disk: its epoch, the number of its next batch, and the number of
+    rows before that batch. The event and the time of the last batch follow. After a file was pushed with --whole --id
+    NAME, the next number is 1. For an unknown producer the exit code is 4.
     """
     with connect(address, timeout) as client:
         position = client.position(stream, name)

@@ -43,7 +43,7 @@ from psoup_client.refused import NONE_REFUSED, instants, refused_rows
 from psoup_client.wording import counted, verb
 
 WAIT_S = 1.0
-"""Seconds above which a wait is told."""
+"""Seconds after which a wait is reported."""
 
 
 def push(
@@ -68,7 +68,9 @@ def push(
     rejects: Annotated[
         str | None,
         typer.Option(
-            "--rejects", metavar="FILE", help="Take the rows that fit, and write the others here, each with its reason."
+            "--rejects",
+            metavar="FILE",
+            help="Take the rows that fit; write the rejected rows here, each with its reason.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -82,14 +84,16 @@ def push(
         typer.Option(
             "--id",
             metavar="NAME",
-            help="With --whole: take files of this name once, also if they are sent again (within a week).",
+            help="With --whole: take the files of this name only once, even if they are sent again (within a week).",
         ),
     ] = None,
     since: Since = None,
     ids: Annotated[
         bool,
         typer.Option(
-            "--ids", help="Print the tuple ID of each row that was taken, or that it waits.", show_default=False
+            "--ids",
+            help="Print the tuple ID of each row that was taken, or a note that the row waits.",
+            show_default=False,
         ),
     ] = False,
     as_json: AsJson = False,
@@ -105,17 +109,18 @@ def push(
       psoup push flights few.csv --ids
       tail -f events.jsonl | psoup push events - --format json
 
-    Push the rows of CSV, JSON lines, Parquet or Arrow files, compressed by gzip, zstd, bz2 or lz4 or not. Columns are
-    found by name; types come from the stream. Lost connections are repaired on the way, and no row is taken twice. A
-    row that does not fit ends the push, unless --rejects takes such rows; the message says how many rows were taken
-    before it, none with --whole. When the command ends, the rows are on disk, and in every answer unless they wait for
-    the watermark.
+    Push the rows of CSV, JSON lines, Parquet or Arrow files; gzip, zstd, bz2 and lz4 are decompressed. Columns are
+    found by name; types come from the stream. The command reconnects by itself, and no row is taken twice. A row that
+    does not fit ends the push, unless --rejects takes such rows. The message says how many rows were taken before it;
+    none with --whole. When the command ends, the rows are on disk, and in every answer unless they wait for the
+    watermark.
 
-    Rows that are too late, or too far ahead of the clock, are refused and counted, and the others taken; --rejects has
-    them, too. The exit code is 0 if all rows were taken, 6 if some were refused or rejected, 5 if all were.
+    Rows that are too late, or too far ahead of the clock, are refused and counted; the other rows are taken. --rejects
+    lists the refused rows, too. The exit code is 0 if all rows were taken, 6 if some were refused, and 5 if all were
+    refused.
 
-    With --ids each line is a row that was taken, counted from 0 among these, and its tuple ID; in event time rows wait
-    for the watermark before they get one.
+    With --ids a line is printed for each row that was taken: its number, from 0, and its tuple ID. In event time a row
+    gets its ID when the watermark passes it.
     """
     _check_name(batch_id, whole, since)
     options = file_options(
@@ -128,9 +133,9 @@ def push(
         date_format=date_format,
         time_unit=time_unit,
     )
-    found = files_of(files, format)
-    refused = Rejects(rejects, [path for path, _ in found]) if rejects or dry_run else None
-    source = PushedFiles(found, options, refused)
+    paths = files_of(files, format)
+    refused = Rejects(rejects, [path for path, _ in paths]) if rejects or dry_run else None
+    source = PushedFiles(paths, options, refused)
     try:
         with connect(address, timeout) as client:
             if refused is not None:
@@ -213,8 +218,8 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
 def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
     """Push the rows of files with a producer; raises what ended it, with the place in the file."""
     info = client.describe(stream)
-    on_refused, told = source.take_refused if source.rejects else None, ToldWaits()
-    with client.producer(stream, on_refused=on_refused, on_wait=told.tell) as producer:
+    on_refused, waits = source.take_refused if source.rejects else None, ToldWaits()
+    with client.producer(stream, on_refused=on_refused, on_wait=waits.tell) as producer:
         try:
             for rows in source.tables(info, lambda: producer.result):
                 producer.push(to_table(rows, info, source.options.times))

@@ -24,7 +24,9 @@ Expiring = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", "-n", min=1, metavar="N", help="List at most so many; without --json 1,000 by default."),
+    typer.Option(
+        "--limit", "-n", min=1, metavar="N", help="List at most this many; without --json the default is 1,000."
+    ),
 ]
 
 
@@ -57,15 +59,15 @@ def queries(
 
     List the standing queries in the order of their registration.
     """
-    most = limit if as_json or limit else _MOST
+    bound = limit if as_json or limit else _MOST
     with connect(address, timeout) as client:
         if key is None:
-            shown = client.queries(stream, labels=labels_of(label), expiring=expiring, limit=most and most + 1)
+            shown = client.queries(stream, labels=labels_of(label), expiring=expiring, limit=bound and bound + 1)
         elif stream or label or expiring:
             raise typer.BadParameter("--key names one query; leave --stream, --label and --expiring out")
         else:
             shown = [client.query(key=key)]
-    more, shown = shown[most:] if most else [], shown[:most]
+    more, shown = shown[bound:] if bound else [], shown[:bound]
     if as_json:
         for query in shown:
             print_json(facts(query))
@@ -82,8 +84,10 @@ def _print_table(shown: Sequence[Query]) -> None:
     """Print a line for each query; a column that is empty for all of them is left out."""
     rows = [(q.id, *_tags(q), _expires(q), _streams(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
     heads = ["id", "key", "labels", "expires", "joins", "window", "query"]
-    kept = [place for place in range(len(heads)) if place not in (1, 2, 3, 4) or any(row[place] for row in rows)]
-    print_list([heads[place] for place in kept], [[row[place] for place in kept] for row in rows], map(facts, shown))
+    columns = [place for place in range(len(heads)) if place not in (1, 2, 3, 4) or any(row[place] for row in rows)]
+    print_list(
+        [heads[place] for place in columns], [[row[place] for place in columns] for row in rows], map(facts, shown)
+    )
 
 
 def _why_none(narrowed: bool, expiring: bool) -> str:
@@ -99,7 +103,7 @@ def _tags(query: Query) -> tuple[str, str]:
 
 
 def _streams(query: Query) -> str:
-    """Name the streams of a join; "" for another query, whose text has its only one."""
+    """Name the streams of a join; "" for a query over one stream."""
     return ", ".join(query.streams) if len(query.sources) > 1 else ""
 
 

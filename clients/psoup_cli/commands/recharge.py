@@ -52,7 +52,7 @@ def recharge(
         Path | None, typer.Option("--profile", metavar="FILE", help="Add the queries of this TOML file first.")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", metavar="SIZE", help="Stop when so many bytes have come: 200kB.")
+        str | None, typer.Option("--budget", metavar="SIZE", help="Stop after this many bytes: 200kB.")
     ] = None,
     max_time: Annotated[
         str | None, typer.Option("--max-time", metavar="TIME", help="Stop after this time: 10s.")
@@ -72,17 +72,17 @@ def recharge(
       psoup recharge show delays
       sqlite3 psoup-recharge.db "SELECT * FROM delays"
 
-    Bring copies of answers up to date: only what has changed comes. Copies that are overdue come first, then those of
-    the greatest priority; what bytes or time did not suffice for comes next time. Everything else works without a
-    network. The file is made by the first `add`, or with --profile.
+    Bring copies of answers up to date; only changes are transferred. Overdue copies come first, then copies of the
+    greatest priority. If the bytes or the time run out, the rest comes next time. All other subcommands work without a
+    network, except watch. The first `add` makes the file, or --profile.
 
-    A profile has a table for each query: [delays], then sql = "SELECT ...", or key = "...", or id = "...", and
-    priority = 10, fresh = "15min" (a copy need not be asked for again before that), share = 0.5 (of the bytes of
-    --budget are kept for it), order = "newest" or "oldest" (rows first), window = "BEGIN ...".
+    A profile has a table for each query: [delays], then sql = "SELECT ...", or key = "...", or id = "...". Options are
+    priority = 10, fresh = "15min" (the copy is not asked for again sooner), share = 0.5 (this part of --budget is
+    reserved for it), order = "newest" or "oldest" (rows that come first), and window = "BEGIN ...".
     """
     if context.invoked_subcommand is not None:
-        command, own = context.invoked_subcommand, {"--profile": profile, "--budget": budget, "--max-time": max_time}
-        _refuse(own | {"--only": only}, f"is for psoup recharge alone, not for {command}")
+        command, flags = context.invoked_subcommand, {"--profile": profile, "--budget": budget, "--max-time": max_time}
+        _refuse(flags | {"--only": only}, f"is for psoup recharge alone, not for {command}")
         _refuse(
             {"--address": address, "--timeout": timeout, "--json": as_json}, f"stands behind {command}, if it has it"
         )
@@ -97,9 +97,9 @@ def recharge(
             _print_empty(store)
             return
         with connect(address, timeout) as client:
-            told = file.recharge(client, max_bytes=size, max_seconds=seconds, only=only or ())
-        _print(told, {entry.name: entry for entry in file.entries()}, as_json)
-    failed = [copy.error for copy in told.copies if copy.error is not None]
+            report = file.recharge(client, max_bytes=size, max_seconds=seconds, only=only or ())
+        _print(report, {entry.name: entry for entry in file.entries()}, as_json)
+    failed = [copy.error for copy in report.copies if copy.error is not None]
     if failed:
         raise typer.Exit(exit_code(failed[0]))
 
@@ -111,11 +111,11 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
             raise typer.BadParameter(f"{option} {why}")
 
 
-def _print(told: Recharge, entries: dict[str, Entry], as_json: bool) -> None:
+def _print(report: Recharge, entries: dict[str, Entry], as_json: bool) -> None:
     """Print what became of each copy; the sum goes to standard error."""
     names = ["name", "came", "gone", "bytes", "rows", "state"]
     rows = []
-    for copy in told.copies:
+    for copy in report.copies:
         state = state_of(copy.asked, copy.complete, str(copy.error or ""))
         rows.append((copy.name, copy.came, copy.gone, copy.size, entries[copy.name].rows, state))
         if as_json:
@@ -123,11 +123,11 @@ def _print(told: Recharge, entries: dict[str, Entry], as_json: bool) -> None:
             print_json(facts)
     if not as_json:
         print_list(names, rows, [dict(zip(names, row, strict=True)) for row in rows], [False, *[True] * 4, False])
-    missing = [f"{copy.name} ({counted(copy.left, 'row')})" if copy.left else copy.name for copy in told.unfinished]
-    spent = {"bytes": "the bytes were", "time": "the time was"}.get(told.why, "")
+    missing = [f"{copy.name} ({counted(copy.left, 'row')})" if copy.left else copy.name for copy in report.unfinished]
+    spent = {"bytes": "the bytes were", "time": "the time was"}.get(report.why, "")
     left = f"; {spent} spent, left for next time: {', '.join(missing)}" if missing else ""
-    fresh = f"; fresh enough: {', '.join(told.fresh)}" if told.fresh else ""
-    message(f"{counted(told.received, 'byte')} in {told.seconds:.1f} s{left}{fresh}")
+    fresh = f"; fresh enough: {', '.join(report.fresh)}" if report.fresh else ""
+    message(f"{counted(report.received, 'byte')} in {report.seconds:.1f} s{left}{fresh}")
 
 
 @app.command("add", short_help="Keep a copy of a query.")
@@ -138,22 +138,28 @@ def add(
     query_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="A query that stands, by its ID.")] = None,
     key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="A query that stands, by its key.")] = None,
     priority: Annotated[
-        float, typer.Option("--priority", metavar="NUMBER", help="The greatest comes first, and may be negative.")
+        float,
+        typer.Option(
+            "--priority", metavar="NUMBER", help="A copy with a greater number comes first; it may be negative."
+        ),
     ] = 0.0,
     fresh: Annotated[
         str | None, typer.Option("--fresh", metavar="TIME", help="Ask again only after this time: 15min.")
     ] = None,
     share: Annotated[
-        float, typer.Option("--share", metavar="PART", help="The part of --budget that is kept for it: 0.5 is half.")
+        float,
+        typer.Option(
+            "--share", metavar="PART", help="The part of --budget that is reserved for this copy: 0.5 is half."
+        ),
     ] = 0.0,
     order: Annotated[
-        str, typer.Option("--order", metavar="newest|oldest", help="Which rows come first, if not all may come.")
+        str, typer.Option("--order", metavar="newest|oldest", help="The rows that come first, if not all fit.")
     ] = "newest",
     window: Annotated[
         str, typer.Option("--window", metavar="BEGIN...", help="Another window than the query's own.")
     ] = "",
     replace: Annotated[
-        bool, typer.Option("--replace", help="If there is a copy of this name, of another query: its rows go.")
+        bool, typer.Option("--replace", help="Replace a copy of this name that has another query; its rows go.")
     ] = False,
 ) -> None:
     """\b
@@ -162,25 +168,25 @@ def add(
       psoup recharge add alerts --key alerts/u7 --priority 10
       psoup recharge --store other.db add one --id q-7f3a91c2-12
 
-    Keep a copy of a query: of a statement, which the next recharge registers, or of one that stands, named by its ID or
-    its key. NAME is that of a view in the file. Adding it again changes the options, all of them.
+    Keep a copy of a query. A statement is registered by the next recharge; a standing query is named by its ID or key.
+    NAME becomes the name of a view in the file. Adding the same query again replaces all its options.
     """
     seconds = _read(fresh, read_seconds, "--fresh") or 0.0
     entry = Entry(name, sql or "", query_id or "", key or "", priority, seconds, share, order, window)
     with Store(context.obj) as file:
-        known = {old.name.lower(): old for old in file.entries()}.get(name.lower())
-        if known is not None and _query_of(known) != _query_of(entry) and not replace:
+        earlier = {old.name.lower(): old for old in file.entries()}.get(name.lower())
+        if earlier is not None and _query_of(earlier) != _query_of(entry) and not replace:
             raise AlreadyExists(
-                f"{context.obj} has a copy {known.name} already, of {_named(known)}; with --replace it becomes one of"
-                f" {_named(entry)}, and its rows go; or choose another name"
+                f"{context.obj} has a copy {earlier.name} already, of {_named(earlier)}; with --replace it becomes one"
+                f" of {_named(entry)}, and its rows go; or choose another name"
             )
         file.adopt([entry])
-    if known is None or _query_of(known) != _query_of(entry):
+    if earlier is None or _query_of(earlier) != _query_of(entry):
         message(f"{context.obj} keeps {name}; its rows come with: psoup recharge")
         return
-    pairs = [(wish, getattr(known, wish), getattr(entry, wish)) for wish in _WISHES]
+    pairs = [(wish, getattr(earlier, wish), getattr(entry, wish)) for wish in _WISHES]
     changed = [f"{wish} is {new or 'none'} instead of {old or 'none'}" for wish, old, new in pairs if old != new]
-    message(f"{context.obj} keeps {known.name} already; {', '.join(changed) or 'nothing has changed'}")
+    message(f"{context.obj} keeps {earlier.name} already; {', '.join(changed) or 'nothing has changed'}")
 
 
 def _query_of(entry: Entry) -> tuple[str, str, str]:
@@ -198,7 +204,10 @@ def _named(entry: Entry) -> str:
 def watch(
     context: typer.Context,
     every: Annotated[
-        str | None, typer.Option("--every", metavar="TIME", help="Do not stay connected: recharge every 15min, say.")
+        str | None,
+        typer.Option(
+            "--every", metavar="TIME", help="Recharge at this interval, such as 15min, instead of staying connected."
+        ),
     ] = None,
     as_json: AsJson = False,
     address: Address = None,
@@ -209,15 +218,15 @@ def watch(
       psoup recharge watch
       psoup recharge watch --every 15min
 
-    Keep the copies up to date, until Ctrl-C: each change comes as it becomes visible, and a line says what came. While
-    the service cannot be reached it is asked again, with pauses of up to a minute.
+    Keep the copies up to date until Ctrl-C. Each change comes as soon as it is visible, and a line reports it. If the
+    service cannot be reached, the command tries again, with pauses of up to a minute.
     """
-    seconds, told = _read(every, read_seconds, "--every"), list[str]()
+    seconds, lines = _read(every, read_seconds, "--every"), list[str]()
 
     def lost(problem: PSoupError) -> None:
-        if told[-1:] != [str(problem)]:
+        if lines[-1:] != [str(problem)]:
             message(str(problem))
-        told[:] = [str(problem)]
+        lines[:] = [str(problem)]
 
     with existing(context.obj) as file:
         if not file.entries():
@@ -226,7 +235,7 @@ def watch(
         with connect(address, timeout) as client:
             for copy in file.watch(client, every=seconds, lost=lost):
                 if copy.error is None:
-                    told.clear()
+                    lines.clear()
                 _print_change(copy, file.entry(copy.name), as_json)
 
 
@@ -272,4 +281,4 @@ def forget(
 
 app.command("show", short_help="Print a copy; no network is used.")(show_copy)
 app.command("status", short_help="List the copies, and how old they are; no network is used.")(status)
-app.command("history", short_help="List the recharges, or what came for each copy; no network is used.")(history)
+app.command("history", short_help="List the recharges, or the changes of each copy; no network is used.")(history)

@@ -24,17 +24,17 @@ _UNITS = ((172_800, 86_400, "d"), (7_200, 3_600, "h"), (120, 60, "min"), (0, 1, 
 
 
 def existing(path: Path) -> Store:
-    """Open a store that is there. Raises NotFound if it is not: what only reads makes no file."""
+    """Open an existing store. Raises NotFound if the file is missing: a command that reads does not create it."""
     if not path.exists():
         raise NotFound(f'{path} does not exist; name another with --store, or: psoup recharge add NAME "SELECT ..."')
     return Store(path)
 
 
-def state_of(asked: bool, complete: bool, error: str) -> str:
+def state_of(attempted: bool, complete: bool, error: str) -> str:
     """The line of a list about a copy."""
     if error:
         return error.partition("\n")[0]
-    return "complete" if complete else "a part" if asked else "not asked"
+    return "complete" if complete else "a part" if attempted else "not asked"
 
 
 def show_copy(
@@ -44,7 +44,8 @@ def show_copy(
         typer.Argument(metavar="[NAME]", help="The name of the copy, in any case; else --sql.", show_default=False),
     ] = None,
     sql: Annotated[
-        str | None, typer.Option("--sql", metavar="SELECT", help="What SQLite finds in the copies, by their names.")
+        str | None,
+        typer.Option("--sql", metavar="SELECT", help="Run this SELECT on the copies, which are views by their names."),
     ] = None,
     format: AnswerFormat = None,
     as_json: JsonRows = False,
@@ -57,19 +58,19 @@ def show_copy(
       psoup recharge show --sql "SELECT carrier, count(*) FROM delays GROUP BY carrier"
 
     Print the rows of a copy, in the order of the answer. Rows that have left a sliding window since the last recharge,
-    by the clock here, are hidden. A line on standard error says how exact that is: `exact now` (the answer now, had no
-    tuple come since), `as of` a time, or a part of the answer.
+    by the local clock, are hidden. Standard error says how exact the rows are: `exact now` (equal to the answer now, if
+    no tuple came since), `as of` a time, or a part of the answer.
     """
     if (name is None) == (sql is None):
         raise typer.BadParameter("give the name of a copy, or --sql")
     with existing(context.obj) as file:
         if sql is not None:
-            names, found = file.select(sql)
+            names, values = file.select(sql)
             if as_json or format is Format.json:
-                for row in found:
+                for row in values:
                     print_json(dict(zip(names, row, strict=True)))
             else:
-                print_list(names, found, [dict(zip(names, row, strict=True)) for row in found])
+                print_list(names, values, [dict(zip(names, row, strict=True)) for row in values])
             return
         assert name is not None
         table, entry = file.read(name), file.entry(name)
@@ -92,11 +93,11 @@ def _ago(seconds: float | None) -> str:
     return f", {seconds // unit:.0f} {letter} ago"
 
 
-def _print_rows(table: pa.Table, form: Format, most: int) -> None:
+def _print_rows(table: pa.Table, form: Format, limit: int) -> None:
     if form is not Format.table:
         print_batches(form.value, table.schema, table.to_batches())
         return
-    shown = table.slice(0, most or table.num_rows)
+    shown = table.slice(0, limit or table.num_rows)
     print_table(table.schema.names, rows_of(shown), numeric(table.schema))
     if shown.num_rows < table.num_rows:
         message(f"{table.num_rows - shown.num_rows:,} more rows: --rows 0 shows all")
@@ -147,8 +148,8 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
 def history(
     context: typer.Context,
-    copies: Annotated[bool, typer.Option("--copies", help="What came for each copy, a line for each.")] = False,
-    lines: Annotated[int, typer.Option("--lines", metavar="N", min=1, help="How many, the latest.")] = 20,
+    copies: Annotated[bool, typer.Option("--copies", help="Show a line for each copy.")] = False,
+    lines: Annotated[int, typer.Option("--lines", metavar="N", min=1, help="List at most this many, the latest.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """\b
@@ -156,8 +157,8 @@ def history(
       psoup recharge history
       psoup recharge history --copies --json
 
-    List the latest recharges, the newest first: bytes and rows, what was left out, and why (`bytes` or `time` were
-    spent, or an error). A line with `watch` tells of ten minutes of psoup recharge watch, or of its last ones.
+    List the latest recharges, newest first: bytes, rows, and the copies left out with the reason (`bytes` or `time`
+    were spent, or an error). A line with `watch` sums up to ten minutes of psoup recharge watch.
     """
     with existing(context.obj) as file:
         facts = file.history(lines) if copies else file.recharges(lines)

@@ -36,26 +36,26 @@ RequestId = Annotated[
 
 Key = Annotated[
     str | None,
-    typer.Option("--key", metavar="TEXT", help="Own name of the query, unique; with --params, the column of them."),
+    typer.Option(
+        "--key", metavar="TEXT", help="Your own unique name for the query; with --params, the column of these names."
+    ),
 ]
 GivenLabels = Annotated[
     list[str] | None,
     typer.Option(
         "--label",
         metavar="NAME=VALUE",
-        help="Label to give; repeatable. With --params: --label NAME, a column whose values are the labels called so.",
+        help="Label of the query; repeatable. With --params: --label NAME, the column with the values of that label.",
     ),
 ]
-Replace = Annotated[
-    bool, typer.Option("--replace", help="Put the query in the place of the one that has its key, if it is another.")
-]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace another query that has the key.")]
 ExpiresAfter = Annotated[
     str | None,
-    typer.Option("--expires-after", metavar="TIME", help="Unregister it when it is not asked for so long: '90 days'."),
+    typer.Option(
+        "--expires-after", metavar="TIME", help="Unregister it when it was not asked for this long: '90 days'."
+    ),
 ]
-KeepPairs = Annotated[
-    bool, typer.Option("--keep-pairs", help="Keep which tuples of both streams of a join belong together, for speed.")
-]
+KeepPairs = Annotated[bool, typer.Option("--keep-pairs", help="Keep the pairs of a join of two streams, for speed.")]
 
 
 def register(
@@ -84,11 +84,11 @@ def register(
       psoup register "SELECT * FROM flights WHERE origin = \\$origin" --params searches.csv --key id --label user
       psoup register --file queries.sql
 
-    Register a standing query and print its ID. It stays until it is unregistered; come back with: psoup invoke ID
+    Register a standing query and print its ID. It stands until it is unregistered. To get its answer: psoup invoke ID
 
-    With --params or --file, register many; the IDs come in the order of the rows or lines. In a CSV every value is
-    taken as what the parameter needs; columns are found by name for $name, and go in order for ? and $1. --key and
-    --label name columns of the file then, which are not parameters unless the statement names them.
+    --params or --file registers many queries; the IDs come in the order of the rows or lines. A value of a CSV is
+    converted to the parameter's type. Columns are found by name for $name, and by order for ? and $1. --key and --label
+    then name columns of the file; such a column is a parameter only if the statement names it.
     """
     _check(sql, file, params, param, key, label, replace)
     given: _Given = {
@@ -179,7 +179,7 @@ def _register_many(
 
 
 def _print_ids(queries: Queries, as_json: bool) -> None:
-    """Print IDs as soon as they are there: those before an error are registered."""
+    """Print IDs as soon as they arrive, so that the IDs of queries registered before an error are shown."""
     for query in queries:
         if as_json:
             print_json({"query_id": query.id})

@@ -1,4 +1,4 @@
-"""psoup results: which of the newest tuples satisfy which queries, as a picture (`psoup_cli.picture`)."""
+"""psoup results: a picture of which of the newest tuples satisfy which queries (`psoup_cli.picture`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def results(
     end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Tuples up to this time.")] = None,
     last: Annotated[
         int | None,
-        typer.Option("--last", "-n", metavar="N", min=1, help="The newest N tuples; else those there is room for."),
+        typer.Option("--last", "-n", metavar="N", min=1, help="The newest N tuples; by default as many as fit."),
     ] = None,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
@@ -38,16 +38,16 @@ def results(
       psoup results listings --label user=u3 --last 100
       psoup results listings --query search-1 --query search-2 --begin 2026-07-01T12:00:00Z
 
-    Draw which tuples satisfy which queries: tuples down, the newest last, queries across; below, how many of these each
-    query has. Windows of the queries are not applied. What there is no room for is left out, and said. With --json each
-    line is a tuple with the IDs of its queries.
+    Draw which tuples satisfy which queries. A row is a tuple, the newest last; a column is a query, with its number of
+    tuples at the bottom. Windows of the queries are not applied. If the terminal is too small, a line says what was
+    left out. With --json each line is a tuple with the IDs of its queries.
     """
     if query and label:
         raise typer.BadParameter("--query names queries; leave --label out")
     room = room_here(as_json)
     tuples = last if last and as_json else min(room.tuples, last or room.tuples)
     with connect(address, timeout) as client:
-        found = client.results(
+        bits = client.results(
             stream,
             query or None,
             _time("--begin", begin),
@@ -58,29 +58,29 @@ def results(
             accept_truncation=True,
             wait_for=wait_for,
         )
-    more = found.end_id - found.first_id > tuples != last  # --last leaves out what was not asked for
-    first = max(found.end_id - tuples, found.first_id)
-    shown = _print_rows(found, first) if as_json else _draw(found, first, room)
-    left = ["older tuples"] * more + ["later queries"] * found.more + ["names of queries"] * (shown < len(found))
+    more = bits.end_id - bits.first_id > tuples != last  # --last leaves out what was not asked for
+    first = max(bits.end_id - tuples, bits.first_id)
+    shown = _print_rows(bits, first) if as_json else _draw(bits, first, room)
+    left = ["older tuples"] * more + ["later queries"] * bits.more + ["names of queries"] * (shown < len(bits))
     if left:
         message(f"Left out: {', '.join(left)}. {_HINT}")
 
 
-def _print_rows(found: Results, first: int) -> int:
+def _print_rows(bits: Results, first: int) -> int:
     """Print a line of JSON for each tuple from `first` on; returns how many queries are named."""
-    columns = [found[query_id][first - found.first_id :] for query_id in found]
+    columns = [bits[query_id][first - bits.first_id :] for query_id in bits]
     for at, row in enumerate(zip(*columns, strict=True) if columns else ()):
-        ids = [query_id for query_id, bit in zip(found, row, strict=True) if bit]
+        ids = [query_id for query_id, bit in zip(bits, row, strict=True) if bit]
         print_json({"tuple_id": first + at, "query_ids": ids})
-    return len(found)
+    return len(bits)
 
 
-def _draw(found: Results, first: int, room: Room) -> int:
+def _draw(bits: Results, first: int, room: Room) -> int:
     """Print the picture from the tuple `first` on; returns how many queries are named."""
-    if not found:
+    if not bits:
         message("No query is on that stream, or has those labels.")
         return 0
-    lines, named = picture(found, first, room)
+    lines, named = picture(bits, first, room)
     print("\n".join(lines))
     return named
 

@@ -31,7 +31,8 @@ TlsCert = Annotated[
 ]
 TlsKey = Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM, without a password.")]
 TlsClientCa = Annotated[
-    str | None, typer.Option("--tls-client-ca", metavar="FILE", help="Who signs the certificates of clients, PEM.")
+    str | None,
+    typer.Option("--tls-client-ca", metavar="FILE", help="The authority that signs clients' certificates, PEM."),
 ]
 Quarantine = Annotated[
     list[str] | None, typer.Option("--quarantine", metavar="ID", help="Keep a query out of the index; repeatable.")
@@ -77,16 +78,16 @@ def serve(
       PSOUP_MEMORY_MIB=1024 psoup serve
       psoup serve --functions fraud.py
 
-    Start a service and keep it up until Ctrl-C or SIGTERM. What it has acknowledged is on disk, in ./psoup-data unless
-    told otherwise, and is there again after the next start. All settings and where they come from: psoup config show
+    Start a service; Ctrl-C or SIGTERM ends it. Acknowledged changes are on disk, by default in ./psoup-data, and
+    survive a restart. psoup config show lists all settings and their sources.
 
-    A query that cannot be evaluated leaves the index by itself, and so does one that ended two starts. --quarantine is
-    for one that the doctor named (psoup doctor DIR --replay): what it computes, and all queries that compute the same,
-    are evaluated row by row when they are invoked. Later starts know it, until it is unregistered.
+    A query that cannot be evaluated, or that has ended two starts, leaves the index by itself. Use --quarantine for a
+    query that the doctor named (psoup doctor DIR --replay). The query, and all queries with the same expression, are
+    then evaluated row by row when they are invoked. Later starts remember it until it is unregistered.
 
-    Off loopback clients come with TLS, and bring an access token (psoup admin init) or show a certificate that
-    --tls-client-ca has signed; where nobody could, the service does not start. New certificates in the same files are
-    taken up within ten seconds.
+    Off loopback, clients need TLS, and an access token (psoup admin init) or a certificate signed by --tls-client-ca.
+    If no client could satisfy this, the service does not start. New certificates in the same files are used within ten
+    seconds.
 
     --functions loads a module with functions of your own: the path of a .py file, or a name that Python can import.
     Statements call them like any other. A service that is started without one refuses the queries that need it.

@@ -34,10 +34,10 @@ def sql(
         typer.Option("--params", metavar="FILE", help="Ask for each row of a CSV, JSON lines or Parquet file."),
     ] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Accept equal streams of the names that CREATE STREAM gives.")
+        bool, typer.Option("--if-not-exists", help="Accept an existing stream if CREATE STREAM defines an equal one.")
     ] = False,
     format: Annotated[
-        Format | None, typer.Option("--format", help="Of answers. By default a table on a terminal, else CSV.")
+        Format | None, typer.Option("--format", help="Format of answers. By default a table on a terminal, else CSV.")
     ] = None,
     as_json: JsonRows = False,
     rows: ShownRows = SHOWN_ROWS,
@@ -52,11 +52,10 @@ def sql(
       psoup sql late.sql --param JFK
       psoup sql late.sql --params airports.csv
 
-    Carry out statements in their order, separated by ;. They are CREATE STREAM, ALTER STREAM, DROP STREAM [IF EXISTS]
-    name [CASCADE], and SELECT, which is asked once (to have it stand: psoup register). CASCADE unregisters the queries
-    on the stream, and asks nobody. The first error ends it, and says where it is.
-    Values of parameters are those of the only SELECT; with --params it is asked once for each row, as psoup register
-    takes them.
+    Carry out statements in order, separated by ;. They are CREATE STREAM, ALTER STREAM, DROP STREAM [IF EXISTS] name
+    [CASCADE], and SELECT. A SELECT is asked once; psoup register makes a standing query. CASCADE unregisters the
+    queries on the stream, without a question. The first error ends the command and says where it is. --param and
+    --params need exactly one SELECT; with --params it is asked once for each row, in the form of psoup register.
     """
     form = chosen_form(True, format, as_json)
     name = "standard input" if file == "-" else file
@@ -82,7 +81,7 @@ def sql(
 
 
 def _values(statements: list[Statement], param: list[str] | None, params: str | None) -> list[Any]:
-    """Return the values of the only SELECT, once for each time that it is asked; None if there are none."""
+    """Return the parameter values for each time that the only SELECT is asked; None without values."""
     if not param and params is None:
         return [None]
     if param and params is not None:

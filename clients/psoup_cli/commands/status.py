@@ -26,7 +26,7 @@ def status(
       psoup status --memory
       psoup status --address 10.0.0.5:7433 --json
 
-    Say whether the service serves, and what it holds. Exit code 3 if no service
+    Show whether the service serves, and its data. Exit code 3 if no service
     answers.
     """
     with connect(address, timeout) as client:
@@ -60,7 +60,7 @@ def status(
 def _bill(bill: MemoryBill, as_json: bool) -> None:
     """Print the bill structure by structure, the sum, and the budget."""
     if not bill.items:
-        message("Nothing is told: the bill is of all tenants, and for the service's operator alone.")
+        message("Nothing is shown: the figures cover all tenants, and only the service's operator may see them.")
         return
     if as_json:
         for item in bill.items:

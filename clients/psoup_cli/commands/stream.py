@@ -57,9 +57,10 @@ def create(
       psoup stream create "CREATE STREAM trades (at TIMESTAMP NOT NULL, symbol TEXT, price DECIMAL(12,4))
         TIMESTAMP BY at LATENESS 5 SECONDS AHEAD 5 MINUTES RETENTION 7 DAYS ARCHIVE 400 DAYS"
 
-    Create a stream. Types: BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE. RETENTION says what is kept in
-    memory, ARCHIVE what is kept on disk beyond that; queries reach into both. AHEAD says how far past the
-    service's clock the time of a tuple may lie, 5 minutes by default: one from the future would make all others late.
+    Create a stream. Types: BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE. RETENTION is the time for
+    which tuples are kept in memory, ARCHIVE the time for which they are kept on disk after that. Queries read both.
+    AHEAD is how far past the service's clock the time of a tuple may lie; the default is 5 minutes. A tuple from the
+    future would make all later tuples late.
     """
     with connect(address, timeout) as client:
         info = client.create_stream(sql, if_not_exists=if_not_exists)
@@ -83,9 +84,9 @@ def alter(
       psoup stream alter "ALTER STREAM clicks ADD COLUMN IF NOT EXISTS country TEXT, ADD COLUMN bot BOOLEAN"
       psoup stream alter "ALTER STREAM trades AHEAD 1 HOUR"
 
-    Add columns to a stream. The tuples that are there have NULL in them, and so have batches that come without them.
-    Queries that stand already do not see them; register a query anew to select them. AHEAD says how far past the
-    service's clock the time of a tuple may lie.
+    Add columns to a stream. Existing tuples have NULL in the new columns, and so has a batch without them. Standing
+    queries do not see the new columns; register a query anew to select them. AHEAD is how far past the service's clock
+    the time of a tuple may lie.
     """
     with connect(address, timeout) as client:
         info = client.alter_stream(sql)

@@ -29,8 +29,8 @@ def tenant() -> None:
       psoup token issue dashboards --tenant acme --role reader
       psoup tenant list
 
-    Create, list, show, change and drop tenants; it takes a token with the role operator, of the tenant default.
-    Streams, queries and tokens are of one tenant, and who is of one learns nothing of another.
+    Create, list, show, change and drop tenants. These commands take a token with the role operator, of the tenant
+    default. Each stream, query and token belongs to one tenant, and a client of one tenant learns nothing of another.
     """
 
 
@@ -42,8 +42,8 @@ def create(name: Name, quotas: dict[str, float], address: Address = None) -> Non
       psoup tenant create acme
       psoup tenant create acme --streams 20 --queries 200000 --tuple-bytes 2GiB --join-share 0.5
 
-    Create a tenant. Quotas that are not given are the service's defaults, which psoup tenant show says; none is no
-    limit. Its first token: psoup token issue NAME --tenant acme --role owner
+    Create a tenant. Other quotas get the service's defaults, which psoup tenant show prints; none means no limit. Its
+    first token: psoup token issue NAME --tenant acme --role owner
     """
     with connect(address) as client:
         made = client.create_tenant(name, **quotas)
@@ -58,8 +58,8 @@ def change(name: Name, quotas: dict[str, float], address: Address = None) -> Non
       psoup tenant set acme --queries 200000
       psoup tenant set acme --tuple-bytes 4GiB --join-share none --weight 3
 
-    Change some quotas of a tenant; the others stay. none takes a limit away. What the tenant has beyond a new limit
-    stays, and it gets no more of it.
+    Change some quotas of a tenant; the remaining quotas stay. none removes a limit. A tenant above a new limit keeps
+    its data, and gets no more.
     """
     if not quotas:
         raise typer.BadParameter("give a quota to change, such as --queries 200000; psoup tenant show has them")
@@ -101,15 +101,15 @@ def show(
       psoup tenant show acme
       psoup tenant show
 
-    Show the quotas of a tenant, or of your own, which any role may see.
+    Show the quotas of a tenant. Without a name they are your own tenant's, which any role may see.
     """
     with connect(address) as client:
-        found = client.tenant(name)
+        answer = client.tenant(name)
     if as_json:
-        print_json(_facts(found))
+        print_json(_facts(answer))
         return
-    rows = [(quota, _limit(found, quota), about) for quota, about in QUOTAS.items()]
-    facts = [{"tenant": found.name, "quota": quota, "limit": _facts(found)[quota]} for quota in QUOTAS]
+    rows = [(quota, _limit(answer, quota), about) for quota, about in QUOTAS.items()]
+    facts = [{"tenant": answer.name, "quota": quota, "limit": _facts(answer)[quota]} for quota in QUOTAS]
     print_list(["quota", "limit", "of what"], rows, facts)
 
 
@@ -125,29 +125,29 @@ def usage(
       psoup tenant usage acme
       psoup tenant usage --watch
 
-    Show what a tenant uses of each quota now: your own, as its owner, or any, as the service's operator. Rates are
-    about those of the last seconds.
+    Show how much of each quota a tenant uses now. An owner sees the own tenant, the service's operator any tenant.
+    Rates are averages over the last seconds.
     """
     with connect(address) as client:
         if watch and not as_json and sys.stdout.isatty():
             live_table(lambda: _usage_table(client.tenant_usage(name)), _USED)
         elif watch:
             watched(lambda: _print_usage(client.tenant_usage(name), as_json))
-        told = client.tenant_usage(name)
-    _print_usage(told, as_json)
+        figures = client.tenant_usage(name)
+    _print_usage(figures, as_json)
 
 
-def _print_usage(told: TenantUsage, as_json: bool) -> None:
-    used, limits = {quota: _rounded(value) for quota, value in told.used.items()}, _limits(told.quotas)
+def _print_usage(figures: TenantUsage, as_json: bool) -> None:
+    used, limits = {quota: _rounded(value) for quota, value in figures.used.items()}, _limits(figures.quotas)
     if as_json:
-        print_json({"name": told.name, "used": used, "limits": limits})
+        print_json({"name": figures.name, "used": used, "limits": limits})
         return
-    names, *rows = _usage_table(told)
-    facts = [{"tenant": told.name, "quota": row[0], "used": used[row[0]], "limit": limits[row[0]]} for row in rows]
+    names, *rows = _usage_table(figures)
+    facts = [{"tenant": figures.name, "quota": row[0], "used": used[row[0]], "limit": limits[row[0]]} for row in rows]
     print_list(names, rows, facts, [column in _USED for column in names])
 
 
-@app.command("drop", short_help="Forget a tenant that has nothing.")
+@app.command("drop", short_help="Drop a tenant that has no data.")
 def drop(name: Name, yes: Yes = False, address: Address = None) -> None:
     """\b
     Examples:
@@ -181,12 +181,12 @@ def _limit(tenant: Tenant, quota: str) -> str:
     return f"{value:,}".removesuffix(".0") if value else NONE
 
 
-def _usage_table(told: TenantUsage) -> list[tuple[str, ...]]:
+def _usage_table(figures: TenantUsage) -> list[tuple[str, ...]]:
     """Give the lines of the table, the names of its columns first."""
     lines: list[tuple[str, ...]] = [("quota", *_USED, "of what")]
     for quota, about in QUOTAS.items():
-        if quota in told.used:
-            used, limit = told.used[quota], getattr(told.quotas, quota)
+        if quota in figures.used:
+            used, limit = figures.used[quota], getattr(figures.quotas, quota)
             part = f"{used / limit:.0%}" if limit else ""
             lines.append((quota, _number(used), _number(limit) if limit else NONE, part, about))
     return lines

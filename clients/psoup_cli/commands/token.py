@@ -26,15 +26,17 @@ Stream = Annotated[
     typer.Option("--stream", metavar="PATTERN", help="A producer's streams, such as 'meters_*'; repeatable."),
 ]
 OfTenant = Annotated[
-    str, typer.Option("--tenant", metavar="NAME", help="The tenant it is of; else your own.", show_default=False)
+    str, typer.Option("--tenant", metavar="NAME", help="The token's tenant; by default your own.", show_default=False)
 ]
 Expires = Annotated[
     str | None,
-    typer.Option("--expires", metavar="TIME", help="How long it lasts: '90 days', 12h; or until when: 2030-01-01."),
+    typer.Option("--expires", metavar="TIME", help="Life of the token: '90 days', 12h; or its end: 2030-01-01."),
 ]
 
 
-Listed = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Only those of this tenant.", show_default=False)]
+Listed = Annotated[
+    str, typer.Option("--tenant", metavar="NAME", help="Only tokens of this tenant.", show_default=False)
+]
 
 
 @app.callback()
@@ -44,13 +46,14 @@ def token() -> None:
       psoup token issue dashboards --role reader
       psoup token list
 
-    Issue, list and revoke access tokens; it takes a token with the role operator. The first one: psoup admin init
+    Issue, list and revoke access tokens. These commands take a token with the role operator. Make the first token with:
+    psoup admin init
     """
 
 
 @app.command("issue", short_help="Issue a token, and print it once.")
 def issue(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who holds it.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The holder's name.", show_default=False)],
     role: Role,
     stream: Stream = None,
     tenant: OfTenant = "",
@@ -65,28 +68,29 @@ def issue(
       psoup token issue analysts --role registrar --expires 2030-01-01
       psoup token issue admin --tenant acme --role owner --role operator
 
-    Issue a token and print it: nothing says it again. A reader asks, a registrar registers queries too, a producer
-    pushes, an owner does all of these and makes streams, an operator issues tokens and runs jobs; of the tenant default
-    he is the service's, who makes backups, tenants, and tokens of all tenants.
+    Issue a token and print it. It cannot be shown again. A reader asks for answers; a registrar also registers queries;
+    a producer pushes. An owner does all of these and creates streams. An operator issues tokens and runs jobs. An
+    operator of the tenant default is the service's operator, and also makes backups, tenants, and tokens of all
+    tenants.
     """
     lasts = read_expiry(expires, time.time_ns() // 1_000)
     with connect(address) as client, handing_over(token_file) as hand_over:
         made = client.issue_token(name, role, streams=stream or (), tenant=tenant, expires_after=lasts)
         hand_over(made.secret)
-    told = ", ".join(made.token.roles)
-    of = f" of tenant {made.token.tenant}" if tenant else ""
-    message(f"Token {made.token.id} of {name}{of}: {told}{_until(made.token.expires)}.")
+    roles_text = ", ".join(made.token.roles)
+    owner = f" of tenant {made.token.tenant}" if tenant else ""
+    message(f"Token {made.token.id} of {name}{owner}: {roles_text}{_until(made.token.expires)}.")
 
 
-@app.command("list", short_help="List the tokens that stand.")
+@app.command("list", short_help="List the tokens.")
 def listed(tenant: Listed = "", as_json: AsJson = False, address: Address = None) -> None:
     """\b
     Examples:
       psoup token list
       psoup token list --tenant acme --json
 
-    List the tokens that stand, also those that have expired, by when they were issued; no secret is in it. The
-    service's operator sees those of all tenants, another operator those of his own.
+    List the tokens that were not revoked, also expired ones, in the order of their issue, without secrets. The
+    service's operator sees the tokens of all tenants, another operator only those of the own tenant.
     """
     with connect(address) as client:
         tokens = client.tokens(tenant=tenant)
@@ -128,8 +132,8 @@ def revoke(
     Examples:
       psoup token revoke 4kTz0QbX2m
 
-    Revoke a token: nobody comes in by it any more, and the calls that came in by it end, those that stream and watch
-    too. The last token of an operator stays.
+    Revoke a token. New calls with it are refused, and running calls with it end, also streams and watches. The last
+    token of an operator cannot be revoked.
     """
     with connect(address) as client:
         gone = client.revoke_token(token_id)

@@ -22,7 +22,7 @@ def top(
         str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
     ] = None,
     label: Labels = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most so many queries.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many queries.")] = 20,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")] = False,
     as_json: AsJson = False,
     address: Address = None,
@@ -35,9 +35,9 @@ def top(
       psoup top --stream flights --watch
       psoup top --label user=u3
 
-    Show which queries cost most: their share of the work, how many new tuples were looked at for them and how many of
-    these matched, all matches (with older tuples), and their bytes. Many looked at and few of these matched: no
-    condition of the query is selective.
+    Show the queries that cost most. The columns are their share of the work, the new tuples that were evaluated for
+    them (candidates), how many of these matched, all matches (older tuples included), and their bytes. If many
+    candidates and few matches are shown, no condition of the query is selective.
     """
     labels = labels_of(label)
     with connect(address, timeout) as client:
@@ -92,5 +92,5 @@ def facts(cost: QueryCost) -> dict[str, object]:
     figures = dataclasses.asdict(cost)
     del figures["query"]
     tags = {"key": cost.query.key, "labels": cost.query.labels}
-    known = {"query_id": cost.query.query_id, **tags, "stream": cost.query.stream, "sql": cost.query.sql}
-    return {**known, **figures, "selectivity": cost.selectivity}
+    texts = {"query_id": cost.query.query_id, **tags, "stream": cost.query.stream, "sql": cost.query.sql}
+    return {**texts, **figures, "selectivity": cost.selectivity}

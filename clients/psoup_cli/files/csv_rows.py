@@ -113,9 +113,9 @@ class _Shape:
         self._dialect, self._nulls, self._header = dialect, ["", *options.nulls], options.header
         line = first.line_of(0)
         self._fields = columns.choose(_fields_of(first.texts()[0], dialect, line), line)
-        self._names = [own.name if own else f"\0{at}" for at, own in enumerate(self._fields)]
-        self._wanted = [own for own in self._fields if own]
-        self._decimals = [own.name for own in self._wanted if pa.types.is_decimal(own.arrow)]
+        self._names = [csv_field.name if csv_field else f"\0{at}" for at, csv_field in enumerate(self._fields)]
+        self._wanted = [csv_field for csv_field in self._fields if csv_field]
+        self._decimals = [csv_field.name for csv_field in self._wanted if pa.types.is_decimal(csv_field.arrow)]
 
     def piece(self, records: Records) -> CsvPiece:
         try:
@@ -129,7 +129,7 @@ class _Shape:
 
     def _table(self, data: bytes) -> pa.Table:
         """Read all records; raises one of REFUSALS. Decimals come as texts first if one may have an exponent."""
-        types = {own.name: own.arrow for own in self._wanted}
+        types = {csv_field.name: csv_field.arrow for csv_field in self._wanted}
         if not self._decimals or not has_exponents(data):
             return self._read(data, types)
         table = self._read(data, types | dict.fromkeys(self._decimals, pa.string()))
@@ -151,7 +151,7 @@ class _Shape:
             ),
             pyarrow.csv.ConvertOptions(
                 column_types=types,
-                include_columns=[own.name for own in self._wanted],
+                include_columns=[csv_field.name for csv_field in self._wanted],
                 null_values=self._nulls,
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
@@ -169,16 +169,16 @@ class _Shape:
             refused[int(places[row.number - 1])] = self._counts(row.actual_columns, row.expected_columns)
             return "skip"
 
-        texts = self._read(data, {own.name: pa.binary() for own in self._wanted}, ragged)
+        texts = self._read(data, {csv_field.name: pa.binary() for csv_field in self._wanted}, ragged)
         numbers = np.setdiff1d(places, list(refused))
         arrays, good = [], np.ones(len(texts), bool)
-        for own, column in zip(self._wanted, texts.columns, strict=True):
-            array, reasons = typed(column.combine_chunks(), own)
+        for csv_field, column in zip(self._wanted, texts.columns, strict=True):
+            array, reasons = typed(column.combine_chunks(), csv_field)
             arrays.append(array)
             for row, reason in reasons.items():
                 good[row] = False
                 refused.setdefault(int(numbers[row]), reason)
-        table = pa.Table.from_arrays(arrays, [own.name for own in self._wanted]).filter(pa.array(good))
+        table = pa.Table.from_arrays(arrays, [csv_field.name for csv_field in self._wanted]).filter(pa.array(good))
         return CsvPiece(table, records, numbers[good], refused)
 
     def _told(self, records: Records) -> tuple[bytes, dict[int, str]]:
@@ -186,19 +186,19 @@ class _Shape:
         refused = dict[int, str]()
         if _is_utf8(records.data):
             return records.data, refused
-        kept = list[bytes]()
+        lines = list[bytes]()
         for number, text in enumerate(records.texts()):
             fields = 0 if _is_utf8(text) else len(next(fields_of(text.decode("latin-1"), self._dialect)))
             if fields and fields != len(self._names):
                 refused[number] = self._counts(fields, len(self._names))
             else:
-                kept.append(text)
-        return b"\n".join(kept) + b"\n", refused
+                lines.append(text)
+        return b"\n".join(lines) + b"\n", refused
 
-    def _counts(self, there: int, wanted: int) -> str:
+    def _counts(self, actual: int, wanted: int) -> str:
         first = f"the first line {counted(wanted, 'name' if self._header else 'value')}"
-        hint = f"; they are separated by {self._dialect.delimiter_name}" if wanted == 1 or there == 1 else ""
-        return f"it has {counted(there, 'value')}, and {first}{hint}"
+        hint = f"; they are separated by {self._dialect.delimiter_name}" if wanted == 1 or actual == 1 else ""
+        return f"it has {counted(actual, 'value')}, and {first}{hint}"
 
 
 def _fields_of(record: bytes, dialect: Dialect, line: int) -> list[str]:

@@ -47,37 +47,37 @@ class CsvField:
     sql: str
 
 
-def typed(texts: pa.BinaryArray, own: CsvField) -> tuple[pa.Array, dict[int, str]]:
+def typed(texts: pa.BinaryArray, field: CsvField) -> tuple[pa.Array, dict[int, str]]:
     """Read texts as values of a column; those that cannot be read are NULL, and have a reason by their row."""
     different = texts.dictionary_encode()
     values = different.dictionary
-    bad = _hopeless(values, own)
+    bad = _hopeless(values, field)
     hopeful = _without(values, bad)
-    bad += failing(len(values), lambda low, high: _converted(hopeful.slice(low, high - low), own.arrow))
+    bad += failing(len(values), lambda low, high: _converted(hopeful.slice(low, high - low), field.arrow))
     if not bad:
-        return _converted(values, own.arrow).take(different.indices), {}
-    reasons = {at: _reason(values[at].as_py(), own) for at in bad}
+        return _converted(values, field.arrow).take(different.indices), {}
+    reasons = {at: _reason(values[at].as_py(), field) for at in bad}
     import pyarrow.compute as pc
 
-    array = _converted(_without(values, bad), own.arrow).take(different.indices)
+    array = _converted(_without(values, bad), field.arrow).take(different.indices)
     codes = pc.fill_null(different.indices, -1).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(np.isin(codes, bad))
     return array, {int(row): reasons[int(codes[row])] for row in rows}
 
 
-def _hopeless(values: pa.Array, own: CsvField) -> list[int]:
+def _hopeless(values: pa.Array, field: CsvField) -> list[int]:
     """Find the values without the form of a type. To convert each value takes 40 times as long."""
     import pyarrow.compute as pc
 
-    looks = _LOOKS.get(own.arrow)
+    looks = _LOOKS.get(field.arrow)
     if looks is None:
         return []
     try:
         fits = pc.match_substring_regex(values.cast(pa.string()), looks)
     except pa.ArrowInvalid:  # not all are UTF-8
         return []
-    found: list[int] = np.flatnonzero(~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)).tolist()
-    return found
+    rows: list[int] = np.flatnonzero(~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)).tolist()
+    return rows
 
 
 def _without(values: pa.Array, places: list[int]) -> pa.Array:
@@ -99,12 +99,12 @@ def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
         return as_decimals(text, arrow)
     text = pc.utf8_trim(text, " \t")
     if not pa.types.is_boolean(arrow):
-        found = text.cast(arrow)
-        if pa.types.is_floating(arrow) and _infinite(found):
+        result = text.cast(arrow)
+        if pa.types.is_floating(arrow) and _infinite(result):
             written = pc.match_substring_regex(text, _DIGIT)
-            if pc.any(pc.and_(pc.is_inf(found), written)).as_py():
+            if pc.any(pc.and_(pc.is_inf(result), written)).as_py():
                 raise pa.ArrowInvalid("too large for a DOUBLE")
-        return found
+        return result
     true, false = pc.is_in(text, pa.array(TRUE)), pc.is_in(text, pa.array(FALSE))
     if not pc.all(pc.or_(pc.or_(true, false), pc.is_null(text))).as_py():
         raise pa.ArrowInvalid("neither true nor false")
@@ -138,33 +138,33 @@ def _infinite(column: pa.Array) -> bool:
     return bool(np.isinf(column.to_numpy(zero_copy_only=False)).any())
 
 
-def _reason(value: bytes, own: CsvField) -> str:
+def _reason(value: bytes, field: CsvField) -> str:
     """Describe the fault of a value, and the way out."""
     try:
         shown = repr(value.decode()[:100])
     except UnicodeDecodeError:
         shown = repr(value[:100])[1:]  # as bytes are written, without the b in front
     shown += "…" if len(value) > 100 else ""
-    place = f"column {own.name!r}, {shown}"
+    place = f"column {field.name!r}, {shown}"
     try:
         text = value.decode().strip()
     except UnicodeDecodeError as problem:
         byte = value[problem.start : problem.end].hex(" ")
         return f"{place}: byte {byte} is not utf-8; say what the file is in with --encoding, latin-1 for instance"
-    if pa.types.is_decimal(own.arrow) and is_number(text):
-        return f"{place}: it has more digits than {own.sql} holds; round it"
-    if own.sql == "BOOLEAN":
+    if pa.types.is_decimal(field.arrow) and is_number(text):
+        return f"{place}: it has more digits than {field.sql} holds; round it"
+    if field.sql == "BOOLEAN":
         return f"{place}: it is not a valid BOOLEAN; write {_TRUTHS}; if that stands for NULL, name it with --null"
-    if pa.types.is_floating(own.arrow) and _is_number(text):
+    if pa.types.is_floating(field.arrow) and _is_number(text):
         return f"{place}: it is too large for a DOUBLE; write inf if it stands for infinity"
-    if pa.types.is_int64(own.arrow) and text.lstrip("+-").isdigit():
+    if pa.types.is_int64(field.arrow) and text.lstrip("+-").isdigit():
         hint = "leave its sign out" if text.startswith("+") else "it is out of the range of 64 bits"
-        return f"{place}: it is not a valid {own.sql}; {hint}"
-    if "," in text and _is_number(text.replace(",", "")) and own.sql != "DATE":
-        return f"{place}: it is not a valid {own.sql}; write a point for the decimal comma, and no thousands"
-    if own.sql == "DATE" and any(letter.isdigit() for letter in text):
+        return f"{place}: it is not a valid {field.sql}; {hint}"
+    if "," in text and _is_number(text.replace(",", "")) and field.sql != "DATE":
+        return f"{place}: it is not a valid {field.sql}; write a point for the decimal comma, and no thousands"
+    if field.sql == "DATE" and any(letter.isdigit() for letter in text):
         return f"{place}: it is not a valid DATE; name its form with --date-format, %d.%m.%Y for instance"
-    return f"{place}: it is not a valid {own.sql}; if that stands for NULL, name it with --null"
+    return f"{place}: it is not a valid {field.sql}; if that stands for NULL, name it with --null"
 
 
 def _is_number(text: str) -> bool:

@@ -37,20 +37,20 @@ class Dialect:
 
 
 def find_dialect(
-    sample: bytes, delimiter: str | None, quote: str | None, known: Callable[[Sequence[str]], int]
+    sample: bytes, delimiter: str | None, quote: str | None, matches: Callable[[Sequence[str]], int]
 ) -> Dialect:
-    """Find the dialect of a text that begins so, where it is not given; `known`: how many columns a record names."""
+    """Find the dialect of a text that begins so, where it is not given; `matches`: how many columns a record names."""
     text = sample[:SAMPLE_BYTES].decode("utf-8", errors="replace").lstrip("\r\n")
     if len(sample) > SAMPLE_BYTES or "\n" in text:  # the last line may be a part of one
         text = text[: text.rfind("\n") + 1] or text
     quotes = QUOTES if '"' not in text else QUOTES[:1]  # a text with both has apostrophes
     candidates = [
-        Dialect(one, other)
+        Dialect(delimiter_, other)
         for other in (quotes if quote is None else (quote,))
-        for one in (DELIMITERS if delimiter is None else (delimiter,))
-        if one != other
+        for delimiter_ in (DELIMITERS if delimiter is None else (delimiter,))
+        if delimiter_ != other
     ]
-    best = max(range(len(candidates)), key=lambda at: (*_score(text, candidates[at], known), -at))
+    best = max(range(len(candidates)), key=lambda at: (*_score(text, candidates[at], matches), -at))
     return candidates[best]
 
 
@@ -62,7 +62,7 @@ def fields_of(text: str, dialect: Dialect) -> Iterator[list[str]]:
     return csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE)
 
 
-def _score(text: str, dialect: Dialect, known: Callable[[Sequence[str]], int]) -> tuple[float, float, int]:
+def _score(text: str, dialect: Dialect, matches: Callable[[Sequence[str]], int]) -> tuple[float, float, int]:
     reader = fields_of(text, dialect)
     try:
         records = [record for record, _ in zip(reader, range(_RECORDS), strict=False) if record]
@@ -72,4 +72,4 @@ def _score(text: str, dialect: Dialect, known: Callable[[Sequence[str]], int]) -
         return 0, 0.0, 0
     first = records[0]
     alike = sum(len(record) == len(first) for record in records) / len(records)
-    return known(first), alike if len(first) > 1 else 0.0, len(first)
+    return matches(first), alike if len(first) > 1 else 0.0, len(first)

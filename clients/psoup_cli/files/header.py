@@ -23,8 +23,8 @@ from psoup_client.wording import counted
 
 def columns_of(fields: Sequence[str], stream: StreamInfo, ignore_extra: bool, line: int) -> list[str | None]:
     """Return the stream's column of each field, None for one that is left out; raises InvalidData."""
-    found = [_column(field, stream) for field in fields]
-    extra = [at for at, column in enumerate(found) if column is None]
+    columns = [_column(field, stream) for field in fields]
+    extra = [at for at, column in enumerate(columns) if column is None]
     names = ", ".join(column.name for column in stream.columns)
     if fields and len(extra) == len(fields):
         raise _refusal(
@@ -36,15 +36,15 @@ def columns_of(fields: Sequence[str], stream: StreamInfo, ignore_extra: bool, li
         field = fields[extra[0]].strip()
         missing = f"field {extra[0] + 1} has no name; name it, or leave it out with --ignore-extra"
         raise _refusal(line, _unknown(field, stream) if field else missing)
-    for at, column in enumerate(found):
-        if column is not None and column in found[:at]:
-            before = found.index(column)
+    for at, column in enumerate(columns):
+        if column is not None and column in columns[:at]:
+            before = columns.index(column)
             raise _refusal(
                 line,
                 f"fields {before + 1} and {at + 1}, {fields[before].strip()!r} and {fields[at].strip()!r}, are both"
                 f" column {column!r}; rename one",
             )
-    return found
+    return columns
 
 
 def known_columns(fields: Sequence[str], stream: StreamInfo, header: bool) -> int:
@@ -97,8 +97,8 @@ def _shown(fields: Sequence[str]) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
-def _refusal(line: int, what: str) -> InvalidData:
-    return InvalidData(f"line {line}: {what}", facts={"line": str(line)}) if line else InvalidData(what)
+def _refusal(line: int, problem: str) -> InvalidData:
+    return InvalidData(f"line {line}: {problem}", facts={"line": str(line)}) if line else InvalidData(problem)
 
 
 _EXACT = ("BIGINT", "DECIMAL", "TIMESTAMP")
@@ -130,7 +130,7 @@ class Names:
     def __init__(self, stream: StreamInfo, ignore_extra: bool) -> None:
         self._stream, self._ignore = stream, ignore_extra
         self._shapes = dict[tuple[str, ...], _Shape]()
-        self._exact = {own.name for own in stream.columns if own.type.startswith(_EXACT)}
+        self._exact = {column.name for column in stream.columns if column.type.startswith(_EXACT)}
 
     def wanted(self, fields: Sequence[str]) -> dict[str, str]:
         """Return the column of each field that is wanted; raises InvalidData."""

@@ -39,30 +39,30 @@ def json_value(line: bytes | str, *, shortest: bool = False) -> Any:
     try:
         return decode(line if isinstance(line, str) else line.decode())
     except json.JSONDecodeError as problem:
-        what = f"{problem.msg} at column {problem.colno}"
+        reason = f"{problem.msg} at column {problem.colno}"
     except UnicodeDecodeError as problem:
-        what = f"byte {problem.object[problem.start : problem.end].hex(' ')} is not utf-8"
-        raise InvalidData(f"{what}; say what the file is in with --encoding, latin-1 for instance") from None
+        reason = f"byte {problem.object[problem.start : problem.end].hex(' ')} is not utf-8"
+        raise InvalidData(f"{reason}; say what the file is in with --encoding, latin-1 for instance") from None
     except RecursionError:
-        what = "it is nested too deeply"
+        reason = "it is nested too deeply"
     except (ValueError, ArithmeticError):
         raise InvalidData("it has a number of more digits than any column holds; write fewer") from None
-    raise InvalidData(f"it is not valid JSON: {what}; write one object on each line")
+    raise InvalidData(f"it is not valid JSON: {reason}; write one object on each line")
 
 
 def double(value: Decimal) -> float:
     """Return the float that is nearest to a number; raises InvalidData if that is infinite."""
-    found = float(value)
-    if math.isinf(found):
+    number = float(value)
+    if math.isinf(number):
         raise InvalidData(f"{shown(value)} is too large for a DOUBLE; write Infinity if it stands for that")
-    return found
+    return number
 
 
 def _shortest(text: str) -> float | Decimal:
     """Return a number as a float if that is written with the same digits, else as a Decimal."""
     value = Decimal(text)
-    found = double(value)
-    return found if Decimal(repr(found)) == value else value
+    number = double(value)
+    return number if Decimal(repr(number)) == value else value
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -83,10 +83,10 @@ class FilePiece:
             raise InvalidData(str(first), facts={"line": str(first.number)})
 
 
-def format_of(path: str, asked: str | None) -> str:
+def format_of(path: str, choice: str | None) -> str:
     """The format that was asked for, or the one that the name says; raises ValueError."""
-    if asked:
-        return asked
+    if choice:
+        return choice
     if path == "-":
         raise ValueError("say what comes on standard input: --format csv, json, parquet or arrow")
     if Path(path).is_dir():
@@ -104,11 +104,11 @@ def paths_of(given: Sequence[str]) -> list[str]:
     """The files of names and patterns ("2024-*.csv"), those of a pattern in order; raises ValueError."""
     paths = list[str]()
     for name in given:
-        found = [name] if name == "-" or Path(name).exists() else sorted(glob.glob(name, recursive=True))
-        if not found:
+        matches = [name] if name == "-" or Path(name).exists() else sorted(glob.glob(name, recursive=True))
+        if not matches:
             kind = "no file fits this pattern" if glob.has_magic(name) else "there is no such file"
             raise ValueError(f"{name}: {kind}")
-        paths += found
+        paths += matches
     if paths.count("-") > 1:
         raise ValueError("- is standard input, which can be read once")
     return paths
@@ -148,7 +148,9 @@ class _StreamColumns(CsvColumns):
 
     def __init__(self, stream: StreamInfo, options: FileOptions) -> None:
         self._stream, self._options = stream, options
-        self._fields = {own.name: CsvField(own.name, self._type(own.arrow), own.type) for own in stream.columns}
+        self._fields = {
+            column.name: CsvField(column.name, self._type(column.arrow), column.type) for column in stream.columns
+        }
 
     def _type(self, arrow: pa.DataType) -> pa.DataType:
         """Times stay text, and dates that have a format: the SDK reads them."""

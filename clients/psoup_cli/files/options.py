@@ -51,4 +51,6 @@ def _check_encoding(name: str) -> None:
     except LookupError:
         is_text = False
     if not is_text:
-        raise ValueError(f"--encoding {name!r}: it is not known; utf-8, utf-16, latin-1 and cp1252 are, for instance")
+        raise ValueError(
+            f"--encoding {name!r} is not a known encoding; use utf-8, utf-16, latin-1 or cp1252, for instance"
+        )

@@ -121,11 +121,11 @@ class Text:
         return not_in(self._given or self._name, line, f"byte {shown}")
 
 
-def not_in(encoding: str, line: int, what: str) -> InvalidData:
+def not_in(encoding: str, line: int, fault: str) -> InvalidData:
     """Make the error of bytes that an encoding does not have."""
     other = "latin-1" if encoding.lower().replace("_", "-") not in ("latin-1", "iso8859-1") else "utf-8"
     return InvalidData(
-        f"line {line}: {what} is not {encoding}; say what the file is in with --encoding, {other} for instance",
+        f"line {line}: {fault} is not {encoding}; say what the file is in with --encoding, {other} for instance",
         reason="NOT_IN_ENCODING",
         facts={"line": str(line)},
     )

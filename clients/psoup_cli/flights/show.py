@@ -44,15 +44,15 @@ def say(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style))
 
 
-def print_answer(console: Console, title: str, asked: str, answer: Answer, window: str) -> None:
+def print_answer(console: Console, title: str, manner: str, answer: Answer, window: str) -> None:
     """Title, the first rows, how many there are, and how complete the answer is.
 
-    `asked`: how it was asked, if not simply now; `window`: the query's.
+    `manner`: how it was asked, if not simply now; `window`: the query's.
     """
     console.print()
     console.print(Text(title, style="bold cyan"))
-    if asked:
-        console.print(Text(f"  {asked}", style="cyan"))
+    if manner:
+        console.print(Text(f"  {manner}", style="cyan"))
     if len(answer):
         console.print(_table(answer))
     console.print(Text(f"  {_count(answer)}; {_window(answer.completeness, window)}.", style="dim"))

@@ -195,8 +195,8 @@ class Story:
         for step in client.why(key=self.key(BEFORE[1]), tuple=self.longest).steps:
             self._console.print(f"  {step}", soft_wrap=True)
         say(self._console, f"\nTen flights before {clock(JULY)}, and all queries about delays", "bold cyan")
-        found = client.results(self.stream, labels={"demo": self.stream, "topic": "delays"}, end=JULY, last=10)
-        lines, _ = picture(found, found.first_id, Room(10, len(found), len(found), self._console.width - 2))
+        bits = client.results(self.stream, labels={"demo": self.stream, "topic": "delays"}, end=JULY, last=10)
+        lines, _ = picture(bits, bits.first_id, Room(10, len(bits), len(bits), self._console.width - 2))
         for line in lines:
             say(self._console, f"  {line}")
 
@@ -238,9 +238,9 @@ class Story:
         query: Query = client.query(key=self.key(question))
         answer = query.invoke(as_of=as_of, window=window, wait_for=self._sequence)
         self.shown.append(Shown(question, answer, as_of, window))
-        asked = [f"as of {clock(as_of)}"] if as_of else []
-        asked += [f"with the window {window}"] if window else []
-        print_answer(self._console, question.title, ", ".join(asked), answer, window or query.info.window)
+        manner = [f"as of {clock(as_of)}"] if as_of else []
+        manner += [f"with the window {window}"] if window else []
+        print_answer(self._console, question.title, ", ".join(manner), answer, window or query.info.window)
 
     def key(self, question: Question) -> str:
         """Make the key of a question's query: of each run its own."""

@@ -57,10 +57,10 @@ class Traveller:
     def come_back(self, client: Client, sequence: int) -> None:
         """Bring the copies up to date, and tell what a file that knew nothing would take."""
         say(self._console, "\nThe traveller recharges: only what has changed comes.", "yellow")
-        told = self._recharged(self.store, client, sequence)
+        report = self._recharged(self.store, client, sequence)
         with self._made(f"anew-{sequence}.db") as other:
             anew = other.recharge(client)
-        self._print(told, anew)
+        self._print(report, anew)
 
     def _made(self, name: str) -> Store:
         store = Store(self._folder / name)
@@ -72,14 +72,14 @@ class Traveller:
         client.wait_for(sequence)
         return store.recharge(client, max_bytes=BUDGET)
 
-    def _print(self, told: Recharge, anew: Recharge | None) -> None:
+    def _print(self, report: Recharge, anew: Recharge | None) -> None:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1), header_style="")
         for name in ("copy", "rows", "came", "left", "bytes", *(["bytes anew"] if anew else [])):
             table.add_column(name, justify="left" if name == "copy" else "right", no_wrap=True)
-        for place, copy in enumerate(told.copies):
+        for place, copy in enumerate(report.copies):
             numbers = [self.store.entry(copy.name).rows, copy.came, copy.gone, copy.size]
             numbers += [anew.copies[place].size] if anew else []
             table.add_row(copy.name, *(f"{number:,}" for number in numbers))
         self._console.print(table)
         beside = f"; {anew.received:,} for a file that knew nothing" if anew else ""
-        say(self._console, f"  {counted(told.received, 'byte')} came{beside}.", "dim")
+        say(self._console, f"  {counted(report.received, 'byte')} came{beside}.", "dim")

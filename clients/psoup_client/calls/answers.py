@@ -252,16 +252,16 @@ class AnswerCalls(Session):
 
 def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) -> Iterator[tuple[str, Any]]:
     """Give each ID with its outcome, in order; the next call is under way while the caller looks at them."""
-    asked: deque[str] = deque(islice(query_ids, _BLOCK))
+    pending: deque[str] = deque(islice(query_ids, _BLOCK))
     with ThreadPoolExecutor(1, "psoup-invoke") as thread:
-        coming = thread.submit(invoke, tuple(asked)) if asked else None
+        coming = thread.submit(invoke, tuple(pending)) if pending else None
         while coming is not None:
             outcomes = coming.result().outcomes
             if not outcomes:
                 raise ServerFault("the service replied to some queries with the answer of none")
-            answered = [asked.popleft() for _ in outcomes]
-            asked.extend(islice(query_ids, _BLOCK - len(asked)))
-            coming = thread.submit(invoke, tuple(asked)) if asked else None
+            answered = [pending.popleft() for _ in outcomes]
+            pending.extend(islice(query_ids, _BLOCK - len(pending)))
+            coming = thread.submit(invoke, tuple(pending)) if pending else None
             yield from zip(answered, outcomes, strict=True)
 
 

@@ -202,8 +202,8 @@ class BackupCalls(Session):
         return replace(result, path=str(target))
 
 
-def _wrong(what: str) -> InvalidData:
-    return InvalidData(f"the service sends {what}; nothing is kept of it: is it PSoup, and of this version?")
+def _wrong(problem: str) -> InvalidData:
+    return InvalidData(f"the service sends {problem}; nothing is kept of it: is it PSoup, and of this version?")
 
 
 def _open_folder(path: str, above: int | None = None) -> int:

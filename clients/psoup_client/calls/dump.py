@@ -144,14 +144,14 @@ class DumpCalls(QueryCalls):
 
 def _files(batches: Any) -> Iterator[list[pa.RecordBatch]]:
     """Gather the batches of each file: the memory that a dump takes."""
-    held: list[pa.RecordBatch] = []
+    pieces: list[pa.RecordBatch] = []
     for batch in (whole.slice(start, FILE_ROWS) for whole in batches for start in range(0, len(whole), FILE_ROWS)):
-        held.append(batch)
-        if sum(map(len, held)) >= FILE_ROWS or sum(piece.nbytes for piece in held) >= FILE_BYTES:
-            yield held
-            held = []
-    if held:
-        yield held
+        pieces.append(batch)
+        if sum(map(len, pieces)) >= FILE_ROWS or sum(piece.nbytes for piece in pieces) >= FILE_BYTES:
+            yield pieces
+            pieces = []
+    if pieces:
+        yield pieces
 
 
 def _write(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> int:

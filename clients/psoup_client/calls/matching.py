@@ -67,11 +67,11 @@ class MatchResult(html.Facts):
         return self._by_row("key")
 
     def _by_row(self, name: str) -> list[list[str]]:
-        found: list[list[str]] = [[] for _ in range(self.rows)]
+        rows: list[list[str]] = [[] for _ in range(self.rows)]
         for row, text in zip(self.pairs["row"].to_pylist(), self.pairs[name].to_pylist(), strict=True):
             if text is not None:
-                found[row].append(text)
-        return found
+                rows[row].append(text)
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ _TYPED = re.compile(r"CAST\((\S+) AS [^']+\)|(?:TIMESTAMP|DATE) '([^']+)'|(-?[0-
 
 def _plain(value: str) -> str:
     """Leave the type of a constant out: 99.50 for CAST(99.50 AS DECIMAL(9,2)), and so of times and doubles."""
-    found = _TYPED.fullmatch(value)
-    return value if found is None else next(group for group in found.groups() if group is not None)
+    literal = _TYPED.fullmatch(value)
+    return value if literal is None else next(group for group in literal.groups() if group is not None)
 
 
 @checking_arguments
@@ -177,8 +177,8 @@ class MatchingCalls(Session):
         elif isinstance(tuple, str | bytes | float | None):
             raise TypeError(f"tuple is {tuple!r}: give the ID of a tuple, a whole number, or a row, a dict")
         else:
-            asked = queries_pb2.GetQueryRequest(query_id=query_id, key=key or "")
-            stream = self.connection.call(self.connection.queries.GetQuery, asked, timeout).query.stream
+            selection = queries_pb2.GetQueryRequest(query_id=query_id, key=key or "")
+            stream = self.connection.call(self.connection.queries.GetQuery, selection, timeout).query.stream
             table = self.convert(stream, [tuple] if isinstance(tuple, Mapping) else tuple)
             if table.num_rows != 1:
                 raise InvalidData(f"these are {table.num_rows} rows; why is asked of one")
@@ -260,8 +260,8 @@ class MatchingCalls(Session):
         if ids is not None:
             request.first_id, request.end_id = ids.start, ids.stop
 
-        def call(asked: Any) -> Any:
-            return self._read(self.connection.matching.Results, asked, wait_for, timeout)
+        def call(request_: Any) -> Any:
+            return self._read(self.connection.matching.Results, request_, wait_for, timeout)
 
         return gathered(call, request, queries, labels)
 

@@ -124,10 +124,10 @@ class TenantCalls(Session):
 
 def _quotas(values: Mapping[str, float]) -> admin_pb2.Quotas:
     """The message of some quotas; raises InvalidRequest for a name or a number that cannot be one."""
-    known = admin_pb2.Quotas.DESCRIPTOR.fields_by_name
-    unknown = next((name for name in values if name not in known), None)
+    fields_by_name = admin_pb2.Quotas.DESCRIPTOR.fields_by_name
+    unknown = next((name for name in values if name not in fields_by_name), None)
     if unknown is not None:
-        raise InvalidRequest(f"{unknown!r} is not a valid quota; the quotas are {', '.join(known)}")
+        raise InvalidRequest(f"{unknown!r} is not a valid quota; the quotas are {', '.join(fields_by_name)}")
     message = admin_pb2.Quotas()
     for name, value in values.items():
         try:

@@ -37,21 +37,21 @@ def _is_of_pandas(data: Any, name: str) -> bool:
     return kind is not None and isinstance(data, kind)
 
 
-def columns_of_frame(frame: Any, known: Collection[str], kind: str) -> list[tuple[str, Any]]:
+def columns_of_frame(frame: Any, names: Collection[str], kind: str) -> list[tuple[str, Any]]:
     """Name the columns of a frame, before them the levels of its index that have names.
 
-    `known`: the names that a level may have, in lower case; `kind` is what an error calls them. Raises InvalidData for
+    `names`: the names that a level may have, in lower case; `kind` is what an error calls them. Raises InvalidData for
     another name, and for one that is also a column.
     """
     columns = [(str(name), frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
-    there = {name.lower() for name, _ in columns}
+    column_names = {name.lower() for name, _ in columns}
     levels = []
     for place, name in enumerate(frame.index.names):
         if name is None:
             continue
         folded = str(name).lower()
-        if folded in there or folded not in known:
-            why = "a column of the frame, too" if folded in there else f"not {kind}"
+        if folded in column_names or folded not in names:
+            why = "a column of the frame, too" if folded in column_names else f"not {kind}"
             raise InvalidData(
                 f"the index of the frame is named {str(name)!r}, which is {why}; make it a column with reset_index(),"
                 " or leave it out with reset_index(drop=True)",

@@ -48,8 +48,8 @@ def fit_list(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> C
     fits = []
     for row, value in enumerate(values):
         try:
-            known = plain(value)
-            fits.append(None if known is None else form(known))
+            plain_value = plain(value)
+            fits.append(None if plain_value is None else form(plain_value))
         except REFUSALS as problem:
             raise misfit(row, value, column, times) from problem
     return pa.array(fits, stored).cast(column.arrow)
@@ -121,9 +121,9 @@ def _decimal(value: Any, target: pa.DataType) -> Decimal:
         return exact(Decimal(value), target)
     if not isinstance(value, str | float):
         raise _not_valid(value)
-    found = cast(pa.array([value.strip() if isinstance(value, str) else value]), target, ISO)[0].as_py()
-    assert isinstance(found, Decimal)
-    return found
+    number = cast(pa.array([value.strip() if isinstance(value, str) else value]), target, ISO)[0].as_py()
+    assert isinstance(number, Decimal)
+    return number
 
 
 def _whole(value: Any) -> int:
@@ -140,17 +140,17 @@ def _whole(value: Any) -> int:
 def _double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _not_valid(value)
-    found = float(value)
-    if isinstance(value, int) and found != value:
+    number = float(value)
+    if isinstance(value, int) and number != value:
         raise ValueError("it is not exact")
-    if isinstance(value, Decimal) and value.is_finite() and not stands_for(found, value):
+    if isinstance(value, Decimal) and value.is_finite() and not stands_for(number, value):
         raise ValueError("it is not exact")
-    return found
+    return number
 
 
-def stands_for(found: float, value: Decimal) -> bool:
+def stands_for(number: float, value: Decimal) -> bool:
     """Whether a float is a decimal number, or is written as it."""
-    return math.isfinite(found) and (value == found or value == Decimal(repr(found)))
+    return math.isfinite(number) and (value == number or value == Decimal(repr(number)))
 
 
 def _truth(value: Any) -> bool:

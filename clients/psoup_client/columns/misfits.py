@@ -49,13 +49,15 @@ def misfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) 
     """Make the error of a value that does not fit a column."""
     place = "" if row is None else f"row {row}: "
     facts = {"column": column.name, "row": "-1" if row is None else str(row)}
-    what = f"{place}{shown(value)} in column {column.name!r}"
+    subject = f"{place}{shown(value)} in column {column.name!r}"
     if isinstance(value, str) and column.type == "TIMESTAMP" and _COUNT.fullmatch(value.strip()) and not times.unit:
-        return InvalidData(f"{what} is not a valid TIMESTAMP{COUNTS}", facts=facts)
+        return InvalidData(f"{subject} is not a valid TIMESTAMP{COUNTS}", facts=facts)
     if isinstance(value, str) and column.type in _WRITTEN:
         written = f"write it as {_WRITTEN[column.type]}, or name its form (psoup push --date-format)"
-        return InvalidData(f"{what} is not a valid {column.type}; {written}", facts=facts)
-    return InvalidData(f"{what} does not fit {column.type} without loss{_way_out(value, column, times)}", facts=facts)
+        return InvalidData(f"{subject} is not a valid {column.type}; {written}", facts=facts)
+    return InvalidData(
+        f"{subject} does not fit {column.type} without loss{_way_out(value, column, times)}", facts=facts
+    )
 
 
 def shown(value: Any) -> str:

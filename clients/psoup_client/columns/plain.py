@@ -83,10 +83,10 @@ def _of_instant(value: np.datetime64) -> dt.datetime | dt.date | None:
     if np.isnat(value):
         return None
     unit = np.datetime_data(value.dtype)[0]
-    found = value.astype("datetime64[D]" if unit in ("Y", "M", "W", "D") else "datetime64[us]")
-    if found.astype(value.dtype) != value:
+    instant = value.astype("datetime64[D]" if unit in ("Y", "M", "W", "D") else "datetime64[us]")
+    if instant.astype(value.dtype) != value:
         raise ValueError(f"{value} has parts below a microsecond")
-    read = found.item()
+    read = instant.item()
     if not isinstance(read, dt.date):
         raise ValueError(f"{value} is not within the years 1 to 9999")
     return read

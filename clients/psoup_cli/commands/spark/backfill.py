@@ -36,7 +36,9 @@ Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Leav
 Job = Annotated[
     str | None,
     typer.Option(
-        "--job", metavar="NAME", help="Name of the job, which is attached once; by default the input and its bounds."
+        "--job",
+        metavar="NAME",
+        help="Name of the job; each name is attached once. By default the input and its bounds.",
     ),
 ]
 
@@ -67,8 +69,8 @@ def backfill(
       psoup spark backfill trades --input trades.csv --format csv --option header=true
         --mapping at="to_timestamp(day)" --quarantine bad-trades --until 2024-01-01T00:00:00Z
 
-    Make the rows of any batch source the history of a stream, before its live data: mapped and cast to its columns,
-    in the order of time, in one step. A job that is killed changes no answer; run it again. The service's
+    Attach the rows of any batch source to a stream as its history, before its live data. Rows are mapped and cast to
+    its columns, sorted by time, and attached in one step. A killed job changes no answer; run it again. The service's
     data directory must be on a file system that Spark shares.
     """
     unit, psoup_spark = unit_of(time_unit), spark_module()
@@ -81,9 +83,11 @@ def backfill(
     with psoup_spark.spark_errors(), job_meter(stream) as progress:
         rows = psoup_spark.nanoseconds.marked(spark.read.format(format).options(**options).load(input))
         bounds: dict[str, Any] = {"since": since, "until": until, "time_unit": unit}
-        told: dict[str, Any] = {"address": where, "patience": patience, "progress": progress}
-        told["functions"] = functions or ()
-        result = psoup_spark.backfill(rows, stream, job=name, mapping=columns, quarantine=quarantine, **bounds, **told)
+        arguments: dict[str, Any] = {"address": where, "patience": patience, "progress": progress}
+        arguments["functions"] = functions or ()
+        result = psoup_spark.backfill(
+            rows, stream, job=name, mapping=columns, quarantine=quarantine, **bounds, **arguments
+        )
     _tell(name, result, as_json)
 
 

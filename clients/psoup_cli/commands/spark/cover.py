@@ -42,10 +42,10 @@ def cover(
       psoup spark cover --key search-42
       psoup spark cover --stream flights --label user=u3
 
-    Evaluate queries over the chunks on disk that nothing has evaluated for them: history that was attached, and
-    archives. Answers are the same before and after, and afterwards an invocation reads what was found; psoup explain
-    says which part is covered. There is a job for each stream. A job that is killed changes no answer; run it again.
-    The service's data directory must be on a file system that Spark shares.
+    Evaluate queries over those chunks on disk that they have not met yet: attached history and archives. Answers stay
+    the same; later invocations read the stored matches instead of evaluating. psoup explain says which part is covered.
+    Each stream has its own job. A killed job changes no answer; run it again. The service's data directory must be on a
+    file system that Spark shares.
     """
     if not query_ids and stream is None and not key and not label:
         raise typer.BadParameter("name queries by their IDs, --key or --label, or all of a stream with --stream NAME")

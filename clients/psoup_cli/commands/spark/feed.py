@@ -45,7 +45,7 @@ def feed(
     watermark: Annotated[
         str | None,
         typer.Option(
-            "--watermark", metavar="DELAY", help="Rows come at most so late: gives the stream its heartbeats."
+            "--watermark", metavar="DELAY", help="Rows come at most this late; gives the stream its heartbeats."
         ),
     ] = None,
     every: Every = None,
@@ -64,18 +64,18 @@ def feed(
       psoup spark feed ticks --source rate --option rowsPerSecond=1000 --checkpoint c
         --select "timestamp AS at, value AS n" --watermark "10 seconds"
 
-    Run a Structured Streaming query from a source of Spark into a stream, each row exactly once. After a kill of any
-    part, the same command with the same checkpoint goes on. Columns are found by name. A batch of files is at most
-    64 MB unless --option maxBytesPerTrigger or maxFilesPerTrigger says otherwise.
+    Run a Structured Streaming query from a source of Spark into a stream, each row exactly once. If any part was
+    killed, the same command with the same checkpoint goes on. Columns are found by name. A batch of files is at most 64
+    MB unless --option maxBytesPerTrigger or maxFilesPerTrigger says otherwise.
     """
     trigger, unit = trigger_of(every, once), unit_of(time_unit)
     psoup_spark = spark_module()
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, watermark, unit)
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
-        told: dict[str, Any] = {"address": where, "trigger": trigger, "patience": patience, "since": since or 0}
-        told["time_unit"] = unit
-        return psoup_spark.feed(rows, stream, checkpoint=checkpoint, progress=tell, **told)
+        arguments: dict[str, Any] = {"address": where, "trigger": trigger, "patience": patience, "since": since or 0}
+        arguments["time_unit"] = unit
+        return psoup_spark.feed(rows, stream, checkpoint=checkpoint, progress=tell, **arguments)
 
     session = partial(open_session, master, conf)
     result = run_stream(source, stream, address, session, start, lambda batch: batch.accepted)

@@ -16,7 +16,7 @@ Conf = Annotated[
 Checkpoint = Annotated[
     str,
     typer.Option(
-        "--checkpoint", metavar="DIR", help="Folder in which Spark remembers what was taken.", show_default=False
+        "--checkpoint", metavar="DIR", help="Folder in which Spark records the taken rows.", show_default=False
     ),
 ]
 Format = Annotated[str, typer.Option("--source", metavar="FORMAT", help="A streaming source of Spark.")]
@@ -33,12 +33,12 @@ Schema = Annotated[
 ]
 Select = Annotated[
     str | None,
-    typer.Option("--select", metavar="EXPRESSIONS", help="Columns to make of the source's, in Spark's SQL."),
+    typer.Option("--select", metavar="EXPRESSIONS", help="Columns computed from the source's columns, in Spark's SQL."),
 ]
 Every = Annotated[
     str | None, typer.Option("--every", metavar="INTERVAL", help="Take a batch this often; by default at once.")
 ]
-Once = Annotated[bool, typer.Option("--once", help="Take what is there, then end.")]
+Once = Annotated[bool, typer.Option("--once", help="Take the available rows, then end.")]
 PatienceSeconds = Annotated[
     float, typer.Option("--patience", metavar="SECONDS", help="Wait this long for a service that is away.", min=0)
 ]
@@ -53,7 +53,7 @@ Mapping = Annotated[
     ),
 ]
 TimeUnit = Annotated[
-    str | None, typer.Option("--time-unit", metavar="s|ms|us|ns", help="What numbers count since 1970 that are times.")
+    str | None, typer.Option("--time-unit", metavar="s|ms|us|ns", help="Unit of times that are numbers since 1970.")
 ]
 Quarantine = Annotated[
     str | None, typer.Option("--quarantine", metavar="DIR", help="Write rows that do not fit here, with the reason.")

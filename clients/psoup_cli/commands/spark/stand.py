@@ -1,4 +1,4 @@
-"""psoup spark stand: a stream whose data meets its queries on Spark; one or several services serve the answers."""
+"""psoup spark stand: a stream whose data meets its queries on Spark. One or several services serve the answers."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def stand(
       psoup spark stand clicks --path /lake/clicks --checkpoint /lake/stand-clicks --master spark://host:7077
         --shared /lake/psoup --attach one:7433 --attach two:7433
 
-    For a stream that outgrows one machine: Spark sorts its rows, evaluates all registered queries over them, and
-    writes both to shared storage; services attach both, each batch once, and serve the answers. After a kill of any
-    part, the same command with the same checkpoint goes on. Such a stream takes no pushes.
+    Use it for a stream that outgrows one machine. Spark sorts its rows, evaluates all registered queries over them, and
+    writes rows and matches to shared storage. Services attach them, each batch once, and serve the answers. If any part
+    was killed, the same command with the same checkpoint goes on. Such a stream takes no pushes.
     """
     trigger, unit = trigger_of(every, once), unit_of(time_unit)
     psoup_spark = spark_module()
@@ -83,8 +83,10 @@ def stand(
     settings["functions"] = functions or ()
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
-        told: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}
-        return psoup_spark.stand(rows, stream, checkpoint=checkpoint, addresses=[where, *others], **settings, **told)
+        arguments: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}
+        return psoup_spark.stand(
+            rows, stream, checkpoint=checkpoint, addresses=[where, *others], **settings, **arguments
+        )
 
     session = partial(open_session, master, conf)
     result = run_stream(source, stream, first, session, start, lambda batch: batch.rows)
@@ -96,11 +98,11 @@ def stand(
 
 def _summary(result: Any) -> str:
     said = f"Attached {counted(result.rows, 'row')} in {counted(result.chunks, 'chunk')}"
-    for count, what in (
+    for count, noun in (
         (result.held, "wait for the watermark"),
         (result.late, "came late"),
         (result.ahead, "are too far past the clock"),
         (result.bad, "do not fit"),
     ):
-        said += f"; {count:,} {what}" if count else ""
+        said += f"; {count:,} {noun}" if count else ""
     return f"{said}."
