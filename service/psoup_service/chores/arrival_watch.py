@@ -1,10 +1,10 @@
-"""Queries that take much of the writer's time as tuples arrive: looked for every half minute, told, and taken out.
+"""Watch for queries that take much of the writer's time as tuples arrive. They are looked for every half minute.
 
     share of a query ── warn_share or more ────────> logged once while it stays so, counted, and told by EXPLAIN
                      └─ quarantine_share or more ──> its clause leaves the index until the next start: answers evaluate
                                                      it row by row (`psoup.clauses.quarantine`)
 
-All clients of a service share the writer: what one query takes of it, all others wait for.
+All clients of a service share the writer, so all of them wait for the time that one query takes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class ArrivalWatch:
-    """Looks at one service's queries. One event loop. `warn`, `quarantine`: shares of the writer's time, 0 to 1, from
-    which on a query is warned of, and taken out of the index; 0: never. `now`: seconds of a clock that never goes back.
+    """Watch over the queries of one service. Belongs to one event loop.
+
+    `warn`: from this share of the writer's time on (0 to 1), a query is reported. `quarantine`: from this share on, it
+    leaves the index. 0 switches either off. `now`: seconds of a clock that never goes back.
     """
 
     def __init__(
@@ -85,7 +87,9 @@ class ArrivalWatch:
         )
 
     def _take_out(self, share: ArrivalShare) -> None:
-        """Have the dearest clause of a query leave the index; of a join the others follow if that was too little."""
+        """Take the dearest clause of a query out of the index. The other clauses of a join follow later if that was too
+        little.
+        """
         why = (
             f"query {self._ids.query(share.query_id)} took {share.share:.0%} of the time in which tuples arrive,"
             f" and {self._quarantine:.0%} is the most (quarantine_share): it comes back when the service starts,"

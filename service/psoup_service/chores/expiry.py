@@ -1,4 +1,4 @@
-"""Expiry: the wait of tuples after a start, and the end of queries that were not asked for as long as they said.
+"""Expiry: tuples wait after a start, and queries end that were not asked for during their `expires_after`.
 
     start     tuples of before the start do not expire for a minute: its clock may be wrong     `ExpiryWait`
 
@@ -8,8 +8,8 @@ Queries are looked for every hour, and unregistered together:
     hour      tick ─ due? ─ UnregisterMany(expired) ─ prepare looks again ─ event    `once`
     stop      the days are left for the next process                                 `leave`
 
-A process that is killed leaves nothing, and what it knew of the last days is lost with it: all queries live on as if
-they were asked at the next start. So a note is valid only until the next process has taken it.
+A killed process leaves no note of the days on which queries were last asked. All queries then live on as if they were
+asked at the next start. So a note is valid only until the next process has taken it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EVERY_S = 3_600.0
 """Seconds between two looks; lives are counted in days."""
 
 WAIT = 60 * SECOND
-"""Microseconds of boot time after a start in which no tuple expires that was there before."""
+"""Microseconds of boot time after a start during which older tuples do not expire."""
 
 _NOTE = "asked"
 _TOGETHER = 8_192
@@ -55,10 +55,10 @@ def last_time(snapshot: Snapshot) -> int | None:
 
 
 class ExpiryWait:
-    """The latest time at which tuples of streams in system time may expire: after a start that of the last event.
+    """The limit on expiry after a start: at first, tuples in system time expire only as of the last event's time.
 
-    A service may start before its machine's clock is right. `replaying`: whether the events of before are still read:
-    what they let expire has expired. `snapshot`: as published.
+    A service may start before its machine's clock is right. `replaying`: whether earlier events are still replayed;
+    they expire the tuples that they expired before. `snapshot`: the published one.
     """
 
     def __init__(self, clock: GuardedClock, replaying: Callable[[], bool], snapshot: Callable[[], Snapshot]) -> None:
@@ -112,7 +112,7 @@ class Expiry:
                 _log.warning("queries that have expired stay for now: %s", problem)
 
     async def once(self) -> int:
-        """Unregister what has expired by now; returns how many queries, once no call sees them.
+        """Unregister expired queries; returns their number once no call sees them.
 
         Raises what a host raises, and TimeoutError.
         """

@@ -1,4 +1,4 @@
-"""Folding ahead in a service: a look at what has come every few seconds, on the threads of jobs, beside readers.
+"""Folding ahead in a service: every few seconds new chunks are folded on the threads of jobs, beside readers.
 
 every 2 s ─> steps of some tens of milliseconds, until nothing is left to fold      psoup.execution.ahead.folds_ahead
              each fold within a budget, noted on disk beforehand                    psoup_service.host.background

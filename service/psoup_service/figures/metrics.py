@@ -138,7 +138,7 @@ class Metrics:
         )
 
     def by_tenant(self, usage: Usage) -> None:
-        """Show what tenants use of their quotas from now on, and what they were refused."""
+        """Show each tenant's use of its quotas, and its refusals, from now on."""
         self._of_tenants = TenantFigures(usage)
         self.registry.register(self._of_tenants)
 

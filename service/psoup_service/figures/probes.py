@@ -4,8 +4,8 @@
     GET /healthz    200 while the process does its work, 503 once it has failed: start it anew
     GET /readyz     200 while it takes calls, 503 while it starts, drains or has failed: send clients elsewhere
 
-The same as gRPC's health service says, for those that ask over HTTP. A body is the state as a word, and why it failed;
-or, while the service serves, the background tasks that keep failing and a clock that was set: calls are answered.
+The answers are those of gRPC's health service. The body is the state as a word, and the reason of a failure. While the
+service serves, the body also names background tasks that keep failing, and a clock that was set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ MOST = 64
 """Connections at once: each has a thread, for as long as its client takes to ask."""
 
 State = Callable[[], tuple[str, str]]
-"""The state of the host, and why it failed or which background task does; asked on a thread of the server's."""
+"""Function for the host's state, and the reason of its failure or the failing background task. Called on a thread of
+the HTTP server.
+"""
 
 
 class Probes:
@@ -65,7 +67,9 @@ class Probes:
 
 
 class _Server(ThreadingWSGIServer):
-    """A thread a request, so that a slow scrape does not hold up a probe; a connection beyond `MOST` is closed."""
+    """A server with a thread for each request, so that a slow scrape does not delay a probe. Connections beyond `MOST`
+    are closed.
+    """
 
     daemon_threads = True
     request_queue_size = 2 * MOST
@@ -75,7 +79,7 @@ class _Server(ThreadingWSGIServer):
         self._free = BoundedSemaphore(MOST)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer on a thread, if there is one to spare."""
+        """Answer on a thread of its own, unless `MOST` requests are being answered."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:

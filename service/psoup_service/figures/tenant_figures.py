@@ -1,10 +1,9 @@
-"""Metrics by tenant: what each takes of its quotas, and which of them have refused something.
+"""Metrics by tenant: the use of each quota, and the refusals.
 
     100 tenants, those that were there first ──> rows of their own      tenant="acme"
     all others ────────────────────────────────> one row for all        tenant="(others)", which no tenant can be called
 
-A service that has nobody but the tenant `default`, without a quota, shows none of it. It is read on the metrics
-thread.
+A service with only the tenant `default`, without quotas, has no such rows. The metrics thread reads them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ OTHERS = "(others)"
 """The label of all tenants that have no rows of their own."""
 
 _COUNTED = 25_000
-"""Tenants and quotas whose refusals are counted apart: more than there are at a time, as tenants come and go."""
+"""Most pairs of tenant and quota with a counter of refusals. There may be more than present tenants, as tenants come
+and go.
+"""
 
 _LABELS = ("tenant", "quota")
 _Table = dict[tuple[str, str], float]

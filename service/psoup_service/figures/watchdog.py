@@ -4,12 +4,12 @@
                                        │                  └ stall: it was late, and the loop's thread worked 50 ms
     thread   look … look … look … look: the tick is overdue ─> the stack of the loop's thread, for the log
 
-Only the processor time of the loop's own thread shows a stall: on a busy machine a tick is late without any fault of
-the service. The work of a turn of the loop is counted, known to about `TICK_S`; a turn of many small callbacks counts
-like one long callback, as clients wait for it as long.
+A stall is measured by the processor time of the loop's own thread, because on a busy machine a tick may be late without
+a fault of the service. The processor time of one turn of the loop counts, known to about `TICK_S`. A turn of many small
+callbacks counts like one long callback, because clients wait for it as long.
 
-Stacks are written by `faulthandler`, which makes no frame objects: two processes died by a fault in this thread, as it
-gave back frame objects of a running thread that it had kept (CPython 3.11).
+Stacks are written by `faulthandler`, which makes no frame objects. An earlier version kept frame objects of the running
+thread; two processes crashed when it released them (CPython 3.11).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from psoup_service.figures.metrics import Metrics
 
 TICK_S = 0.01
 STALL_S = 0.05
-"""Processor time of the loop's thread in one turn, from which on it is a stall."""
+"""Least processor time of one turn of the loop that counts as a stall."""
 
 _LOOK_S = 0.025
 _FRAMES = 6
@@ -109,7 +109,9 @@ class Watchdog:
 
 
 def _stack(thread: int, file: IO[bytes]) -> str:
-    """The innermost functions of a thread, "" if it is not among those that are told. `file`: a file, used up anew."""
+    """The innermost functions of a thread; "" if the dump lacks this thread. `file`: a temporary file for the dump,
+    overwritten.
+    """
     file.seek(0)
     file.truncate()
     faulthandler.dump_traceback(file, all_threads=True)

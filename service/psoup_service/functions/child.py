@@ -1,8 +1,8 @@
 """The process in which functions of the operator run: it loads their modules, says hello, and answers calls.
 
-Nothing of the data is here but the arguments of a call. It ends when the service does; in a call that takes twice the
-time that it may, by an alarm that no code of a function can hold up. Run as `python -m psoup_service.functions.child`
-with a socket, the seconds of a call, MiB of memory, and the modules.
+The process has no data but the arguments of a call. It ends with the service. If a call takes twice its allowed time,
+an alarm ends the process; no code of a function can hold that up. Run as `python -m psoup_service.functions.child` with
+a socket, the seconds of a call, MiB of memory, and the modules.
 """
 
 from __future__ import annotations

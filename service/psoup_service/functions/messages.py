@@ -30,7 +30,7 @@ _FUNCTION = b"function"
 
 
 class Gone(Exception):
-    """Raised if the other end has closed the connection, or sends what is not a message."""
+    """The error of a closed connection, or of bytes that are not a message."""
 
 
 def send(end: socket.socket, kind: int, content: bytes | memoryview, until: float | None = None) -> None:
@@ -114,7 +114,7 @@ def text(**facts: Any) -> bytes:
 
 
 def facts(content: bytes) -> dict[str, Any]:
-    """The facts of a content. Raises Gone for what is not one."""
+    """The facts in a message's JSON content. Raises Gone for content of any other form."""
     try:
         read = json.loads(content)
     except ValueError:

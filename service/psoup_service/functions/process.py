@@ -4,12 +4,14 @@
                                    │ no reply in time, or the child has died: it is killed, and that is a failure
                                    └ the third failure for a client: it is not called for that one for ten minutes
 
-A function that hangs or ends its process holds a thread up for the time of a call; what waits behind it waits as long.
-How often is counted for each client whose call it was, so that what one client asks takes the function from no other.
-Tuples that come, and upkeep, have a count of their own, for the life of the service: queries that leave the index then
-are evaluated when a client invokes them. What is refused is a FailedPrecondition; all other queries go on. The child is
-started anew from the same sources: if these have changed since the service was started, nothing is called any more, as
-kept results are of the functions as they were.
+A function that hangs or ends its process blocks a thread, and the calls behind it, for the time of a call. Such
+failures are counted for each client, so that one client's calls do not take the function away from another. Arriving
+tuples and upkeep have one count, for the life of the service. When that is reached, the queries leave the index and are
+evaluated when a client invokes them.
+
+A refused call raises FailedPrecondition; all other queries go on. A new child loads the same sources. If the sources
+have changed since the service started, no function is called any more, because kept results belong to the old
+functions.
 """
 
 from __future__ import annotations
@@ -35,11 +37,11 @@ from psoup.wording import counted
 from psoup_service.functions import messages
 
 MOST_FAILURES = 3
-"""Failures after which a function is not called any more for one client: hanging, or ending its process."""
+"""Failures (hanging, or ending the process) after which a function is not called any more for one client."""
 FORGIVEN_S = 600.0
 """The time after which a client's failures do not count any more."""
 _START_S = 30.0
-"""Seconds that a start of the child may take besides those of a call: it loads libraries."""
+"""Seconds for a start of the child, in addition to those of a call: it loads libraries."""
 _NOT_CALLED = (
     f"for this client, and is called for it again {FORGIVEN_S / 60:g} minutes later",
     "while tuples came, and is called for them again after a restart",
@@ -98,7 +100,7 @@ class Failures:
         return self._counts.get((client, name), (0, 0.0))[0] if client is None or self._lately(client, name) else 0
 
     def add(self, client: str | None, name: str) -> int:
-        """Count a failure, and forget those that do not count any more; returns how many there are."""
+        """Count a failure and forget expired ones; returns the number that counts."""
         failures = self.of(client, name) + 1
         self._counts = {key: count for key, count in self._counts.items() if key[0] is None or self._lately(*key)}
         self._counts[client, name] = failures, self._now()

@@ -1,1 +1,1 @@
-"""The gate: where the service listens, and who may come in there."""
+"""The gate: the addresses of the service, and the check of every caller."""

@@ -1,13 +1,15 @@
-"""The audit log: who changed what, and who was refused, one line of JSON each, chained by hashes.
+"""The audit log: changes and refusals with their callers, one line of JSON each, chained by hashes.
 
     {"time":"2026-…Z","call":"StreamService/DropStream","outcome":"OK",…,"before":"9f2c…"}
                                                             SHA-256 of the line before ─┘
 
-Changes of streams, queries, tokens and tenants, jobs and backups are told, and every refusal of a credential; no
-reads, no tuples, no statements, no secrets. A line that is changed or taken out breaks the chain at the next one;
-lines that are cut off at the end are found by who has noted a later hash (`psoup audit verify --last`). A service
-whose disk takes no line goes on, and says so in its own log. After 200 of them refusals are limited to one a second,
-as anybody can cause them, and so are changes that fail, apart from these: the next line counts the rest.
+It records changes of streams, queries, tokens and tenants, jobs, backups, and every refused credential; no reads,
+tuples, statements or secrets. A line that is changed or removed breaks the chain at the next line. An operator who has
+noted a hash finds lines cut off at the end (`psoup audit verify --last`).
+
+A service that cannot write a line goes on, and says so in its own log. After 200 refusals at once only one a second is
+written, because any caller can cause them. Failed changes have a limit of the same size. The next line counts the
+unwritten ones.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ CHANGES = frozenset(
         "AdminService/AcceptClock",
     }
 )
-"""Calls that are told; every other one only if its credential is refused."""
+"""Calls that are recorded. Any other call is recorded only if its credential is refused."""
 
 REFUSED = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 """Outcomes that are told of every call."""
@@ -66,7 +68,7 @@ _OF_STREAM = re.compile(
     rf"\s*(CREATE|ALTER|DROP)\s+STREAM\s+(IF\s+(NOT\s+)?EXISTS\s+)?{_NAME_OF_STREAM}", re.IGNORECASE
 )
 _A_SECOND, _AT_ONCE = 1.0, 200.0
-"""Refusals that are written, and failures: some 20 MB a day of each, so that nobody fills the disk with them."""
+"""Limits on written refusals, and on written failures: some 20 MB a day of each, so that no caller fills the disk."""
 _LOOK_US = 1_000_000
 _TAIL = 64 * 1024
 _SHOWN = 200
@@ -74,7 +76,7 @@ _log = logging.getLogger(__name__)
 
 
 def hash_of(line: bytes) -> str:
-    """The hash of a line without its end: what the next one says of it."""
+    """The hash of a line without its line end, which the next line contains."""
     return hashlib.sha256(line).hexdigest()
 
 
@@ -85,7 +87,7 @@ class _Bucket:
         self._left, self._counted = _AT_ONCE, 0
 
     def allow(self, now: int) -> bool:
-        """Whether another one is written at the clock's time `now`."""
+        """Whether one more line may be written at the clock's time `now`."""
         self._left = min(_AT_ONCE, self._left + max(0, now - self._counted) * _A_SECOND / 1_000_000)
         self._counted = now
         if self._left < 1:
@@ -95,7 +97,9 @@ class _Bucket:
 
 
 class Audit:
-    """Writes lines. One thread. Without a `path` it does nothing. The file is opened anew once it was moved away."""
+    """The writer of the audit log, for one thread. Without a `path` it does nothing. A file that was moved away is
+    replaced by a new one.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -107,7 +111,9 @@ class Audit:
         self._failed = False
 
     def wants(self, call: str, outcome: str, principal: Principal) -> bool:
-        """Whether a call is told. Without credentials nobody could be named: then only the first token is."""
+        """Whether a call is recorded. While callers need no credential, only the making of the first token is
+        recorded.
+        """
         if self._path is None:
             return False
         recorded = call in CHANGES or outcome in REFUSED
@@ -150,7 +156,7 @@ class Audit:
         self._before = hash_of(raw)
 
     def _open(self) -> None:
-        """Open the file unless it is open and still at its path; the chain goes on, also in a new file."""
+        """Open the file unless it is open and still at its path. The chain continues in a new file."""
         assert self._path is not None, "without a path nothing is written"
         try:
             if self._file >= 0 and os.path.samestat(os.fstat(self._file), os.stat(self._path)):
@@ -169,9 +175,9 @@ class Audit:
 
 
 def tell_offline(directory: Path, call: str, about: str) -> None:
-    """Write a line about what was done to the directory of a service that does not run. Raises nothing.
+    """Record a change in the directory of a service that does not run. Raises nothing.
 
-    A file that is new is the directory's owner's: one of root's would keep his service from writing more.
+    A new file belongs to the directory's owner. If it belonged to root, the service could not write to it.
     """
     log, new = Audit(directory / NAME), not (directory / NAME).exists()
     who = f"data directory, user ID {os.getuid()}" if hasattr(os, "getuid") else "data directory"

@@ -17,11 +17,12 @@ _BEGINS = b'{"time":"'
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of reading. `broken`: the first line that does not follow from the one before, from 1; 0 if all do.
+    """Result of reading an audit log. `broken`: the first line that does not follow from its predecessor, from 1; 0
+    without one.
 
-    `foreign`: the first line that no service wrote, from 1; 0 without one. `torn`: lines that one was cut off in.
-    `after`: the hash that the first whole line follows, of an earlier file; "" if it is the first of all. `last`: the
-    hash of the last line; "" without one. `there`: whether the hash that was asked for is one of the chain.
+    `foreign`: the first line that no service wrote, from 1; 0 without one. `torn`: number of incomplete lines. `after`:
+    the hash before the first whole line, from an earlier file; "" if there was no earlier line. `last`: the hash of the
+    last line; "" without one. `there`: whether the chain has the expected hash.
     """
 
     lines: int = 0
@@ -34,7 +35,7 @@ class Verified:
 
 
 def audit_file(path: Path) -> Path:
-    """The file of a data directory, or the path itself. Raises InvalidInput if there is none."""
+    """The audit log of a data directory, or the path itself. Raises InvalidInput if the file is missing."""
     file = path / NAME if path.is_dir() else path
     if not file.is_file():
         raise InvalidInput(
@@ -53,7 +54,7 @@ def lines_of(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def verify(file: Path, expected: str = "") -> Verified:
-    """Follow the chain of a file from its first line on, which may follow those of an earlier file. O(bytes)."""
+    """Follow the chain of a file from its first line, which may continue an earlier file. O(bytes)."""
     count = broken = foreign = torn = 0
     first, last, present = "", "", False
     with file.open("rb") as source:
@@ -75,7 +76,7 @@ def verify(file: Path, expected: str = "") -> Verified:
 
 
 def _is_torn(raw: bytes) -> bool:
-    """Whether these bytes may be what a killed service wrote of a line."""
+    """Whether these bytes may be an incomplete line of a killed service."""
     text = raw.rstrip(b"\n")
     if not (text.startswith(_BEGINS) or _BEGINS.startswith(text)):
         return False

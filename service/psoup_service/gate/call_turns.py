@@ -1,17 +1,19 @@
-"""Turns at the event loop: calls of a tenant that asks much wait while a call of one that asks less is served.
+"""Turns at the event loop: calls of a busy tenant wait while a call of a less busy tenant is served.
 
     acme, 100 calls a second     ────████────────────████──────
     umbra, 500                   ▪▪▪▪    ▪▪▪▪▪▪▪▪▪▪▪▪    ▪▪▪▪▪▪      no longer than it had the loop before
 
-A small call takes the loop some tenths of a millisecond, and a call that waits for the log comes back to it a dozen
-times: each time behind all that came meanwhile. So calls of a tenant that makes `MANY` a second or more wait at the
-gate, in their order, while a young call of another is under way that makes less than half as many, both for their
-weight. They wait for half of the time at most, however many calls come: what a tenant has not waited is saved up to
-`MOST_SAVED_S`. Then they come in one by one, so that the next call of the other finds the loop free.
+A small call takes some tenths of a millisecond of the loop. A call that waits for the log comes back to the loop a
+dozen times, each time behind all callbacks that came meanwhile. So a tenant with `MANY` calls a second or more waits at
+the gate while a young call of a quieter tenant is under way. A tenant is quieter if it makes less than half as many
+calls, both by weight.
 
-Tenants that ask about as much take no notice of each other, and one that is alone waits for nobody. A call counts as
-young though it only waits for something: who makes some such calls can have a tenant of many calls wait for them, some
-milliseconds each, and one of few calls not at all. One event loop.
+The calls wait in their order, for at most half of the time, however many calls come. Time not spent waiting is saved,
+up to `MOST_SAVED_S`. Then they enter one by one, so that the next call of the quieter tenant finds the loop free.
+
+Tenants with similar numbers of calls ignore each other, and a single tenant never waits. A call that only waits for
+something counts as young, too. So its tenant can make a busy tenant wait some milliseconds for each such call, but not
+a quiet one. Belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from psoup_service.gate.meters import Rate
 from psoup_service.host.fair_turns import Weight, equal
 
 YOUNG_S = 0.01
-"""Seconds after its beginning in which calls of others wait for a call."""
+"""Seconds after a call's beginning in which busier tenants' calls wait for it."""
 
 MOST_SAVED_S = 0.01
 """The longest time for which calls of a tenant wait at a stretch. A tenant begins with it."""
@@ -39,10 +41,10 @@ LEAST_S = 0.000_1
 calls slip in before another's has ended: its pushes beside small parts took 17 to 19 ms, and take 12 to 13."""
 
 TIMES = 2.0
-"""The ratio of calls from which on a tenant waits for another tenant's calls."""
+"""Least ratio of two tenants' calls at which the busier one waits."""
 
 _LOOKED_AT = 8
-"""The most other tenants whose calls are looked at, those with the newest first."""
+"""Most other tenants that are compared, those with the newest calls first."""
 
 _KNOWN = 1_024
 """Tenants that are remembered; the one that has been silent longest is forgotten."""
@@ -103,7 +105,7 @@ class CallTurns:
         tenant.began = self._now()
 
     def ended(self, tenant: _Tenant) -> None:
-        """Note its end: others may come in. O(1), and O(tenants) while calls are held."""
+        """Note the end of a call; held calls may enter. O(1), and O(tenants) while calls are held."""
         tenant.open -= 1
         if self.held and not tenant.open:
             for other in [*self._known.values()]:
@@ -111,7 +113,7 @@ class CallTurns:
                     self._let_in(other)
 
     def _kept_out(self, tenant: _Tenant, now: float) -> float:
-        """Seconds for which a call of another tenant may keep those of this one out; 0 if they may come in."""
+        """Seconds for which another tenant's call may delay this tenant's calls; 0 if they may enter."""
         saved = self._settle(tenant, now)
         if saved < LEAST_S:
             return 0.0
@@ -147,7 +149,7 @@ class CallTurns:
                 tenant.held.remove(turn)
 
     def _let_in(self, tenant: _Tenant) -> None:
-        """Let the first call in that is held, if nobody goes first, and come back for the next."""
+        """Let the first held call in, unless a quieter tenant goes first, and schedule the next."""
         now = self._now()
         kept_out = self._kept_out(tenant, now)
         if tenant.held and not kept_out and not tenant.held[0].cancelled():  # its own call takes it out then
@@ -171,7 +173,9 @@ class CallTurns:
 
 
 class ServedCall:
-    """A context in which a call is served: entered for each, so it is a class, as that of `GivingWay`."""
+    """Context in which a call is served. It is a class, because that is faster than a generator, and each call enters
+    one.
+    """
 
     __slots__ = ("_tenant", "_turns")
 

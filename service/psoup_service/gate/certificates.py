@@ -3,8 +3,8 @@
     files ─> read ─> tried in a handshake in memory ─> used by the next connection        connections that stand go on
                                 └── bad: the old ones stay, and the log says why, once
 
-gRPC asks at each new connection, on a thread of its own, and is only handed what was read and tried before. A pair is
-tried as a client would: whether the key fits, and whether the certificate is valid now.
+For each new connection, gRPC asks on a thread of its own and gets the pair that was last read and tried. A trial checks
+a pair as a client would: the key must fit, and the certificate must be valid now.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Certificates:
         self._problem = ""
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """Credentials of one listener: each new connection gets what was read last."""
+        """Credentials of one listener. Each new connection gets the pair that was read last."""
         given = first = self._used
 
         def newer() -> Any:
@@ -91,7 +91,7 @@ class Certificates:
         return listens
 
     def look(self) -> bool:
-        """Read the files again; returns whether new ones are in use now. Bad ones are logged, once."""
+        """Read the files again; returns whether new ones are in use now. Unusable files are logged once."""
         try:
             files = self._read()
             if files == self._seen:
@@ -172,9 +172,9 @@ def _not_after(client: ssl.SSLContext, server: ssl.SSLContext) -> int:
 
 @lru_cache(1024)
 def end_of(certificate: bytes) -> int:
-    """When a client's certificate (PEM), which TLS has verified, ends: microseconds since 1970. O(1) once it is known.
+    """The end of a verified client certificate (PEM): microseconds since 1970. O(1) for a known certificate.
 
-    It is long over if that cannot be read.
+    A certificate whose end cannot be read counts as expired.
     """
     validity = _VALIDITY.search(ssl.PEM_cert_to_DER_cert(certificate.decode("ascii")))
     if validity is None:

@@ -1,12 +1,12 @@
-"""The gate: who makes a call, whether that may be, and the end of calls whose token is gone.
+"""The gate: it finds the principal of a call, checks its roles, and ends calls whose token is gone.
 
     call ─> credential ─> principal ─> role ─> under way ─── revoked, expired ──> ended: UNAUTHENTICATED
                │              │          └─ PERMISSION_DENIED
                └──────────────┴─ UNAUTHENTICATED
 
-It is asked before anything of a request is read. Without a token in the log, and on this machine, nobody is asked: the
-service of one user stays as simple as it is. From the first token on every call brings one. What a refusal says depends
-on the credential and the name of the method alone, never on what the service holds.
+The gate decides before a request's body is read. As long as the log has no token, local callers need no credential, so
+that the service of a single user stays simple. From the first token on, every call needs one. A refusal depends only on
+the credential and the method's name, never on the data of the service.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Tokens = Callable[[], Mapping[str, AccessToken]]
 
 
 class Caller(Protocol):
-    """The side of a call that asks: what the gate looks at. `principal`: who asks, once the gate has found out."""
+    """The caller's side of a call, as the gate sees it. `principal`: set by the gate."""
 
     principal: Principal
 
     def certificate_names(self) -> Sequence[str]:
-        """The names in the client's certificate, those that count more first; none without one."""
+        """The names in the client's certificate, the most important first; empty without a certificate."""
         ...
 
     def certificate_ends(self) -> int:
@@ -80,10 +80,12 @@ class OpenIdTokens(Protocol):
 
 
 class Gate:
-    """Lets calls in. One event loop. `tokens`: those that stand. `closed`: nobody comes in without a credential, even
-    if there is no token yet. `now`: the clock's time in microseconds. `audit`: where changes and refusals are told.
-    `certificates`: who a certificate stands for, by its names; `tenants`: those that there are; `openid`: tokens that
-    others issue.
+    """The check of every call, on one event loop.
+
+    `tokens`: those that were not revoked. `closed`: every caller needs a credential, even before the first token.
+    `now`:
+    the clock's time in microseconds. `audit`: log of changes and refusals. `certificates`: principals by the names of a
+    certificate. `tenants`: the existing ones. `openid`: tokens of an OpenID provider.
     """
 
     def __init__(
@@ -104,10 +106,10 @@ class Gate:
         """Functions that end each call under way that a token let in."""
 
     def admit(self, method: str, caller: Caller) -> Principal:
-        """Find out who makes a call of `method`, "Service/Method", and whether he may. O(1), some microseconds.
+        """Identify the caller of `method` ("Service/Method") and check its roles. O(1), some microseconds.
 
-        The caller knows his principal afterwards, also if the call is refused for his roles.
-        Raises Unauthenticated, PermissionDenied; Unavailable at a start, as long as it is not known who may.
+        Sets the caller's principal, even if the call is refused for its roles. Raises Unauthenticated and
+        PermissionDenied; Unavailable during a start, until the tokens are known.
         """
         if may((ANYBODY,), method):
             return STRANGER
@@ -139,7 +141,7 @@ class Gate:
     def under_way(
         self, principal: Principal, end: Callable[[], Callable[[PSoupError], None]]
     ) -> AbstractContextManager[None]:
-        """A context in which a call is ended once its token is gone; `end` makes the function that does so."""
+        """Context of a call that is ended when its token is gone; `end` makes the function that ends it."""
         return _UnderWay(self._open, principal, end()) if principal.token_id or principal.ends else _NEVER_ENDED
 
     def look(self) -> None:
@@ -206,7 +208,7 @@ class Gate:
 
 
 class _UnderWay:
-    """A context in which a call is among the open ones."""
+    """Context in which a call is listed as open."""
 
     __slots__ = ("_end", "_open", "_principal")
 
@@ -238,7 +240,7 @@ def _unknown(names: Sequence[str]) -> str:
 
 
 def _over(principal: Principal) -> Unauthenticated:
-    """The error for a principal whose certificate, or whose token of a provider, has ended."""
+    """The error for an expired certificate or an expired token of a provider."""
     credential, reason = (
         ("certificate", "CERTIFICATE_EXPIRED") if principal.certified else ("access token", "TOKEN_EXPIRED")
     )

@@ -1,11 +1,11 @@
-"""Refusals of callers who ask again at once: they are answered later.
+"""Refusals of callers that ask again at once: the answer is delayed.
 
     refused, by a limit ── FEW a second of late? ──yes──> answered at once, with when to come again
                                 └─ no ─> answered after some HELD_S, as long as MOST of the tenant are held
 
-A refusal costs the event loop nearly as much as a small call, and the loop is everybody's: a caller who does not wait
-as he was told would take it from others by refusals alone. Who waits for his answers before he asks again comes
-`1 / HELD_S` times a second at most. Who waits as he was told is never held. One event loop.
+A refusal costs the event loop nearly as much as a small call. So a caller that ignores the requested wait would take
+the loop from other callers by refusals alone. With delayed answers, a caller that waits for each answer comes at most
+`1 / HELD_S` times a second. A caller that waits as requested is never delayed. Belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ HELD_S = 0.1
 """Seconds that a refusal is held, about: refusals that came together are not answered together."""
 
 FEW = 20.0
-"""Refusals of a tenant a second, of late, from which on they are held."""
+"""Recent refusals of a tenant a second from which on they are delayed."""
 
 MOST = 32
 """Refusals of a tenant that are held at a time: they take places among the calls under way."""
 
 _HELD = ("QUOTA", "WATCH_BUDGET")
-"""The reasons of refusals that are held: what a tenant, and what a credential, has too much of."""
+"""Reasons of refusals that are delayed: a tenant's quota, and a credential's limit of watches."""
 
 
 class HeldRefusals:
@@ -40,9 +40,7 @@ class HeldRefusals:
         self._held: dict[str, int] = {}
 
     async def hold(self, tenant: str, error: PSoupError) -> None:
-        """Return when a call of `tenant` may be answered with `error`: at once if that is no refusal by a quota, or
-        of one watch too many of a credential.
-        """
+        """Return when a call of `tenant` may be answered with `error`. Only refusals with a reason of `_HELD` wait."""
         if not (isinstance(error, ResourceExhausted) and error.reason in _HELD):
             return
         now, count = self._now(), self._held.get(tenant, 0)

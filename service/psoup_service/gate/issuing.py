@@ -26,7 +26,7 @@ def issued(
     *,
     tenant: str = DEFAULT_TENANT,
 ) -> tuple[str, AccessToken]:
-    """A new token: its text, which is said once, and what is kept of it. `expires`: in microseconds, 0 for never.
+    """A new token: its text, which is shown once, and its stored facts. `expires`: in microseconds, 0 for never.
 
     Raises InvalidInput for a name, a role, a pattern or an end that is not valid.
     """

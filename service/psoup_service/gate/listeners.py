@@ -1,4 +1,4 @@
-"""Listeners, as settings write them, and which of them must be secured.
+"""Listeners, as settings write them, and their need of TLS.
 
 127.0.0.1:7433           a port of this machine, in plain text
 https://127.0.0.1:7433   the same with TLS
@@ -69,7 +69,7 @@ def listener(text: str) -> Listener:
 
 
 def incomplete(tls_cert: str, tls_key: str, tls_client_ca: str) -> tuple[str, str] | None:
-    """The setting of TLS that lacks another one, and which; None if they are complete."""
+    """A TLS setting that lacks another one, and the missing one; None if they are complete."""
     if bool(tls_cert) != bool(tls_key):
         field, other = ("tls_cert", "tls_key") if tls_cert else ("tls_key", "tls_cert")
         return field, f"it goes together with {other}; give both or none"
@@ -79,9 +79,9 @@ def incomplete(tls_cert: str, tls_key: str, tls_client_ca: str) -> tuple[str, st
 
 
 def unsecured(listeners: tuple[Listener, ...], *, certificate: bool) -> str:
-    """Why these listeners may not be opened with the certificate that is there, and the way out; "" if they may.
+    """The reason why these listeners may not be opened with the present certificate, and the way out; "" if they may.
 
-    Who comes in is the gate's matter: a token, or a certificate that the client's authority has signed.
+    The gate checks the caller: a token, or a certificate that the client's authority has signed.
     """
     for place in listeners:
         if place.outside and not certificate:
@@ -98,7 +98,7 @@ def unsecured(listeners: tuple[Listener, ...], *, certificate: bool) -> str:
 
 
 def nobody_may_come(data_dir: str) -> InvalidInput:
-    """The error for a service that other machines reach, and into which there is no way."""
+    """The error for a service that other machines reach although no caller could have a credential."""
     return InvalidInput(
         "other machines reach this service, and no access token exists yet, so no caller could get in; make the first"
         f" one before the start with psoup admin init --data-dir {data_dir}, or give --tls-client-ca, who signs the"

@@ -4,7 +4,7 @@
              left by a service that was killed: removed
     made with its permissions, never without; removed at the end by gRPC
 
-gRPC itself replaces any socket at the path, also a socket in use.
+Without these checks gRPC would replace any socket at the path, even a socket in use.
 """
 
 from __future__ import annotations

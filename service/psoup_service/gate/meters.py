@@ -4,12 +4,12 @@
                       │ too many a second, too many open      └─ pushed bytes, and processor time as the host tells it
                       └─ a rate that is used up: RESOURCE_EXHAUSTED, quota, use, limit, and when to come again
 
-A rate is a bucket that leaks as much as the quota allows. It holds a second's worth; who comes while it is full waits
-until it is not. What work costs is often known afterwards, so a bucket may be overfull: a debt that is paid by waiting.
-A tenant without a quota is only counted, and owes nothing of before when it gets one. What follows from events is
-judged by admission (`psoup.admission.quotas`).
+A rate is a leaky bucket: it leaks as much as the quota allows and holds the amount of a second. A call that comes while
+it is full waits. The cost of work is often known only afterwards, so a bucket may be overfull: a debt that is paid by
+waiting. A tenant without a quota is only counted, and starts without debt when it gets one. Quotas that follow from
+events are judged by admission (`psoup.admission.quotas`).
 
-Libraries were looked at: those for rates have them fixed when they are made, and none lets a cost be known afterwards.
+Existing libraries fix a rate when a limiter is made, and do not accept costs that are known afterwards.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from psoup.events.tenants import Tenant, over_quota
 from psoup_service.host.fair_turns import TenantTimes
 
 _SECONDS = 2.0
-"""The time over which a use per second is told."""
+"""Seconds over which a reported use per second is averaged."""
 
 RETRY_AFTER_MS = 250
-"""The wait that a caller is told who has too much open: nobody knows when calls end."""
+"""The suggested wait for a caller with too many open calls; their ends cannot be known."""
 
 HELD_MS = {"receive_bytes": RETRY_AFTER_MS, "stages": 1_000, "staged_bytes": 1_000, "pinned_bytes": 1_000}
-"""The waits for what others of the tenant hold, and give back when they end: requests, stages, answers being read."""
+"""The suggested waits for resources that other calls of the tenant hold until they end."""
 
 _LONGEST_S = 86_400.0
-"""The longest wait that is told: a quota may be so small that no number says when it is paid."""
+"""The longest suggested wait. A tiny quota would give absurd numbers."""
 
 _JOINS = ("join_share", "matches_per_second")
 _PUSHES = ("pushed_bytes_per_second", *_JOINS)
@@ -74,7 +74,9 @@ StatementService/Execute pays as what it executes.
 """
 
 TOLD = ("prepare_share", "join_share", "read_share", "matches_per_second")
-"""Rates of what is known afterwards: processor time, and matches, which are counted of tenants that have the quota."""
+"""Rates whose costs are known afterwards: processor time, and matches, which are counted only for tenants with the
+quota.
+"""
 
 RATES = ("calls_per_second", "pushed_bytes_per_second", *TOLD)
 
@@ -94,7 +96,7 @@ class Rate:
         self._smooth = _smoothed(self._smooth, passed, amount)
 
     def wait(self, limit: float, amount: float) -> float:
-        """Seconds until there is room for so much; 0 if there is. As of the last `add`; there must be a limit."""
+        """Seconds until there is room for `amount`; 0 if there is room now. As of the last `add`; needs a limit."""
         return max(0.0, self._level + amount - max(limit, amount)) / limit
 
     def per_second(self, now: float, more: float = 0.0) -> float:
@@ -109,8 +111,8 @@ def _smoothed(smooth: float, passed: float, amount: float) -> float:
 
 
 class _Meter:
-    """The use of one tenant. `open`: calls but watches; `seen`: processor seconds and matches that are in its rates, or
-    came before it had the quota; `judged`: of `TOLD`, the quotas that it had when it last called.
+    """The use of one tenant. `open`: calls without watches. `seen`: processor seconds and matches that are in its rates
+    already, or came before it had the quota. `judged`: the quotas among `TOLD` that it had at its last call.
     """
 
     def __init__(self, now: float) -> None:
@@ -142,8 +144,8 @@ NOT_METERED = MeteredCall(_Meter(0.0), watching=False)
 
 
 class Meters:
-    """All tenants' meters. One event loop, but for `used_by`. `tenants`: those that there are; `times`: what they had
-    of `TOLD`, by quota; `now`: seconds of a clock that never goes back.
+    """The meters of all tenants, on one event loop, except `used_by`. `tenants`: the existing ones. `times`: their use
+    of each quota of `TOLD`. `now`: seconds of a clock that never goes back.
     """
 
     def __init__(
@@ -162,9 +164,9 @@ class Meters:
         """The same of some tenants, by tenant and quota, where looking once is cheaper. From any thread."""
 
     def call(self, name: str, call: str, *, watching: bool) -> MeteredCall:
-        """A context for a call of the tenant `name`, which is counted from its beginning to its end. Some microseconds.
+        """Context for a call of the tenant `name`, which counts from its beginning to its end. Some microseconds.
 
-        Raises ResourceExhausted, reason QUOTA, for one too many, or if what it pays with is used up.
+        Raises ResourceExhausted, reason QUOTA, for too many calls, or if a rate is used up.
         """
         tenant, meter = self.tenants().get(name), self._meter(name)
         if tenant is not None:
@@ -176,7 +178,7 @@ class Meters:
         return MeteredCall(meter, watching)
 
     def has_few(self, name: str, watching: bool, places: float) -> bool:
-        """Whether a tenant has fewer calls, or watches, open than its part of so many places, and one at least."""
+        """Whether a tenant has fewer open calls (or watches) than its part of `places`, which is at least one."""
         meter = self._meter(name)
         return (meter.watching if watching else meter.open) < max(1, places // max(1, len(self.tenants())))
 
@@ -194,8 +196,8 @@ class Meters:
             self._check_rate(tenant, self._meter(name), "prepare_share")
 
     def push(self, name: str, size: int) -> None:
-        """Charge tuples of so many bytes. Raises ResourceExhausted, reason QUOTA, if earlier ones are not paid yet, or
-        the joins of earlier ones.
+        """Charge tuples of `size` bytes. Raises ResourceExhausted, reason QUOTA, if earlier tuples or their joins are
+        not paid yet.
         """
         tenant, meter = self.tenants().get(name), self._meter(name)
         if tenant is not None:
@@ -267,7 +269,7 @@ class Meters:
             raise _used_up(tenant, quota, rate.per_second(now), wait)
 
     def _look(self, meter: _Meter, name: str, quota: str, limit: float) -> None:
-        """Put in what was used since the last look, or nothing if there was no quota then."""
+        """Add the use since the last look; nothing if the tenant had no quota then."""
         used = self._had(quota, name)
         owed = used - meter.seen[quota] if quota in meter.judged else 0.0
         meter.judged.add(quota)

@@ -1,10 +1,10 @@
-"""Access tokens of an OpenID provider (JWTs): who one stands for, by its claims, signed with a key of the provider.
+"""Access tokens of an OpenID provider (JWTs), signed with its keys: their claims give the principal.
 
     eyJ… ─ kid ─> key ─> signature, iss, aud, exp, nbf ─> sub, roles, tenant ─> principal, for a minute
                    └─ fetched beside the event loop, every five minutes; old ones are kept for a day (`provider_keys`)
 
-PyJWT decodes and verifies (the extra `oidc`); what a token says of where its key lies (`jku`, `x5u`, `jwk`) is not
-looked at. Only asymmetric algorithms are known, those of the key. Nothing of this is loaded without a provider.
+PyJWT decodes and verifies (the extra `oidc`). Hints in a token about the place of its key (`jku`, `x5u`, `jwk`) are
+ignored. Only asymmetric algorithms that suit the key are accepted. Without a provider none of this is loaded.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key by its name. `raw`: as it was told; `key`: what verifies signatures by one of the algorithms."""
+    """A named key. `raw`: its JSON. `key`: the object that verifies signatures by one of the algorithms."""
 
     name: str
     raw: str
@@ -63,9 +63,11 @@ class _Key:
 
 
 class OpenId:
-    """Tokens of one provider. One event loop. `now`: the clock's time in microseconds; `threads`: to fetch keys on.
+    """Tokens of one provider, on one event loop. `now`: the clock's time in microseconds. `threads`: pool for fetching
+    keys.
 
-    `latest`: the greatest time that the provider's clock may show, if that is another: no token begins after it.
+    `latest`: the greatest time that the provider's clock may show, if it differs from `now`. No valid token begins
+    after it.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class OpenId:
         return principal
 
     async def run(self) -> None:
-        """Fetch the keys now and then, and when an unknown one is asked for, until cancelled."""
+        """Fetch the keys regularly, and when a token names an unknown key, until cancelled."""
         while True:
             keys = await self.fetch()
             await asyncio.sleep(PAUSE_S)
@@ -111,7 +113,7 @@ class OpenId:
                 await asyncio.wait_for(self._wanted.wait(), FRESH_S if keys else 0)
 
     async def fetch(self) -> bool:
-        """Fetch the keys; if that fails, those of before are kept for a day. Returns whether there are keys."""
+        """Fetch the keys; if that fails, the old keys are kept for a day. Returns whether there are keys."""
         self._tried = time.monotonic()
         self._wanted.clear()
         try:
@@ -170,7 +172,7 @@ class OpenId:
                 raise jwt.ImmatureSignatureError(f"The token is not yet valid ({name})")
 
     def _key(self, name: Any) -> _Key:
-        """A key by its name. One that is not known is asked for, but not too often."""
+        """A key by its name. An unknown one makes the keys be fetched, but not too often."""
         if not isinstance(name, str):
             raise _not_valid("it does not name its key (kid)")
         if name in self._keys:
@@ -182,7 +184,7 @@ class OpenId:
 
 
 def _key_of(raw: dict[str, Any]) -> _Key | None:
-    """A key as the provider tells it; None for what is no public key for signatures with a name."""
+    """A key from the provider's JSON; None unless it is a named public key for signatures."""
     name, algorithm = raw.get("kid"), raw.get("alg")
     algorithms = [
         family_member for family_member in _FAMILIES.get(str(raw.get("kty")), ()) if algorithm in (None, family_member)

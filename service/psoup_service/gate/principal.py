@@ -1,4 +1,4 @@
-"""Principals: who makes a call, as the gate found it out. What a call may see and do follows from this alone."""
+"""Principals: the identity of a caller, as the gate found it. Only this decides what a call may see and do."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Principal:
 
     @property
     def credential(self) -> tuple[str, str, str] | None:
-        """The credential that let him in, told from all others, of a certificate or a provider by its name; None
-        where nobody is asked for one.
+        """The unique identity of the caller's credential: a token's ID, or the name in a certificate or a provider's
+        token. None if callers need no credential.
         """
         return (self.tenant, self.token_id, self.name) if self.token_id or self.name or self.ends else None
 
@@ -44,7 +44,9 @@ class Principal:
         return self.serves and OPERATOR in self.roles
 
     def check_stream(self, stream: str) -> None:
-        """Raise NotFound for a stream that is none of his, in the words for one that is not there. O(patterns)."""
+        """Raise NotFound for a stream outside the principal's patterns, in the words for a missing stream.
+        O(patterns).
+        """
         if self.streams and not any(fnmatchcase(stream.lower(), pattern) for pattern in self.streams):
             name = stream[:256]
             raise NotFound(
@@ -56,4 +58,4 @@ EVERYBODY = Principal("", ROLES)
 """The caller of a service that asks for no credential: its owner."""
 
 STRANGER = Principal("", (ANYBODY,))
-"""The caller without a credential where one is asked for."""
+"""The principal of a caller that brings no credential although one is needed."""

@@ -1,10 +1,10 @@
-"""The provider of OpenID Connect whose access tokens are let in, as settings name it.
+"""The OpenID Connect provider whose access tokens are accepted, as settings name it.
 
     oidc_issuer = "https://id.example.org"          oidc_audience = "psoup"
     oidc_roles = ["analysts=reader+registrar"]      oidc_role_claim = "realm_access.roles"
     oidc_tenant_claim = "team"                      oidc_jwks_url: where its keys are, if it does not say so itself
 
-Nothing of it is asked for here, and no library is needed to read it (`psoup_service.gate.oidc`).
+This module makes no request and needs no library; `psoup_service.gate.oidc` does.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from psoup_service.gate.roles import ROLES
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Claims that its tokens must have. `keys_url`: "" for the URL that its own document names. `roles`: roles by value
-    of the claim `role_claim`; `tenant_claim`: "" for none, and the tenant `default`. A claim within another one is
-    named with a dot between.
+    """The claims that the provider's tokens must have. `keys_url`: "" for the URL in the provider's own document.
+    `roles`: roles by value of the claim `role_claim`. `tenant_claim`: "" if all tokens belong to the tenant `default`.
+    A dot separates the names of nested claims.
     """
 
     issuer: str
@@ -62,9 +62,9 @@ def role_table(entries: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
 
 
 def wrong_provider(issuer: str, audience: str, keys_url: str, others: Mapping[str, object]) -> tuple[str, str] | None:
-    """The setting of a provider that lacks another one or cannot be used, and why; None if they are well.
+    """A setting of the provider that is unusable or lacks another one, and the reason; None if all settings are usable.
 
-    `others`: settings that say nothing without these, and are not empty.
+    `others`: further settings that are not empty; they need these three.
     """
     others = {**({"oidc_jwks_url": keys_url} if keys_url else {}), **others}
     if not issuer and not audience:
@@ -80,7 +80,7 @@ def wrong_provider(issuer: str, audience: str, keys_url: str, others: Mapping[st
 
 
 def trusted(url: str) -> bool:
-    """Whether nobody can change on its way what a URL says: it is https, or of this machine."""
+    """Whether the content of a URL cannot be changed on its way: the URL is https, or of this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

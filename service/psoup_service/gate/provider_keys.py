@@ -3,8 +3,8 @@
     oidc_issuer/.well-known/openid-configuration ── the same issuer? ─> jwks_uri ──┬─> {"keys": [...]}
                                                                 oidc_jwks_url ─────┘
 
-The document is read every hour, and when the keys could not be fetched; while it cannot be read, its last word holds.
-Only https is asked, and this machine; nobody is sent elsewhere. Of one thread at a time.
+The document is read every hour, and after the keys could not be fetched. If it cannot be read, its last content is
+used. Only https URLs and this machine are contacted, and redirects are not followed. For one thread at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KeySource:
         """When the document was read, by a clock that never goes back."""
 
     def listed(self) -> list[dict[str, Any]]:
-        """The keys as they are told. Raises OSError, HTTPException, and ValueError for what is not one of these."""
+        """The keys of the provider, as JSON. Raises OSError and HTTPException, and ValueError for an invalid reply."""
         if not self._provider.keys_url and time.monotonic() - self._found > DOCUMENT_S:
             self._find()
         try:

@@ -1,4 +1,4 @@
-"""Which roles may make which call: one table, and what is not in it nobody may do.
+"""The roles that may make each call, as one table. A call that the table lacks is always refused.
 
     reader      answers, and what there is
     registrar   the same, and queries come and go
@@ -7,7 +7,8 @@
     operator    tokens, jobs that read and write the disk; no data, unless by another role. Of the tenant `default` he
                 is the service's: tenants, backups, and tokens of all tenants are his alone
 
-A token has one role or more. `ANYBODY` is who has no credential at all: a probe that asks whether the service serves.
+A token has at least one role. `ANYBODY` is the role without a credential, for a probe that checks whether the service
+serves.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "Health/Watch": _ALL,
     "ServerReflection/ServerReflectionInfo": _ALL,
 }
-"""The roles of which one is needed, by "Service/Method"; a test holds the table against what the server serves."""
+"""The roles of which a caller needs one, by "Service/Method". A test compares the table with the server's methods."""
 
 
 OF_THE_SERVICE = frozenset(

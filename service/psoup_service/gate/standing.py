@@ -12,7 +12,7 @@ from psoup_service.host.host import Host
 
 
 class Standing:
-    """The tokens that the host has published. `guarded`: whether no caller may come in before these are known."""
+    """The published tokens. `guarded`: no caller is let in before the tokens are known."""
 
     def __init__(self, host: Host[Snapshot], guarded: bool) -> None:
         self._host, self._guarded = host, guarded

@@ -1,4 +1,4 @@
-"""The text of access tokens: how one is made, and what of it is looked at before anything is compared.
+"""The text of access tokens: how it is made, and which parts are checked before any comparison.
 
     psoup_ 0aB9xYz3Qk 3Jd…43 characters… xY2_
            ID         secret, 256 bits   checksum, by which those who look for lost tokens know one

@@ -13,10 +13,11 @@ from psoup_service.host.shared_bytes import SharedBytes
 
 
 class Allowance:
-    """The limits of reads. `cpu_s`: processor time of one; `sort_bytes`, `all_sort_bytes`: of one sort, and of all.
+    """The limits of reads. `cpu_s`: processor seconds of one read. `sort_bytes`, `all_sort_bytes`: bytes of one read's
+    sorts, and of all sorts.
 
-    `weights`: of tenants; half of `all_sort_bytes` is their own.
-    `archive_s`: seconds that one read may take for tuples on disk that were not evaluated for its query yet.
+    `weights`: of tenants, which divide a reserved half of `all_sort_bytes`. `archive_s`: seconds of one read for tuples
+    on disk that its query has not met yet.
     """
 
     def __init__(

@@ -5,8 +5,8 @@
     expected(kind, n) n / speed: what `psoup explain` says; an invocation that expects too much is refused at once
     while reading     the speed of this very read: it is refused as soon as the time is clearly too short
 
-A speed is forgotten after a minute: a read that was slow once, with a cold disk or a busy machine, is tried again. Each
-tenant has speeds of its own: a slow clause of one has no reads of another refused.
+A speed is forgotten after a minute, so that a read that was slow once (a cold disk, a busy machine) is tried again.
+Speeds are measured by tenant, so that a slow clause of one tenant does not refuse reads of another.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class TenantSpeed:
         return self._all.expected(f"{self._tenant}: {kind}", tuples)
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Measure from now on. Call the result with each count of evaluated tuples; it returns the seconds for all of
-        them, or 0 while they are unknown.
+        """Measure from now on. The returned function takes each count of evaluated tuples, and returns the expected
+        seconds for all of them; 0 while unknown.
         """
         return self._all.start(f"{self._tenant}: {kind}", tuples)

@@ -1,11 +1,11 @@
-"""The means of work in the background: bytes and time of its tenant, and turns after the calls.
+"""The resources of background work: bytes and time of its tenant, and its turns behind calls.
 
     free     half of the bytes that the tenant's reads could have now: readers find room beside it
     budget   these bytes, and some seconds of the processor, both charged to the tenant; it rests while a call is young
     notes    of folds: what is made next, on disk: a start leaves out what has ended two processes (`fold_notes`)
 
-`Background` is the port `psoup.execution.ahead.attempts.Spare` of a service. Work ends at its next question once the
-service is closed.
+`Background` implements the port `psoup.execution.ahead.attempts.Spare`. When the service is closed, work ends at its
+next check.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from psoup_service.host.giving_way import GivingWay, Rests
 from psoup_service.host.turns import ShortTurns
 
 MOST_CPU_S = 2.0
-"""Seconds of processor time of one piece of work, if a read may use as much. Most take milliseconds."""
+"""Most processor seconds of one piece of work, unless a read's limit is lower. Most pieces take milliseconds."""
 
 _NO_TENANT = ""
 """Work in the background gives way to the calls of all tenants, its own among them."""

@@ -6,11 +6,10 @@
 
 A block of thousands of statements takes seconds, and one statement may take a fifth of one; a push waits for neither.
 Tenants take turns by the thread's time, in a tenant senders do, and so do the registrations of each: a sender of a
-hundred at once has the time of one sender.
-The jobs compete for the interpreter only: turns are short meanwhile (`ShortTurns`), and each slice is followed by a
-rest while other commands come, or while calls of other tenants are under way (`giving_way`); for these it rests within
-a slice, too, where one statement takes long (`psoup.resting`). The job of a caller who has left is dropped. The binder
-decides nothing.
+hundred at once has the time of one sender. The jobs compete for the interpreter only. So turns are short meanwhile
+(`ShortTurns`). After each slice the thread rests while other commands come, or while calls of other tenants are under
+way (`giving_way`). Within a slice it rests for such calls, too, if one statement takes long (`psoup.resting`). The job
+of a caller that has left is dropped. The binder decides nothing.
 """
 
 from __future__ import annotations
@@ -55,15 +54,17 @@ class BindingJob:
 
 
 class BindingThread(StageThread):
-    """The thread that binds. `others`: the number of commands that the sequencer has taken up so far; `weight`: of a
-    tenant.
+    """The thread that binds. `others`: number of commands that the sequencer has taken so far. `weight`: a tenant's
+    weight.
     """
 
     def __init__(self, others: Callable[[], int], failed: Failure, weight: Weight = equal) -> None:
         super().__init__("psoup-binder", failed)
         self._others = others
         self.way = GivingWay()
-        """A slice ends when a call comes that is told here, and the next one waits for its end."""
+        """Notices of calls: a slice ends when another tenant's call begins, and the next slice waits for the end of
+        that call.
+        """
         self.times = TenantTimes(weight)
         self._turns = FairTurns(self.times)
         self._works: dict[str, OrderedDict[Hashable, deque[BindingJob]]] = {}
@@ -83,7 +84,7 @@ class BindingThread(StageThread):
     async def made(self, make: Callable[[], T], tenant: str, sender: Hashable, refusal: Callable[[], PSoupError]) -> T:
         """Call `make` as one step, in turn with the other jobs; returns its result, raises its errors.
 
-        Raises a `refusal` if the stage has ended before. If the caller is cancelled, `make` is not called any more.
+        Raises `refusal` if the stage has ended before. After a cancellation `make` is not called.
         """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         outcome: list[Any] = []
@@ -132,7 +133,7 @@ class BindingThread(StageThread):
             before = self._others()
 
     def _next(self) -> BindingJob:
-        """The job whose turn it is. It goes behind those of its sender, and the sender behind those of its tenant."""
+        """Take the job whose turn it is. Its sender then goes to the end of the tenant's line."""
         with self.condition:
             senders = self._works[self._turns.serve()]
             sender, jobs = next(iter(senders.items()))

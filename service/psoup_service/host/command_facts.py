@@ -75,7 +75,7 @@ def registers(command: Command) -> bool:
 
 
 def tenant_of(command: Command) -> str:
-    """The tenant whose time a command takes; "" for what operators do."""
+    """The tenant whose time a command takes; "" for commands of operators."""
     operators = IssueToken | RevokeToken | CreateTenant | AlterTenant | DropTenant
     return "" if isinstance(command, operators) else command.tenant
 

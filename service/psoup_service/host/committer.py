@@ -1,4 +1,4 @@
-"""The second half of the first stage: prepared commands go to the log, and only then are their callers answered.
+"""The second half of the first stage: prepared commands go to the log; only then are their callers answered.
 
     sequencer ──group──> [ g3 g4 g5 ] ──all at once──> append ──> answer all ──> writer
                            these were prepared while g1 and g2 were on their way to the disk
@@ -6,12 +6,13 @@
     committer   large │ small │ errand │ small │ large │ small │ …     between any two of them small pushes have gone
     maintenance ─ asks ───────┤ forget ├──
 
-The slower the disk, the more commands share one wait for it. But nobody waits for megabytes of another tenant that came
-after him: those are written behind what came before. Other writes have their turn, too: transactions of maintenance (an
-`Errand`, which takes the turn of a large push; the committer does it, as who waits for it is a thread that others go
-before), and work that the store has put off (`settle`). A store without room keeps nothing and says so: the groups wait
-then, new commands are refused, and both go on when there is room. Any other error ends the stage. A store that is not
-durable has no wait to share, and is written by the sequencer's thread.
+This is group commit: the slower the disk, the more commands share one wait for it. A command never waits for megabytes
+that came later; those are written behind it. Other writes have their turns, too. One kind is an `Errand`, a transaction
+of maintenance that takes the turn of a large push. The committer does it, because the waiting thread has a low
+priority. The other kind is work that the store has postponed (`settle`).
+
+A full store keeps nothing and says so. The groups then wait and new commands are refused until there is room. Any other
+error ends the stage. A store that is not durable has no wait to share; the sequencer's thread writes it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from psoup_storage.contract import Store
 
 
 class Errand:
-    """Work of another thread, which the committer does in its turn; that thread waits for it in `result`."""
+    """Work that the committer does for another thread, in its turn. The other thread waits in `result`."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
@@ -61,7 +62,7 @@ class Errand:
         self._over.set()
 
     def waive(self) -> None:
-        """Let the thread that asked do it by itself, at once; harmless later."""
+        """Let the waiting thread do the work itself, at once. Has no effect later."""
         if not self._over.is_set():
             self._own = True
             self._over.set()
@@ -75,10 +76,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CommitGroup:
-    """Commands that were prepared together: answers, and events to log with their room.
+    """Commands that were prepared together: their answers, and the events to log, with their room.
 
-    `leaving`: what leaves the room when they are answered, commands and bytes by tenant. `large`: it has a large push,
-    or no command at all but an `errand` of another thread, or a chance for the store to settle.
+    `leaving`: commands and bytes by tenant that leave the room when they are answered. `large`: the group has a large
+    push, or is only an `errand` of another thread or a chance for the store to settle.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)

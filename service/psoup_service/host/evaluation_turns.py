@@ -1,9 +1,9 @@
-"""Turns of tenants in evaluations of maintenance, and the charge for them.
+"""Turns of tenants among the evaluations of maintenance, and their charges.
 
     writer      `first`: which tenant is served next ────────> psoup.engine.maintenance.agenda
     maintainer  `measured`: processor time of a task, of all its threads ──> the tenant's turns, and its `join_share`
 
-New clauses over old tuples are a part of the join, as new tuples against old clauses are: one quota limits both.
+Evaluating new clauses over old tuples is part of the join, like evaluating new tuples. One quota limits both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Timer = Callable[[], float]
 
 
 class EvaluationTurns:
-    """The turns of one service. Any thread. `charge`: also told of the time. `weight`: of a tenant's turns."""
+    """The turns of one service, for any thread. `charge`: called with the time as well. `weight`: a tenant's weight."""
 
     def __init__(self, charge: Charge, weight: Weight = equal, timer: Timer = time.thread_time) -> None:
         self._charge, self._timer = charge, timer

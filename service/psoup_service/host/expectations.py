@@ -4,9 +4,9 @@
     on the loop   the window has 3,000,000 tuples by now          ──> Unexpected: it is begun again on a reader thread
     last answer   2 s                                             ──> among the long reads
 
-A hop to a thread costs more than most answers do. The cost grows with the window and with the matches in it; both
-counts are known before the answer is made, so an answer that would be late is not begun on the loop. Costs that show
-later (chunks that nothing has evaluated, a sort) end an answer there after `_LOOP_S`, and are remembered.
+A hop to a thread costs more than most answers do. The cost grows with the window and its matches. Both counts are known
+before the answer is made, so a slow answer is not begun on the loop. Other costs show later (chunks that nothing has
+evaluated, a sort). They end an answer on the loop after `_LOOP_S`, and are remembered.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ T = TypeVar("T")
 
 _QUICK_S = 0.001
 """An answer that is expected to take less than this is made on the loop. On a busy machine hops add milliseconds, and
-cold caches double what an answer costs: with 0.0005 a third of those that take 0.3 ms by themselves hopped beside large
-pushes of others, and their p99 was 13.9 ms, not 10.4 (EPYC, two cores)."""
+cold caches double the cost of an answer. With 0.0005, a third of the answers of 0.3 ms hopped while other clients sent
+large pushes, and their p99 was 13.9 instead of 10.4 ms (EPYC, two cores).
+"""
 
 _LOOP_S = 0.002
 """Processor time after which an answer is not finished on the loop."""

@@ -1,15 +1,15 @@
-"""Whose turn it is among tenants that wait: the one that had the least time for its weight.
+"""Turns of waiting tenants: the next is the one that had the least time for its weight.
 
     acme   weight 1   had 0.020 ──┐
     umbra  weight 3   had 0.012 ──┼──> umbra is next; it works for 6 ms, and has had 0.012 + 0.006 / 3
     zeta   weight 1   had 0.020 ──┘    who comes back begins at the present: nobody saves time, and debts stay
 
-What work costs is known afterwards, so it is charged afterwards: deficit round robin in which the deficit is a debt,
-and the round as short as a piece of work (start-time fair queueing, Goyal, Vin and Cheng 1996). A tenant that waits
-alone waits for nobody; the order inside a tenant is not of this module.
+The cost of work is known afterwards, so it is charged afterwards (start-time fair queueing, Goyal, Vin and Cheng 1996).
+That is deficit round robin in which the deficit is a debt, and the round as short as a piece of work. A tenant that
+waits alone is served at once. The order inside a tenant is decided elsewhere.
 
-`TenantTimes` is what tenants had of one resource, `FairTurns` those that wait in one line for it. Not thread-safe: the
-owner of the lines has a lock.
+`TenantTimes` has the tenants' use of one resource, `FairTurns` the tenants that wait for it in one line. Not
+thread-safe: the owner of the lines has a lock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Weights:
         self._sum = 1.0
 
     def of(self, tenant: str) -> float:
-        """The weight of a tenant; 1 of one that is not there, as of operators. O(1)."""
+        """The weight of a tenant; 1 for an unknown one, and for operators. O(1)."""
         facts = self.tenants().get(tenant)
         return 1.0 if facts is None else facts.quotas.weight
 
@@ -54,9 +54,9 @@ equal = ONE_TENANT.of
 
 
 class TenantTimes:
-    """The use of each tenant. `used`: seconds, or matches, since the start. `had`: the same for its weight, and what
-    it did not want while others were served. `now`: what the tenant had that was served last, or that others have who
-    are served without waiting. `most`: what the tenant had that had most.
+    """The use of each tenant. `used`: seconds, or matches, since the start. `had`: the same divided by its weight, plus
+    time that it left unused while other tenants were served. `now`: `had` of the tenant that was served last, or of
+    tenants that are served without waiting. `most`: the greatest `had`.
     """
 
     def __init__(self, weight: Weight = equal) -> None:
@@ -76,8 +76,9 @@ class TenantTimes:
         self.most = max(self.most, had)
 
     def come(self, others: Iterable[str]) -> None:
-        """Note that a tenant comes which was not there. The present is what the `others` have who are there, or what
-        was had when the last one left: who was away has saved nothing, even if nobody waited meanwhile. O(others)."""
+        """Note that an absent tenant comes. It begins at the present: the `had` of the `others`, or the value when the
+        last one left. So an absent tenant saves no time, even if no tenant waited meanwhile. O(others).
+        """
         self.now = max(self.now, min((self.had.get(other, 0.0) for other in others), default=self.most))
 
 
@@ -100,7 +101,7 @@ class FairTurns:
 
     @property
     def entries(self) -> int:
-        """Entries that are kept: about twice as many as tenants wait, at most."""
+        """Number of entries of the heap: at most about twice the waiting tenants."""
         return len(self._heap)
 
     def wait(self, tenant: str) -> None:
@@ -114,7 +115,7 @@ class FairTurns:
 
     @property
     def first(self) -> str | None:
-        """The tenant whose turn it is; None if nobody waits. O(log tenants), amortised over charges."""
+        """The tenant whose turn it is; None if no tenant waits. O(log tenants), amortised over charges."""
         return self._heap[0][2] if self._look() else None
 
     @property
@@ -131,11 +132,13 @@ class FairTurns:
         return [tenant for had, _, tenant in sorted(now) if had <= bound and tenant != first]
 
     def serve_early(self, tenant: str) -> None:
-        """Serve one of those behind the first, which keeps its place; it waits on until it leaves."""
+        """Serve a tenant behind the first, which keeps its place. The served tenant stays in line until it leaves."""
         self._put(tenant)
 
     def serve(self) -> str:
-        """Serve the first; of equals the others are next. It waits on until it leaves. Somebody must wait."""
+        """Serve the first tenant; equal tenants come next. It stays in line until it leaves. The line must not be
+        empty.
+        """
         self._look()
         had, _, tenant = self._heap[0]
         self._times.now = max(self._times.now, had)

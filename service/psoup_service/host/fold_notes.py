@@ -1,11 +1,11 @@
-"""Notes of one process for the next on folds that are made ahead: one on the fold under way, one on those left out.
+"""Notes for the next process on folds that are made ahead: the fold under way, and the folds left out.
 
     run 1     the fold of query 12 begins: noted      killed, out of memory: nothing was raised
     start 1   the same query, for the second time     killed
     start 2   the same query: not folded ahead; noted for later starts, and logged
 
-Covering old tuples has a note of its own (`precautions`): both are done at the same time. A query that is left out is
-tried again once its budgets were changed. No answer depends on it.
+Covering old tuples has a separate note (`precautions`), because both run at the same time. A query that is left out is
+tried again after its budgets were changed. No answer depends on it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FoldMark:
 
 
 class FoldNotes:
-    """The notes of one service. One thread at a time. `budgets`: what the operator has set, in MiB, as a text."""
+    """The notes of one service, for one thread at a time. `budgets`: the operator's settings, in MiB, as a text."""
 
     def __init__(self, store: Store, budgets: str) -> None:
         self._store, self._ids, self._budgets = store, Ids(store.incarnation), budgets

@@ -1,9 +1,9 @@
-"""The frames that a raised error holds: every frame that it passed, and all that their variables name.
+"""The frames that a raised error holds: all frames that it passed, with their variables.
 
     error ──traceback──> frames ──variables──> the request, its table, and often the error itself
 
-Such a circle is not freed when the call ends, but when the garbage collector runs, some hundred calls later. With a
-table of 200 MB in each call that is all of the memory.
+Such a reference cycle is freed only by the garbage collector, some hundred calls after the end of the call. If each
+call has a table of 200 MB, the memory is full before that.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
     a call of acme     ▁▁▁▁▁████▁▁▁▁▁▁▁▁▁▁████▁▁▁
     a join of umbra    ██████▁▁▁▁██████████▁▁▁▁██      rests at its next step, no longer than it has worked since
 
-Threads share one interpreter: a call gives it up some twenty times, and waits for it as often while another thread
-computes. Work that takes seconds can wait for a call that takes milliseconds. It rests for half of the time at most,
-however many calls come: what a tenant's work has not rested is saved up to `MOST_SAVED_S`, so that it rests for the
-whole of a call that comes after some milliseconds of work, also if that was another read's. Calls that take long
-themselves count for `YOUNG_S`; those of the own tenant do not count. Any thread.
+Threads share one interpreter: a call gives it up some twenty times, and waits for it each time while another thread
+computes. Work of seconds can wait for a call of milliseconds. It rests for at most half of the time, however many calls
+come. Unused rest is saved for the tenant, up to `MOST_SAVED_S`. So after some milliseconds of work, also by another
+read, it can rest for the whole of a call. A long call counts only for `YOUNG_S`, and calls of the own tenant do not
+count. For any thread.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ MOST_SAVED_S = 0.02
 
 
 _yield: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
-"""Let threads that wait for this processor go first: one that computes is otherwise not interrupted for some
-milliseconds, which a call may lose at each of its steps. Where nobody waits it costs less than a microsecond."""
+"""Let threads that wait for this processor go first. Without it, a computing thread runs on for some milliseconds,
+which a call may lose at each of its steps. If no thread waits, it costs less than a microsecond.
+"""
 
 
 class GivingWay:
@@ -75,8 +76,8 @@ class GivingWay:
     def rest(self, tenant: str, worked: float) -> bool:
         """Wait while a call of another tenant is under way; returns whether there was one.
 
-        No longer than the tenant's work, on whatever threads, has not rested yet, up to `MOST_SAVED_S`. `worked`: its
-        seconds since the last time.
+        It waits at most for the rest that the tenant's work has saved, on all threads together, up to `MOST_SAVED_S`.
+        `worked`: seconds of work since the last call.
         """
         if worked < LEAST_S:
             return False
@@ -106,7 +107,7 @@ class GivingWay:
         return saved
 
     def _left(self, tenant: str) -> float:
-        """Seconds for which calls of others than `tenant` are still young; 0 or less without one."""
+        """Seconds for which calls of tenants other than `tenant` are still young; 0 or less without such a call."""
         for other in reversed(self._latest):
             if other != tenant:
                 return self._latest[other] + YOUNG_S - time.monotonic()
@@ -114,7 +115,9 @@ class GivingWay:
 
 
 class _Beside:
-    """A context in which a call is open: entered for each, so it is a class, which takes half of a generator's time."""
+    """Context in which a call is open. It is a class, because each call enters one, and a generator takes twice the
+    time.
+    """
 
     __slots__ = ("_tenant", "_way")
 
@@ -129,7 +132,7 @@ class _Beside:
 
 
 class Rests:
-    """The rests of one thread at a time, which works for one tenant after the other."""
+    """The rests of a thread that works for one tenant after the other."""
 
     def __init__(self, way: GivingWay) -> None:
         self._way, self._tenant = way, ""
@@ -142,7 +145,7 @@ class Rests:
     def rest(self) -> bool:
         """Rest if a call of another tenant is under way; returns whether there was one. 0.1 us before `LEAST_S`.
 
-        If there was none, threads that wait for this processor go first: the loop may not have seen a call yet.
+        Otherwise threads that wait for this processor go first, because the loop may not have seen a call yet.
         """
         now = time.perf_counter()
         worked = now - self._since

@@ -6,8 +6,8 @@
 
     starting ──> serving ──> draining ──> stopped          any ──> failed: a defect or a broken store, until restart
 
-Fail-stop: if logging or applying raises, nothing is acknowledged any more; snapshots of what was published stay
-readable. The host owns the store and closes it. No network, no engine logic.
+Fail-stop: if logging or applying raises, no command is acknowledged any more; published snapshots stay readable. The
+host owns the store and closes it. No network, no engine logic.
 """
 
 from __future__ import annotations
@@ -186,11 +186,11 @@ class Host(Generic[SnapshotT]):
     async def submit(
         self, command: Command, *, patience: float = 0.0, place: TakenRoom | None = None, sender: Hashable = ""
     ) -> Acknowledgement:
-        """Prepare and log `command`; returns when it is as safe as the store makes it, not yet applied.
+        """Prepare and log `command`; returns when it is logged (on disk, if the store is durable), not yet applied.
 
-        With no room for it, waits in line up to `patience` seconds, unless it has its `place`. Commands are sequenced
-        in the order of the calls, but for registrations that take long to bind, in which senders take turns. A
-        cancelled call may still take effect. Raises what prepare raises; what `reserve` does; Internal after a failure.
+        Without room it waits in line for up to `patience` seconds, unless it has its `place` already. Commands are
+        sequenced in the order of the calls, except for slow registrations, where senders take turns. A cancelled call
+        may still take effect. Raises the errors of prepare and of `reserve`, and Internal after a failure.
         """
         place = place or await self.reserve(tenant_of(command), size_of(command), patience=patience)
         answer: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
@@ -242,11 +242,11 @@ class Host(Generic[SnapshotT]):
         long: bool = False,
         tenant: str = DEFAULT_TENANT,
     ) -> T:
-        """The result of `fn` with a fresh snapshot and a budget, on a reader thread. `long`: it is likely to take long.
+        """The result of `fn` with a fresh snapshot and a budget, on a reader thread. `long`: it probably takes long.
 
-        A `budget` of an earlier call goes on; a new one ends with this call. Raises what `fn` raises; ResourceExhausted
-        with too many reads under way, or when the budget is used up; after `close` what `submit` would. If its caller
-        is cancelled, `fn` ends where it next asks its budget.
+        A `budget` of an earlier call goes on; a new one ends with this call. If the caller is cancelled, `fn` ends at
+        its next check of the budget. Raises the errors of `fn`, ResourceExhausted (too many reads, a used-up budget),
+        and after `close` those of `submit`.
         """
         if self._closed.is_set():
             raise self._refusal()
@@ -272,13 +272,13 @@ class Host(Generic[SnapshotT]):
     async def bound(self, bind: Callable[[SnapshotT], T], tenant: str, sender: Hashable) -> T:
         """The result of `bind` with a fresh snapshot, on the binder's thread, in turn with long registrations.
 
-        Raises what `bind` raises; ResourceExhausted with too many reads under way; what `submit` would while draining.
+        Raises the errors of `bind`, ResourceExhausted for too many reads, and while draining the errors of `submit`.
         """
         with self._reads.of(tenant):
             return await self._sequencer.binder.made(lambda: bind(self.snapshot()), tenant, sender, self._refusal)
 
     async def wait_for(self, sequence: int, timeout: float) -> None:
-        """Return once `sequence` is applied, so that readers see what was acknowledged with it.
+        """Return once `sequence` is applied, so that readers see the change that was acknowledged with it.
 
         Raises OutOfRange for a sequence that has not been given out, TimeoutError after `timeout` seconds, and
         Unavailable, reason STARTING, during the replay.

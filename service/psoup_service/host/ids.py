@@ -2,9 +2,9 @@
 
     query 12 of incarnation 7f3a91c2  <──>  "q-7f3a91c2-12"
 
-The incarnation is the store's: a data directory keeps it, so that IDs survive a restart, and a store in memory begins a
-new incarnation at each start, so that an old ID names nothing instead of another client's query. A page token is bound
-to the list that it continues. Neither is a secret.
+The incarnation comes from the store. A data directory keeps it, so that IDs survive a restart. A store in memory begins
+a new incarnation at each start, so that an old ID is unknown and never names another client's query. A page token is
+bound to the list that it continues. Neither is a secret.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class Ids:
         return NotFound(said, reason=problem.reason, **facts)
 
     def named_join(self, problem: InvalidInput) -> InvalidInput:
-        """The error for a join where a query over one stream is meant, with its ID on the wire; others as they are."""
+        """The error for a join in a call for single-stream queries, with the query's ID on the wire; any other error
+        unchanged.
+        """
         if problem.reason != "JOIN_QUERY":
             return problem
         return InvalidInput(problem.message, reason=problem.reason, query_id=self.query(int(problem.facts["query"])))

@@ -1,9 +1,9 @@
-"""Watermarks that jump past the clock: the events after which other producers' tuples of now are late.
+"""Watermarks that jump past the clock, by events that make other producers' present tuples late.
 
     clock ──────|──── 60 s ────|────────────▲ watermark          told in the log, with who did it, and counted
 
-For the sequencer's thread. A stream is logged again when its watermark has moved by another minute. After the clock was
-set back, a stream in system time keeps its watermark, which is not a jump.
+For the sequencer's thread. A stream is reported again when its watermark has moved by another minute. After the clock
+was set back, a stream in system time keeps its watermark; that is not a jump.
 """
 
 from __future__ import annotations

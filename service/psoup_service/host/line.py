@@ -1,12 +1,12 @@
-"""Commands that wait for the sequencer, two lines for each tenant: no command waits for all large pushes.
+"""Commands that wait for the sequencer, in two lines for each tenant, so that small commands overtake large pushes.
 
     quick   c1 p2(s) c4 p5(t)     first come, first served; small pushes behind each other are taken together
     large   P3(s) p6(s) P7(u)     pushes of `LARGE_BYTES` and more, and later commands for their streams
 
-A large push takes tens of milliseconds to prepare and to write. So large pushes are taken one by one, the next when the
-last is written, and quick commands between them. Commands for one stream keep the order in which they came: a large
-push waits for the commands before it, and later commands for its stream wait behind it, until the line is told that it
-is decided (`release`): it may be on its way to the disk before that. For one thread at a time.
+A large push takes tens of milliseconds to prepare and to write. So large pushes are taken one by one, each after the
+last was written, with quick commands between them. Commands for one stream keep their order. A large push waits for the
+commands before it. Later commands for its stream wait until it is decided (`release`), although it may be on its way to
+the disk before that. For one thread at a time.
 
     TenantLines   acme:  quick, large    tenants take turns by the time that preparing their commands took; the order
                   umbra: quick, large    inside a tenant is that of its own lines
@@ -60,7 +60,7 @@ class CommandLine:
         self._quick: deque[tuple[int, Submission]] = deque()
         self._large: deque[tuple[int, Submission]] = deque()
         self._streams: Counter[StreamKey] = Counter()
-        """Commands in the large line, and the one that is held, by stream."""
+        """Number of commands in the large line by stream, the held one included."""
         self._held: StreamKey | None = None
         """The stream of a large push that was taken and is not decided: the large line waits."""
         self._came = 0
@@ -107,8 +107,8 @@ class CommandLine:
         return taken
 
     def take_large(self) -> list[Submission]:
-        """Take the first command of the large line, alone; the line must not be empty. If it is a large push, it is
-        held until `release`.
+        """Take the first command of the large line, alone. The line must not be empty. A large push is held until
+        `release`.
         """
         submission = self._large.popleft()[1]
         self._held = stream_of(submission.command)
@@ -118,7 +118,7 @@ class CommandLine:
         return [submission]
 
     def release(self) -> None:
-        """Let the commands go on that wait for the one that is held; harmless if there is none."""
+        """Release the commands that wait for the held push. Harmless if none is held."""
         if self._held is None:
             return
         self._streams[self._held] -= 1
@@ -180,7 +180,7 @@ class TenantLines:
         self._wait(submission.tenant, line)
 
     def take_quick(self) -> list[Submission]:
-        """Take the next quick command, with those of its tenant behind it that can share its event; empty if none
+        """Take the next quick command, with the following ones of its tenant that can share its event; empty if none
         waits.
         """
         if not self._quick:
@@ -188,8 +188,8 @@ class TenantLines:
         return self._taken(self._quick.serve(), CommandLine.take_quick)
 
     def take_large(self) -> list[Submission]:
-        """Take the large command whose turn it is, alone; there must be one. If it is a large push, the large line of
-        its tenant waits until `release`.
+        """Take the large command whose turn it is, alone. The large lines must not be empty. After a large push, the
+        large line of its tenant waits until `release`.
         """
         return self._taken(self._large.serve(), CommandLine.take_large)
 
@@ -204,7 +204,7 @@ class TenantLines:
         self.times.charge(tenant, seconds)
 
     def drain(self) -> list[Submission]:
-        """Take all commands, those of each tenant in the order in which they came; the lines are empty then."""
+        """Take all commands, in the order of arrival within each tenant. The lines are empty then."""
         left = [submission for line in self._lines.values() for submission in line.drain()]
         for tenant, line in [*self._lines.items()]:
             self._wait(tenant, line)

@@ -1,8 +1,8 @@
-"""The third thread, which computes one piece of maintenance at a time from immutable inputs, beside the writer.
+"""The maintenance thread. It computes one task at a time from immutable inputs, beside the writer.
 
     writer ──task──> compute ──result──> writer installs it between two runs, if it still fits
 
-It never touches the engine. Other threads go first on the processors. Evaluations are charged to their tenants.
+The thread never touches the engine. Other threads go first on the processors. Evaluations are charged to their tenants.
 """
 
 from __future__ import annotations

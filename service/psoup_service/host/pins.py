@@ -6,8 +6,8 @@
                                           of the tenant that holds most for its weight, the stream that came first is
                                           ended (STREAM_BEHIND)
 
-An answer that goes out in pieces keeps the chunks of its window until its client has read it, or has stalled until the
-idle time is over. The sequencer settles before it prepares; that costs nothing while no answer holds chunks.
+A streamed answer keeps the chunks of its window until its client has read it, or has stalled for the idle time. The
+sequencer settles the charges before it prepares commands; that costs nothing while no answer holds chunks.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Pins:
         """The oldest pin first."""
         self._held: dict[_Key, _Held] = {}
         self._present: dict[int, list[int]] = {}
-        """For each stream a heap of the first IDs of chunks that are not gone; some are not held any more."""
+        """A heap for each stream: first IDs of chunks that the engine still has. Some entries are not held any more."""
         self._bytes = 0
         self._charged = 0
         self.ended = 0
@@ -80,7 +80,7 @@ class Pins:
         return self._bytes
 
     def held_by(self, tenant: str) -> int:
-        """Bytes that slow readers of one tenant hold alone, also of streams that were dropped. O(chunks held)."""
+        """Bytes that only slow readers of one tenant hold, also of dropped streams. O(chunks held)."""
         with self._lock:
             return sum(chunk.size for chunk in self._held.values() if chunk.gone and chunk.tenant == tenant)
 
@@ -109,7 +109,7 @@ class Pins:
         end: Callable[[PSoupError], None],
         tenant: str = DEFAULT_TENANT,
     ) -> Pin:
-        """Note that a stream of answers of a tenant has begun, and holds chunks of some of its streams of tuples."""
+        """Note that a tenant's streamed answer has begun, and holds chunks of some of its streams."""
         pin = Pin(end, tenant)
         with self._lock:
             for stream_id, chunks in parts:
@@ -177,8 +177,8 @@ class Pins:
                 del self._present[stream_id]
 
     def _behind(self, allowed: int) -> list[Pin]:
-        """The streams that must end so that at most `allowed` bytes are held: the oldest one of the tenant that holds
-        most for its weight, again and again. O(pins x tenants + chunks held).
+        """The streamed answers that must end so that at most `allowed` bytes are held. Each step ends the oldest one of
+        the tenant that holds most for its weight. O(pins x tenants + chunks held).
         """
         gone = {key: entry for key, entry in self._held.items() if entry.gone}
         users = {key: entry.users for key, entry in gone.items()}

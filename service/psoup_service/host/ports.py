@@ -4,7 +4,7 @@
     snapshot                              any thread, at any time, also while the writer is inside apply
     task.compute                          the maintenance thread
 
-Nothing here has a body; `psoup.engine.Engine` fits.
+The methods have no bodies here. `psoup.engine.Engine` implements them.
 """
 
 from __future__ import annotations
@@ -58,14 +58,16 @@ class EnginePort(Protocol[SnapshotT_co]):
         ...
 
     def maintenance(self, choose: Choose, /) -> TaskPort | None:
-        """The next piece of maintenance that is due, or None. Cheap: asked after every run and every install.
+        """The next piece of maintenance that is due, or None. Cheap: called after every run and every install.
 
-        `choose`: the turns of tenants in what is evaluated for them.
+        `choose`: chooses among tenants by their turns.
         """
         ...
 
     def behind(self) -> float:
-        """Chunks that wait to be sealed or stored, as a part of the limit; above 1 no more tuples should be applied."""
+        """Chunks that wait to be sealed or stored, as a fraction of the limit. Above 1, no more tuples should be
+        applied.
+        """
         ...
 
     def install(self, result: Any) -> int:

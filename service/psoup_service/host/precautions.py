@@ -1,13 +1,13 @@
-"""Notes of one process for the next on expressions that must not be evaluated, and their use at a start.
+"""Notes for the next process on expressions that must not be evaluated, and their use at a start.
 
     start 1   about to evaluate tuples 8192 to 16383 of stream 3: noted    killed, out of memory: nothing was raised
     start 2   the same place, for the second time: noted                   killed
     start 3   the same place: not evaluated; the expressions of the stream's clauses leave the index, and that is noted
               for later starts, as are queries taken out by hand, until a start does not meet them in its replay
 
-Places are noted while a replay evaluates, and later while maintenance covers old tuples; a process that is killed by
-arriving tuples meets them again in its replay. If an operator kills a process twice at the same place, that costs speed
-only: answers are the same without the index. Clauses that have left it are also logged here.
+Places are noted while a replay evaluates, and while maintenance covers old tuples. A process that is killed by arriving
+tuples meets them again in its replay. If an operator kills a process twice at the same place, only speed is lost,
+because answers are the same without the index. This module also logs clauses that have left the index.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Mark:
 
 
 class Guard:
-    """The precautions of one host. One thread at a time calls `watch` and `over`: the replay's, then maintenance's.
+    """The precautions of one host. One thread at a time calls `watch` and `over`: first the replay, then maintenance.
 
     `quarantine`: the IDs on the wire of queries to keep out of the index; raises as `Ids.read_query`.
     """

@@ -5,10 +5,10 @@
                                  │ a read that turns out to be long
                                  └──> waits in the line of long reads, where it is, until one of these places is free
 
-A read is not interrupted: it asks (`Read.ask`, the port of `psoup.reading`) after each chunk's work whether it may
-go on. There it ends if its caller has left, there it steps aside, there a long one rests while calls of other
-tenants are under way (`giving_way`), and there it gives its place to a long read of a tenant that had less. A single
-thread also takes long reads.
+A read is not interrupted. After the work of each chunk it calls `Read.ask` (the port of `psoup.reading`). There it ends
+if its caller has left, and moves to the long reads if it takes long. There a long read also rests while calls of other
+tenants are under way (`giving_way`), and gives its place to a long read of a tenant that had less time. If there is
+only one thread, it takes long reads, too.
 """
 
 from __future__ import annotations
@@ -191,7 +191,9 @@ class Readers:
             raise ReadEnded
 
     def let_others(self, reading: Read) -> None:
-        """Let a long read give its place to one that waits, of a tenant that had less; returns when its turn comes."""
+        """Let a long read give its place to a waiting one of a tenant that had less time. Returns when its turn comes
+        again.
+        """
         with self._lock:
             line, had = self._long_line, self.times.had.get(reading.tenant, 0.0)
             if not line or len(self._aside) >= _ASIDE or line.first.tenant == reading.tenant or line.had >= had:
@@ -324,7 +326,7 @@ class _ReadLine:
         self._turns.wait(reading.tenant)
 
     def take(self) -> Read:
-        """Take the first read; of tenants that had as much, others are next."""
+        """Take the first read. Tenants with equal times alternate."""
         tenant = self._turns.serve()
         reading = self._tenants[tenant].popleft()
         self._clear(tenant)

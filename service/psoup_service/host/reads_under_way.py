@@ -3,7 +3,7 @@
     limit      of all tenants together
     half more  for a tenant that has few: fewer than its part of that, by weight, and one at least
 
-So nobody's read is refused because those of others wait. One event loop.
+So a read is not refused because reads of other tenants wait. For one event loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ReadsUnderWay:
         """Tenants that have some."""
 
     def of(self, tenant: str) -> TenantReads:
-        """A context for a read of a tenant, which raises ResourceExhausted if it is one too many. O(1)."""
+        """Context for a read of a tenant. Raises ResourceExhausted if there are too many. O(1)."""
         reads = self._tenants.get(tenant)
         return TenantReads(self, tenant) if reads is None else reads
 
@@ -51,7 +51,7 @@ class ReadsUnderWay:
 
 
 class TenantReads:
-    """The reads of one tenant, each of which is a context."""
+    """The reads of one tenant. The object is the context of each of them."""
 
     __slots__ = ("_all", "count", "tenant")
 

@@ -9,10 +9,10 @@ order of calls is the order of commands. A command larger than all the bytes ent
 
     [ acme's own | umbra's own | … |  shared: a tenant that is alone may take all, beside others its part by weight ]
 
-A part of the room is divided among the tenants by weight, and nobody else's. Who waits enters in turns (`fair_turns`):
-the joins of a tenant's tuples and queries are charged to it, and a tenant that had more than one that waits, by more
-than `LEAD_S`, waits too. Within that it need not wait for one that finds no room: that one's part may be full of what
-takes long.
+A part of the room is reserved and divided among the tenants by weight. Waiting tenants enter in turns (`fair_turns`):
+the joins of a tenant's tuples and queries are charged to it. A tenant that is ahead of a waiting one by more than
+`LEAD_S` waits, too. Within that lead it may overtake a tenant that finds no room, because that tenant's part may be
+full of slow commands.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ RETRY_AFTER_MS = 50
 """The wait that a refused caller is told; a run of the writer takes some milliseconds."""
 
 LEAD_S = 0.05
-"""Seconds, for its weight, that a tenant may have had more than one that waits, and yet enter where that one does not
-fit. Small pushes do not wait for a large one of another tenant whose part is full of such; equal tenants that are never
-idle are at most so far apart."""
+"""Most seconds, by weight, that a tenant may be ahead of a waiting one and still overtake it if that one does not fit.
+So small pushes do not wait for another tenant's large push whose part is full. Equal tenants that are never idle differ
+by at most this time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,9 @@ class TakenRoom:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The division of a room. `own`: the part that is the tenants' own; `contended`: the part of the whole that all
-    divide who are there, when more than one is. A tenant that is alone has all that is not others' own.
+    """The division of a room. `own`: the part that is reserved for tenants by weight. `contended`: the part of the
+    whole that present tenants divide if there are at least two. A single tenant may take everything but the reserved
+    parts of other tenants.
     """
 
     own: float = 1 / 16
@@ -160,7 +162,7 @@ class Room:
         return 0 if place is None else place.bytes
 
     def charge(self, tenant: str, seconds: float) -> None:
-        """Charge what a tenant's commands have cost after they entered: others that wait come before it."""
+        """Charge the cost of a tenant's commands after they entered. Other waiting tenants then come before it."""
         with self._lock:
             self.times.charge(tenant, seconds)
 
@@ -261,7 +263,7 @@ class Room:
         return place
 
     def _come(self, place: _Tenant) -> None:
-        """Note that a tenant comes, if it is not there: it has saved no time while others were in the room."""
+        """Note that a tenant comes, unless it is present. It saved no time while other tenants were in the room."""
         if place.idle:
             self.times.come(name for name, other in self._tenants.items() if not other.idle)
 
@@ -271,7 +273,9 @@ class Room:
             del self._tenants[tenant]
 
     def _may_enter(self, tenant: str, place: _Tenant, size: int) -> bool:
-        """Whether a caller enters without waiting: it overtakes nobody of its tenant, nor one that had much less."""
+        """Whether a caller enters without waiting. It overtakes no caller of its tenant, and no tenant that had much
+        less.
+        """
         if place.line or place.resuming or not self._fits(place, size):
             return False
         return not len(self._turns) or self.times.begins(tenant) <= self._turns.had + LEAD_S
@@ -290,7 +294,7 @@ class Room:
         return entered
 
     def _next(self) -> str | None:
-        """Serve the tenant whose turn it is, or the next one that fits and had not much more; None if nobody fits."""
+        """Serve the tenant whose turn it is, or the next one that fits and is not far ahead; None if none fits."""
         tenant = self._turns.first
         if tenant is None:
             return None
@@ -332,7 +336,7 @@ class Room:
         pending, limit = self._limits
         if self._bytes == 0 and self._commands < pending:
             return True
-        # Never what is others' own.
+        # Never the reserved parts of other tenants.
         more = _beyond(place.own_commands, place.commands, 1)
         if more and self._shared_commands + more > pending - ceil(pending * self._division.own):
             return False

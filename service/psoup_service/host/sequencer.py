@@ -1,4 +1,4 @@
-"""The first stage, which turns commands into events, in one order, logs and acknowledges them.
+"""The first stage: it turns commands into events, in one order, logs and acknowledges them.
 
     line     c1 c2 c3 c4 | c5 …            one group: all commands that wait, for at most `GROUP_SECONDS` of preparing
              prepare each, in turns        refusals are answered at once, and do not affect other commands
@@ -10,8 +10,8 @@
     binder   r6                            a long registration is bound beside, and comes back to be decided
     spooler  P7                            a large push goes to the disk beside, by errands, and comes back as well
 
-The sequencer alone owns admission, so admission runs ahead of the log, and further ahead of the engine. If the log
-fails, nothing of the group is acknowledged and the stage ends: admission already counts events that are lost.
+Only the sequencer owns admission, so admission runs ahead of the log, and further ahead of the engine. If the log
+fails, no command of the group is acknowledged and the stage ends, because admission already counts the lost events.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GROUP_SECONDS = 0.005
 """Time of preparing after which a group is closed: many registrations must not hold back the answers to pushes."""
 
 MOST_BINDINGS = 3
-"""A registration whose streams are changed again and again while it is bound is refused after so many times."""
+"""Most times that a registration is bound because its streams changed meanwhile; then it is refused."""
 
 
 class Sequencer(StageThread):
@@ -66,7 +66,7 @@ class Sequencer(StageThread):
         failed: Failure,
         weight: Weight = equal,
     ) -> None:
-        """`weight`: of a tenant, beside those of others; commands of tenants take turns by it."""
+        """`weight`: a tenant's weight. Commands of tenants take turns by it."""
         super().__init__("psoup-sequencer", failed)
         self._admission = admission
         self._store = store
@@ -138,8 +138,8 @@ class Sequencer(StageThread):
         self._refuse([submission])
 
     def in_turn(self, work: Callable[[], T]) -> T:
-        """The result of `work`, done by the committer in the turn of a large push. It waits for the small pushes before
-        it, and later ones wait for it. Raises what `work` raises.
+        """The result of `work`, done by the committer in the turn of a large push. It waits for earlier small pushes,
+        and later ones wait for it. Raises the errors of `work`.
 
         From any thread but those of this stage.
         """
@@ -231,7 +231,7 @@ class Sequencer(StageThread):
             self._prepare_group(self._large_one())
 
     def _quick_ones(self) -> Iterator[list[Submission]]:
-        """Quick commands to prepare together, one list after the other, until the group has taken long enough."""
+        """Lists of quick commands to prepare together, until the group has taken long enough."""
         if not self._may_take_quick():
             return
         end = time.perf_counter() + GROUP_SECONDS
@@ -262,7 +262,7 @@ class Sequencer(StageThread):
             return take()
 
     def _prepare_group(self, takes: Iterator[list[Submission]]) -> None:
-        """Prepare commands in order, answer those that are refused, and hand the others over as one group."""
+        """Prepare commands in order, answer refused ones, and hand the accepted ones over as one group."""
         group, refused = CommitGroup(), list[tuple[Submission, PSoupError]]()
         began, tenant = time.thread_time(), ""
         for taken in takes:
@@ -295,7 +295,7 @@ class Sequencer(StageThread):
         return now
 
     def _prepare_together(self, taken: list[Submission], group: CommitGroup) -> bool:
-        """Prepare one event for all pushes; False if one is refused: nothing has changed then."""
+        """Prepare one event for all pushes. Returns False, without any change, if one of them is refused."""
         pushes = [submission.command for submission in taken if isinstance(submission.command, Push)]
         size = sum(submission.size for submission in taken)
         try:
@@ -331,10 +331,10 @@ class Sequencer(StageThread):
             group.events.append((prepared.event, Entered(submission.tenant, submission.size)))
 
     def _put_beside(self, submission: Submission) -> bool:
-        """Give a large push to the spooler, or a long registration to the binder, again if its streams have changed;
-        returns whether it was given.
+        """Give a large push to the spooler, or a long registration to the binder; returns whether it was given. A
+        registration goes again if its streams have changed.
 
-        Raises what `foresee` and `binding` raise, and Unavailable if the caller has left meanwhile.
+        Raises the errors of `foresee` and `binding`, and Unavailable if the caller has left meanwhile.
         """
         if is_large(submission):
             return self._spool(submission)

@@ -1,9 +1,10 @@
-"""A limit on bytes that all tenants hold together, of which a part is each tenant's own.
+"""A limit on the bytes that all tenants hold together; a part is reserved for each tenant.
 
     limit   [ acme's own | umbra's own | … |  for who comes first ]
 
-Who holds much, and does not give it back, as a reader does who stalls, would otherwise have all others refused. OWN is
-divided by the weights of the tenants. Nobody waits here: who finds no room is refused (`room` has a line of callers).
+Without reserved parts, a tenant that holds much for long, such as by a stalled reader, would have all other tenants
+refused. OWN is divided by the weights of the tenants. A caller without room is refused at once (`room` has a line of
+waiting callers).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ OWN = 0.5
 
 
 class _Held:
-    """The bytes of one tenant. `own`: what nobody else may hold, as of when it held nothing."""
+    """The bytes of one tenant. `own`: its reserved bytes, computed when it last held nothing."""
 
     __slots__ = ("bytes", "own")
 
@@ -100,8 +101,8 @@ def _beyond(account: _Held, more: int) -> int:
 
 
 class ReadBytes:
-    """The bytes that one read of a tenant holds. It gives back no more than it has taken, whoever asks and how often:
-    where a caller leaves, his read is closed while what it was in the midst of still gives back its own. Any thread.
+    """The bytes that one read of a tenant holds. It never gives back more than it took, however often it is closed. If
+    a caller leaves, the read is closed while its running step still gives back its bytes. For any thread.
     """
 
     __slots__ = ("_all", "_lock", "_tenant", "held")

@@ -1,14 +1,14 @@
-"""Large pushes go to the disk beside the sequencer: what they hold back is a piece of a MiB, never the whole.
+"""Large pushes go to the disk beside the sequencer, so that other pushes wait for a MiB of them, not for the whole.
 
     sequencer ──large push: foreseen──> spooler ──piece──> committer ──small pushes── piece ──small pushes── … ──┐
         ^                                                                                                        │
         └── decided, with the next sequence; its row names the pieces <──────────────────────────────────────────┘
 
-Encoding megabytes, and writing them, takes milliseconds for each: done in the sequencer's order, every push behind it
-waited for all of them. So the event is foreseen (a push that will be refused writes nothing), its tuples are spooled,
-each piece as an errand of the committer, and only then is it decided. Later commands for its stream wait meanwhile, and
-other large pushes: one is spooled at a time. Where no other command came for a while, pieces are larger. The spooler
-decides nothing, and goes behind others on the processors.
+Encoding and writing a megabyte takes milliseconds. Done in the sequencer's order, every later push would wait for all
+megabytes. So the event is first foreseen; a push that will be refused writes nothing. Then its tuples are spooled, each
+piece as an errand of the committer, and only then is it decided. Later commands for its stream wait meanwhile, and so
+do other large pushes: one is spooled at a time. If no other command came for a while, pieces are larger. The spooler
+decides nothing, and its thread has a low priority.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Spooler(StageThread):
         super().__init__("psoup-spooler", failed)
         self._store = store
         self._alone_at = 0.0
-        """The time from which on nobody else seems to push."""
+        """The time from which on no other client seems to push."""
         self._job: SpoolJob | None = None
         self.count = 0
         """Pushes that were spooled."""

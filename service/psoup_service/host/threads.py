@@ -1,4 +1,4 @@
-"""Threads beside those that answer, by purpose: a crowd of one kind never keeps another kind waiting.
+"""Pools of threads beside the readers, by purpose, so that a crowd of one kind never delays another kind.
 
     life      start and stop of the service: must never wait behind work
     jobs      reading, checking and taking in directories of jobs; seconds to minutes each

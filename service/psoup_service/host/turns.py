@@ -4,10 +4,11 @@
     interval     0.02 ms ──────── 5 ms ── 0.02 ms ─── 5 ms
 
 While a thread works for milliseconds in Python, threads that answer a push wait a whole turn each time that they have
-given the interpreter up, some twenty times a push. Otherwise short turns only cost: twice the changes of thread, and a
-fifth more processor time for a push of 4,096 tuples (Emerald Rapids, two cores).
-Beside one caller of MatchesMany for two million IDs, p99 of others' invocations went from 89 to 8 ms, of their pushes
-from 106 to 15, and that caller got more done than before (Zen 5, two cores).
+given the interpreter up: some twenty times a push. At other times short turns only cost: twice the changes of thread,
+and a fifth more processor time for a push of 4,096 tuples (Emerald Rapids, two cores).
+
+Measured beside one caller of MatchesMany for two million IDs: p99 of other clients' invocations went from 89 to 8 ms,
+and of their pushes from 106 to 15 ms. That caller got more done than before, too (Zen 5, two cores).
 """
 
 from __future__ import annotations
@@ -18,30 +19,33 @@ import threading
 from types import TracebackType
 
 SHORT_SECONDS = 0.000_02
-"""The length of a short turn. A thread that waits also sleeps some 0.06 ms until it is woken: less than this gains
-little. Beside a client that asks new questions in a loop, the median and p99 of an invocation were 3.5 and 8.2 ms at
-0.2 ms, and are 1.9 and 5.7; those of a push 8.2 and 14.7, now 4.6 and 9.7 (Zen 5, two cores). Two threads that both
-compute in Python take 6 to 10 % more time than with long turns, of which 1 to 3 at 0.2 ms."""
+"""The length of a short turn. A waiting thread also sleeps some 0.06 ms until it is woken, so a shorter turn gains
+little. Measured beside a client that asks new questions in a loop, against turns of 0.2 ms (Zen 5, two cores): median
+and p99 of an invocation fell from 3.5 and 8.2 ms to 1.9 and 5.7, of a push from 8.2 and 14.7 ms to 4.6 and 9.7. Two
+threads that both compute in Python take 6 to 10 % more time than with long turns; with 0.2 ms it was 1 to 3 %.
+"""
 
 
 BEHIND = 5
-"""Niceness of a thread that goes behind other threads: it gets a quarter of a processor that another thread wants.
-With 10, a tenth, it was itself waited for, by all, while it had the interpreter: a millisecond became 30."""
+"""Niceness of a thread with low priority: it gets a quarter of a processor that another thread wants. With 10 it got a
+tenth, and other threads waited for it while it had the interpreter: a millisecond became 30.
+"""
 
 
 def go_behind() -> None:
-    """Let the other threads go first on the processors from now on, where the system knows that of a thread (Linux).
+    """Give the calling thread a low priority from now on, if the system supports that for a thread (Linux).
 
-    For a thread that computes for tens of milliseconds outside the interpreter, and for which no call of another tenant
-    waits: else that call waits until a processor is free.
+    For threads that compute for tens of milliseconds outside the interpreter. No call of another tenant may wait for
+    such a thread, because it would wait until a processor is free.
     """
     if sys.platform == "linux":
         os.nice(BEHIND)
 
 
 class ShortTurns:
-    """A context in which turns are short; any number at a time, in any thread. The last to end restores the interval,
-    which is the interpreter's own."""
+    """Context in which turns are short. Any number may be open at a time, in any thread. The last one to end restores
+    the interpreter's own interval.
+    """
 
     _lock = threading.Lock()
     _users = 0

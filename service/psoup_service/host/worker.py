@@ -3,10 +3,10 @@
     stop(finish=True)    end when there is no more work        stop(finish=False)    end after the work in hand
     deliver(outcomes)    many futures resolved with one wake-up of each loop
 
-Sequencer, writer and maintainer are such stages. A stage sleeps on its condition and nowhere else: no polling, no
-time-outs. An error that escapes `run` is a failure of the whole service, and is reported once. A wake-up costs a write
-to the loop's socket; a group of commands shares one. Futures whose caller has left, and closed loops, are skipped: the
-outcome stands all the same.
+Sequencer, writer and maintainer are such stages. A stage sleeps only on its condition: no polling, no time-outs. An
+error that escapes `run` is a failure of the whole service, and is reported once. A wake-up costs a write to the loop's
+socket; a group of commands shares one. Futures of callers that have left, and closed loops, are skipped; the outcome
+still stands.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class StageThread(ABC):
         """The body of the thread."""
 
     def wind_up(self) -> None:  # noqa: B027 - a hook that most stages do not need
-        """Clean up at the end of the thread, also after a failure, which has been reported by then."""
+        """Clean up at the end of the thread, also after a failure, which is reported before."""
 
     def _main(self) -> None:
         try:

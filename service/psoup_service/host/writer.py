@@ -5,9 +5,9 @@
     results  of maintenance      installed between two runs, never in one; so are clauses that are to leave the index
 
 After each run the writer advances `applied`, wakes callers that waited for it, gives the tuples' room back, calls
-`published`, and asks the engine for maintenance. Readers never wait for the writer: they have snapshots. Tuples that
-come faster than full chunks are sealed and stored would fill the memory: then the writer waits for one such piece
-before each run, the queue fills, and callers wait at the door.
+`published`, and asks the engine for maintenance. Readers never wait for the writer, because they have snapshots. If
+tuples come faster than full chunks are sealed and stored, they would fill the memory. Then the writer waits for one
+such task before each run, the queue fills, and callers wait for room.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ GIVES_BACK = ("seal", "store")
 """Maintenance that the writer waits for, one piece at a time, while the engine is behind with it."""
 
 FAR_BEHIND = 2.0
-"""Times what may wait, above which the writer waits for a piece of any maintenance: these take turns."""
+"""Multiple of the allowed backlog above which the writer waits for a task of any kind; the kinds take turns."""
 
 
 class Writer(StageThread):
@@ -108,7 +108,7 @@ class Writer(StageThread):
             self.condition.notify()
 
     def put_aside(self, result: Any) -> None:
-        """Queue what is to be installed, of others than maintenance. From any thread."""
+        """Queue a result that does not come from maintenance, to be installed. From any thread."""
         with self.condition:
             self._asides.append(result)
             self.condition.notify()
@@ -209,7 +209,7 @@ class Writer(StageThread):
         return run, entered
 
     def _apply(self, run: list[Event], entered: dict[str, int]) -> None:
-        # A block of statements is applied in Python, for as long as it takes; all other events mostly by kernels.
+        # A block of statements is applied in Python, which may take long; all other events mostly by kernels.
         with ShortTurns() if any(isinstance(event, RegisteredMany) for event in run) else nullcontext():
             effects = self._engine.apply(run)
         self.runs += 1

@@ -1,15 +1,17 @@
-"""The process's memory from the system: freed memory is kept for a while, for later requests.
+"""The process's memory: freed memory is kept for a while, for later requests.
 
     NumPy, SQLite, gRPC ──> malloc, one arena ──> up to `KEPT_BYTES` at its end, and all gaps, stay with the process
     Arrow ────────────────> its own pool, as it comes
     columns of chunks ────> `psoup.columns.lasting_memory`: what stays takes no gap from what comes and goes
 
-Memory that comes from the system is cleared page by page when it is first touched, and in a virtual machine the host
-may have to find it as well: half a MiB took 300 to 540 us to fill, and 16 where it had been used before (Emerald
-Rapids, virtual). Large pushes paid that in the decoder, the committer, the writer and maintenance: beside pushes of
-8 MiB the 99th percentile of another tenant's invocations was 50 ms, and is 11 to 16. With an arena for each thread, as
-usual, what one thread frees is of no use to the next. Arrow stays with its own pool: malloc maps texts of 200 MB
-anew each time, page by page, and a neighbour's pushes beside that took twice as long.
+New memory from the system is cleared page by page when it is first touched, and in a virtual machine the host may have
+to find it as well. Filling half a MiB of new memory took 300 to 540 us, and 16 us of reused memory (Emerald Rapids,
+virtual). Large pushes paid that in the decoder, the committer, the writer and maintenance. Beside pushes of 8 MiB, the
+99th percentile of another tenant's invocations fell from 50 ms to 11 to 16 ms.
+
+There is one arena, because with an arena for each thread (the default) one thread cannot reuse memory that another one
+freed. Arrow keeps its own pool: malloc would map texts of 200 MB anew each time, page by page, and pushes of other
+tenants took twice as long beside that.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ KEPT_BYTES = 128 << 20
 """Freed bytes at the end of malloc's memory that stay with the process."""
 
 MAPPED_BYTES = 32 << 20
-"""Blocks of so many bytes or more are mapped one by one, and given back at once; malloc allows no greater number."""
+"""Blocks of at least this size are mapped one by one, and given back at once. It is the greatest value that malloc
+allows.
+"""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Names of `mallopt`, as glibc's malloc.h has them."""
@@ -35,9 +39,9 @@ _VARIABLES = {
 
 
 def keep_freed_memory() -> None:
-    """Let freed memory be used again, but for what the environment sets otherwise.
+    """Let freed memory be reused. Settings of the environment take precedence.
 
-    Called once, before there are other threads. Does nothing where the C library is not glibc.
+    To be called once, before there are other threads. Has no effect unless the C library is glibc.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -11,7 +11,7 @@ _KINDS = {int: "a whole number", float: "a number", str: "a text that is not emp
 
 
 def allowed(field: FieldInfo) -> str:
-    """The values of a field of the settings, for the operator who gave another value."""
+    """The allowed values of a setting, as words for the operator that gave another one."""
     kind = _kind(field.annotation)
     if get_origin(kind) is tuple:
         return "a list of texts"

@@ -4,9 +4,9 @@
                                └──────── pending ───────┤
     service time    ───────────────────by boot time─────┘     nothing changes if the wall clock is set back before
 
-Boot time counts seconds since the machine was started. It counts while the machine sleeps, and cannot be set. A step
-forward is a wall clock more than a minute past the trusted time, which goes on by boot time. Smaller steps, and steps
-back, are followed at once: stamps of tuples do not decrease by themselves, as admission sees to that. A test gives two
+Boot time counts seconds since the machine was started. It counts while the machine sleeps, and cannot be set. The
+trusted time goes on by boot time. A step forward is a wall clock more than a minute past the trusted time. Smaller
+steps, and steps back, are followed at once; admission keeps the times of tuples from decreasing. A test gives two
 virtual clocks to a `GuardedClock`.
 """
 
@@ -57,9 +57,9 @@ _BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTON
 class GuardedTime:
     """The clock at one moment; times in microseconds since 1970 UTC, durations in microseconds.
 
-    `pending`: since which service time a step is not followed, None without one. `followed_in`: how long it must still
-    hold. `steps`: steps forward since the start. `last`: the greatest time so far, that of the last event before the
-    start included; `time` is less after a step back, and for a clock that was wrong at the start.
+    `pending`: the service time since which a step is not followed; None without a step. `followed_in`: how long the
+    step must still hold. `steps`: steps forward since the start. `last`: the greatest time so far, at least the last
+    event's time before the start. `time` is less than `last` after a step back, or if the clock was wrong at the start.
     """
 
     wall: int
@@ -76,7 +76,7 @@ class GuardedTime:
 
     @property
     def behind(self) -> int:
-        """Microseconds by which the service's time lies before the last event, or the greatest time so far."""
+        """Microseconds by which the service's time lies before the greatest time so far, or the last event's."""
         return max(self.last - self.time, 0)
 
     def figures(self) -> dict[str, int]:
@@ -124,7 +124,9 @@ class GuardedClock:
         self._last = now
         """The greatest time of the service so far, and of the last event before the start."""
         self._back: tuple[int, int] | None = None
-        """Boot time since which the service's time is below the trusted one, and the greatest `_offset` since then."""
+        """The boot time at which the service's time fell below the trusted one, and the greatest `_offset` since
+        then.
+        """
         self._pending: _Pending | None = None
         self._steps = 0
 
@@ -137,7 +139,9 @@ class GuardedClock:
         return self.check()
 
     def latest(self) -> int:
-        """The greater of the wall clock and the service's time: what a right clock of another machine may show."""
+        """The greater of the wall clock and the service's time: the latest time that a right clock of another machine
+        may show.
+        """
         return max(self._wall(), self.now())
 
     def check(self) -> int:
@@ -221,9 +225,10 @@ class GuardedClock:
         return boot, wall
 
     def _pass(self, boot: int) -> None:
-        """Let the trusted time go on by boot time, and come to the service's, by a second a second if that is greater.
+        """Advance the trusted time by boot time. If the service's time is greater, approach it by a second each second.
 
-        After a step back it goes on by boot time, for as long as a step must hold: the wall clock may come back.
+        After a step back, the trusted time goes on by boot time for as long as a step must hold, because the wall clock
+        may come back.
         """
         elapsed, time = max(boot - self._checked, 0), boot + self._offset
         self._checked, self._trusted = boot, self._trusted + elapsed
@@ -260,7 +265,9 @@ class GuardedClock:
 
 
 def guarded(clock: Clock | None) -> GuardedClock:
-    """The clock of a service: the machine's, or a given one. That is its own boot time, so it never jumps."""
+    """The clock of a service: the machine's clock, or a given one. A given clock is its own boot time, so it never
+    steps.
+    """
     if isinstance(clock, GuardedClock):
         return clock
     return GuardedClock() if clock is None else GuardedClock(clock.now, clock.now)

@@ -1,11 +1,11 @@
-"""All kernels compiled by two processes at once, into the folder of kernels: half the time, given two processors.
+"""Compilation of all kernels by two processes into the folder of kernels: half the time on two processors.
 
     python -m psoup_service.process.compiling
         this process   in the order of their list
         a second one   from the end of the list on
 
-A kernel is compiled by one of them while the other waits for it, and then loads it: the index that Numba keeps of a
-kernel's types would lose one of two that are written at once.
+One process compiles a kernel while the other one waits for it, and then loads it. Numba keeps an index of a kernel's
+types, which would lose one of two simultaneous entries.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from psoup.compiled import compile_listed
 from psoup_service.process.kernel_cache import VARIABLE
 
 _OURS = "psoup."
-"""Kernels of these modules are kept; those of Numba itself are parts of them."""
+"""Prefix of the modules whose kernels are kept. Numba's own kernels are compiled into them."""
 
 
 @contextmanager
@@ -56,9 +56,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def compile_together(check: Callable[[], None] = lambda: None) -> None:
-    """Compile them all, by this process and a second one, which ends with it. A minute on two processors.
+    """Compile all kernels, by this process and a second one, which ends with it. A minute on two processors.
 
-    `check` is called before each, and may raise. Ctrl-C is for this process alone: the other would show a traceback.
+    `check` is called before each kernel, and may raise. Only this process gets Ctrl-C, because the second one would
+    print a traceback.
     """
     place = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     environment = {**os.environ, **({VARIABLE: place} if place else {})}

@@ -5,7 +5,7 @@
     data directory/cache                                                    a read-only install without a HOME
 
 Kernels are loaded as code, so a folder is used only if no other user can write to it. Without a folder each start
-compiles anew, for a minute or more; `psoup.kernels` sees to that.
+compiles all kernels, for a minute or more (`psoup.kernels`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def choose(data_dir: str) -> None:
 
 
 def cold() -> bool:
-    """Whether this start compiles all kernels, as no earlier start kept any. The folder must be chosen by then."""
+    """Whether this start compiles all kernels because the folder has none. To be called after the folder was chosen."""
     from psoup.kernels.rows import count_rows
 
     place = count_rows.stats.cache_path

@@ -1,7 +1,7 @@
-"""Kernels that are compiled while clients wait: told in the log and counted, as none should be.
+"""Kernels that are compiled while clients wait. Each is logged and counted, because there should be none.
 
-A service has its kernels compiled before it takes calls (`psoup.compiled`). A call that leads to one that is
-not listed there waits for it, for a second or more, and slows others; the next start finds it kept.
+A service has its kernels compiled before it takes calls (`psoup.compiled`). A call that needs a kernel outside that
+list waits for it, for a second or more, and delays other calls. The next start finds it in the folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 class _Late(event.Listener):
-    """Counts them. Numba holds a lock while it compiles: what is told between a start and its end is a part of it."""
+    """Counter of late kernels. Numba holds a lock while it compiles, so events between a start and its end belong to
+    it.
+    """
 
     def __init__(self) -> None:
         self.count = 0

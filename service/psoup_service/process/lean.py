@@ -1,4 +1,4 @@
-"""Work that a start leaves out, as it takes time and memory and is not needed.
+"""Work that a start leaves out, because it takes time and memory and is not needed.
 
 pandas      pyarrow imports it with the first value that it converts: 0.15 s and 32 MB where it is installed
 collector   thousands of modules are loaded, and none is garbage: `without_collector`

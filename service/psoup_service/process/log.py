@@ -1,8 +1,8 @@
 """Structured logs on standard error: JSON for machines, coloured lines for a terminal.
 
-What the console shows has its control characters escaped, as JSON has: values come from clients, and a terminal would
-obey them. Modules write with `logging.getLogger(__name__).info("text", extra={"fact": value})`; this renders all of it,
-also what other packages write. The log has calls, codes and durations; never a payload, a statement, a literal or a
+Control characters are escaped on the console, too, because values come from clients, and a terminal would obey them.
+Modules write with `logging.getLogger(__name__).info("text", extra={"fact": value})`. This module formats all log
+entries, also those of libraries. The log has calls, codes and durations; never a payload, a statement, a literal or a
 token.
 """
 
@@ -59,8 +59,9 @@ def configure(form: str, level: str) -> None:
 
 
 class _Seldom(logging.Filter):
-    """Lets few entries of gRPC through, `BURST` and then one a second: it writes a traceback for each call that is
-    taken back at the wrong moment, and a hostile client would fill the disk. `unwritten`: how many came between.
+    """Filter that lets few entries of gRPC through: `BURST`, then one a second. gRPC writes a traceback for each call
+    that is cancelled at a certain moment, so a hostile client could fill the disk. `unwritten`: entries dropped since
+    the last written one.
     """
 
     BURST = 20.0
@@ -84,7 +85,7 @@ class _Seldom(logging.Filter):
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that move a cursor, end a line or turn its direction, or that no terminal takes; a tab is harmless."""
+"""Characters that move a cursor, end a line, turn its direction, or are invalid on a terminal. A tab is harmless."""
 
 
 def _escaped(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

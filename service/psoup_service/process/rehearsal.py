@@ -3,8 +3,8 @@
     psoup doctor --replay ──> child: limit on memory, replay, cover, fold ──lines──> expressions to evaluate, places
                          <── findings: where it ended, or which expressions failed, and which queries compute them
 
-The limit is on address space beyond what the child takes before it begins (RLIMIT_AS): an allocation over it fails,
-where a start would be killed if the machine had no memory for it. Run as `python -m psoup_service.process.rehearsal`.
+The limit is on address space (RLIMIT_AS), in addition to the child's own before it begins. An allocation above it
+fails; a real start would be killed if the machine had no memory. Run as `python -m psoup_service.process.rehearsal`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _MIB = 1024 * 1024
 def rehearse(
     path: Path, memory_mib: int, child: str = "psoup_service.process.rehearsal", functions: Sequence[str] = ()
 ) -> list[Finding]:
-    """Replay the directory in a child that may take `memory_mib` of memory; returns what ended the child, if it did
-    not come to the end.
+    """Replay the directory in a child with `memory_mib` of memory. Returns the findings that ended the child early, if
+    any.
 
     `child`: the module to run. `functions`: modules with functions of the operator's own. Raises InvalidInput if the
     directory is in use, or has another format, and for modules that cannot be loaded.

@@ -27,7 +27,7 @@ TOGETHER = "together"
 
 
 def _together(field: str, why: str) -> PydanticCustomError:
-    """The error of a setting that does not go with another one."""
+    """The error for two settings that exclude each other."""
     return PydanticCustomError(TOGETHER, "{why}", {"field": field, "why": why})
 
 
@@ -37,7 +37,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     host: str = "127.0.0.1"
-    """address to listen on; off loopback with TLS, and tokens or certificates of clients, only"""
+    """address to listen on; off loopback only with TLS, and tokens or certificates of clients"""
 
     port: int = Field(default=7433, ge=0, le=65_535)
     """port for gRPC; 0 takes a free one"""
@@ -58,40 +58,42 @@ class Settings(BaseModel):
     """PEM file of its key, without a password"""
 
     tls_client_ca: str = ""
-    """PEM file of the authorities whose certificates clients must show; empty: clients show none"""
+    """PEM file of the authorities that sign clients' certificates; empty: clients show no certificate"""
 
     certificate_roles: tuple[str, ...] = ()
-    """what clients' certificates stand for, instead of tokens: NAME=ROLE+ROLE, the name a URI or DNS name in them"""
+    """roles of clients' certificates, instead of tokens: NAME=ROLE+ROLE, where NAME is a URI or DNS name in a
+    certificate
+    """
 
     oidc_issuer: str = ""
-    """provider of OpenID Connect whose access tokens (JWTs) are let in, as their claim iss has it; takes psoup[oidc]"""
+    """OpenID Connect provider whose access tokens (JWTs) are accepted, as in their claim iss; takes psoup[oidc]"""
 
     oidc_audience: str = ""
-    """what their claim aud must name: this service"""
+    """name of this service, which their claim aud must have"""
 
     oidc_jwks_url: str = ""
-    """where the provider's keys are; empty: its jwks_uri, as oidc_issuer/.well-known/openid-configuration says"""
+    """URL of the provider's keys; empty: the jwks_uri of oidc_issuer/.well-known/openid-configuration"""
 
     oidc_role_claim: str = "roles"
     """claim that names roles, a list or words; within another claim with a dot: realm_access.roles"""
 
     oidc_roles: tuple[str, ...] = ()
-    """what values of that claim stand for: VALUE=ROLE+ROLE; empty: roles are called by their names"""
+    """roles of the values of that claim: VALUE=ROLE+ROLE; empty: the values are names of roles"""
 
     oidc_tenant_claim: str = ""
-    """claim that names the tenant; empty: all are of tenant default"""
+    """claim that names the tenant; empty: all tokens are of tenant default"""
 
     metrics_port: int = Field(default=-1, ge=-1, le=65_535)
     """port for /metrics, /healthz and /readyz; 0 takes a free one, -1 is off"""
 
     web_port: int | None = Field(default=None, ge=-1, le=65_535)
-    """port for the page in a browser; 0 takes a free one, -1 is off; unset: port and 1, unless port is 0 or not used"""
+    """port for the page in a browser; 0 takes a free one, -1 is off; unset: port + 1, unless port is 0 or not used"""
 
     web_hosts: tuple[str, ...] = ()
-    """names, beside localhost and host, by which browsers reach it: psoup.example.org"""
+    """further names by which browsers reach it, beside localhost and host: psoup.example.org"""
 
     data_dir: str = Field(default="psoup-data", min_length=1)
-    """directory for data, made if it is not there; :memory: keeps everything in memory only"""
+    """directory for data, created if it is missing; :memory: keeps everything in memory only"""
 
     disk_reserve_mib: int = Field(default=64, ge=0)
     """free space of the disk below which commands are refused"""
@@ -100,16 +102,16 @@ class Settings(BaseModel):
     """auto: console on a terminal, else json"""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """least level that is logged"""
+    """lowest level that is logged"""
 
     verify: Verify = "cheap"
-    """what the engine checks of its own structures: off, cheap (counts, 2 % of the work at most), all (slow)"""
+    """checks of the engine's own structures: off, cheap (counts, at most 2 % of the work), all (slow)"""
 
     memory_mib: int = Field(default=4_096, ge=0)
-    """budget for tuples, queries and results; a push or registration beyond it is refused, with 0 every one"""
+    """budget for tuples, queries and results; pushes and registrations beyond it are refused; 0 refuses all"""
 
     results_mib: int = Field(default=4_096, ge=0)
-    """most that kept results and key indexes, which leave first, take of it; the rest is made again when asked for"""
+    """most of memory_mib for kept results and key indexes; key indexes leave first; both are recomputed when needed"""
 
     archive_cache_mib: int = Field(default=256, ge=0)
     """columns of archived tuples that are kept in memory after they were read"""
@@ -118,7 +120,9 @@ class Settings(BaseModel):
     """pushed data that may wait to be applied"""
 
     staged_mib: int = Field(default=512, ge=0, le=768)
-    """batches that come in parts and are not committed, half the tenants' own; one is logged in one transaction"""
+    """batches in parts that are not committed yet; half is reserved for tenants; a batch is logged in one
+    transaction
+    """
 
     sort_rows: int = Field(default=5_000_000, ge=0)
     """rows that ORDER BY or DISTINCT may hold in one invocation"""
@@ -127,7 +131,7 @@ class Settings(BaseModel):
     """memory that ORDER BY or DISTINCT may hold in one invocation, and as much for its groups"""
 
     group_keys: int = Field(default=4_194_304, ge=1)
-    """groups, or different values of a DISTINCT aggregate, that one invocation may tell apart"""
+    """groups, or distinct values of a DISTINCT aggregate, in one invocation"""
 
     group_rows: int = Field(default=1_048_576, ge=1)
     """groups that one answer may show"""
@@ -139,22 +143,22 @@ class Settings(BaseModel):
     """memory that one invocation of a join may hold for keys, sorted sides and tuples not yet given out"""
 
     sorts_mib: int = Field(default=512, ge=0)
-    """memory that ORDER BY, DISTINCT, GROUP BY and joins may hold in all invocations; half is the tenants' own"""
+    """memory that ORDER BY, DISTINCT, GROUP BY and joins may hold in all invocations; half is reserved for tenants"""
 
     read_cpu_s: float = Field(default=60.0, gt=0, le=86_400)
     """processor time that one read may use; of a streamed answer, each piece"""
 
     archive_seconds: float = Field(default=10.0, ge=0, le=86_400)
-    """time that one invocation may take for tuples on disk; with 0 only what is covered is answered"""
+    """time that one invocation may take for tuples on disk; with 0 it reads only covered ones"""
 
     warn_share: float = Field(default=0.5, ge=0, le=1)
-    """part of the time in which tuples arrive from which on a query that takes it is warned of; 0: none is"""
+    """a query that takes at least this share of the time of arriving tuples is reported; 0 is off"""
 
     quarantine_share: float = Field(default=0.0, ge=0, le=1)
-    """the same, from which on its clause leaves the index until the next start; 0: none does"""
+    """from this share on, a query's clause leaves the index until the next start; 0 is off"""
 
     max_ahead_s: int = Field(default=86_400, ge=0)
-    """how far past the clock a tuple's time may lie at most, whatever a stream's AHEAD says"""
+    """most time by which a tuple may lie past the clock, whatever a stream's AHEAD says"""
 
     streams: int = Field(default=10_000, ge=0)
     """streams of one tenant"""
@@ -175,28 +179,28 @@ class Settings(BaseModel):
     """threads that join tuples with queries"""
 
     pending: int = Field(default=1_024, ge=1)
-    """commands, and reads, that may be under way; half as many reads again for tenants that have few"""
+    """commands, and reads, under way at a time; half as many reads again for tenants that have few"""
 
     concurrent_calls: int = Field(default=1_024, ge=1)
-    """calls that may be under way over all clients; half as many again for tenants that have few"""
+    """open calls of all clients; half as many again for tenants that have few"""
 
     watchers: int = Field(default=4_096, ge=0)
-    """clients that may watch answers, beside other calls, 50 to 150 kB each; half as many again as of calls"""
+    """clients that watch answers at a time, 50 to 150 kB each; half as many again for tenants that have few"""
 
     watches_per_credential: int = Field(default=1_000, ge=1)
-    """of these, watches that one credential may have open; one watch may be of a thousand queries"""
+    """watches that one credential may have open; one watch may have a thousand queries"""
 
     connections: int = Field(default=20_000, ge=1)
-    """connections at once of each listener, 18 kB each; of pages a quarter of the open files and 4,096 at most"""
+    """connections of each listener at a time, 18 kB each; of pages at most 4,096, and a quarter of the open files"""
 
     receive_mib: int = Field(default=256, ge=16)
-    """requests that are on their way in; a call is charged what it names, or the most that it may have"""
+    """bytes of incoming requests; a call is charged its declared size, or else the most that it may have"""
 
     receive_s: float = Field(default=10.0, gt=0, le=3_600)
-    """time in which a request must come; one that names its size has a second more for each 256 KiB"""
+    """time in which a request must arrive; with a declared size, a second more for each 256 KiB"""
 
     receive_window_kib: int = Field(default=64, ge=64, le=16_384)
-    """what a client may send of a request before it is read; more is faster over long distances"""
+    """bytes that a client may send of a request before it is read; more is faster over long distances"""
 
     connection_idle_s: float = Field(default=1_800.0, ge=1, le=31_536_000)
     """a connection without calls is closed after this time"""
@@ -208,10 +212,10 @@ class Settings(BaseModel):
     """a streaming call is ended after this time"""
 
     stream_idle_s: float = Field(default=300.0, gt=0, le=31_536_000)
-    """a streaming call on which nothing moves is ended after this time"""
+    """a streaming call without progress is ended after this time"""
 
     drain_s: float = Field(default=10.0, ge=0, le=3_600)
-    """time that calls have to end when the service is told to stop"""
+    """time for calls to end when the service stops"""
 
     @field_validator("*", mode="before")
     @classmethod

@@ -1,11 +1,11 @@
-"""Sources of the service's settings, the origin of each, and the message about a setting that is refused.
+"""Sources of the service's settings, the origin of each, and the message for a refused setting.
 
     flag  >  environment PSOUP_NAME  >  table [service] of psoup.toml  >  default
 
-An unknown key is an error that names the nearest known key: a limit that is misspelt and silently not in force is worse
-than a service that does not start. An unknown variable is a notice, as the operator's own scripts may have variables of
-such names. Notices also tell what a file of the current directory sets, which nobody named. The composition root reads
-the settings once, and prints the notices before it uses them.
+An unknown key is an error that names the nearest known key: a misspelt limit that is silently ignored is worse than a
+service that does not start. An unknown variable gives a notice only, because the operator's own scripts may have
+variables of such names. Notices also list the settings from a file of the current directory that no option named. The
+composition root reads the settings once, and prints the notices before it uses them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOT_OURS = frozenset(
     }
 )
 _NEAR = 0.75
-"""The least share of letters in common, of both names, by which one is taken for a misspelling of the other."""
+"""Least share of common letters of two names, for one to count as a misspelling of the other."""
 _NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
 """Variables with our prefix that belong to clients, tests and benchmarks."""
 
@@ -85,8 +85,8 @@ def load(
     config: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Merge the sources. `flags` that are None were not given. `config` must exist; without it, PSOUP_CONFIG or
-    ./psoup.toml if there is one. Raises InvalidInput that names the setting, the value and where it came from.
+    """Merge the sources. `flags` that are None were not given. `config` must exist; by default it is PSOUP_CONFIG, or
+    ./psoup.toml if that exists. Raises InvalidInput that names the setting, the value and its origin.
     """
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}

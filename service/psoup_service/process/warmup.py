@@ -62,9 +62,10 @@ _START = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 def warm_up(check: Callable[[], None] = lambda: None) -> int:
-    """Have all kernels ready and run a small workload on a separate engine, then settle the garbage collector; returns
-    the number of answer rows. Kernels that this process compiles afterwards are late. `check` is called before each
-    kernel, and may raise."""
+    """Load all kernels, run a small workload on a separate engine, and tune the garbage collector; returns the number
+    of answer rows. Kernels that this process compiles afterwards are late. `check` is called before each kernel, and
+    may raise.
+    """
     (compile_together if kernel_cache.cold() else compile_listed)(check)
     soup, queries = _fed()
     rows = _select(soup, queries) + _answer(soup, _JOINED + _SHOWN) + _join(soup)
@@ -75,14 +76,16 @@ def warm_up(check: Callable[[], None] = lambda: None) -> int:
 
 _RARELY = 100
 """Collections of younger objects before a full one; Python's default is ten. A query leaves some 36 objects without
-cycles: 3,000 statements made seven full collections, each of 10 to 70 ms (Zen 5); now it is one for 20,000."""
+cycles. With the default, 3,000 statements made seven full collections of 10 to 70 ms (Zen 5); now 20,000 statements
+make one.
+"""
 
 
 def _settle() -> None:
-    """Exclude today's objects, mostly modules, which never go, from the garbage collector, and make full collections
-    rare.
+    """Exclude the present objects, mostly modules, which are never freed, from the garbage collector. Make full
+    collections rare.
 
-    A full collection holds all threads, and these objects made it 100 ms.
+    A full collection stops all threads; with these objects it took 100 ms.
     """
     gc.collect()
     gc.freeze()
@@ -127,8 +130,9 @@ def _answer(soup: LocalPSoup, statements: Sequence[str]) -> int:
 
 
 def _join(soup: LocalPSoup) -> int:
-    """Invoke many joins and groups at once, pairs that are kept, and a join in halves; returns the number of answer
-    rows. Tuples look for queries."""
+    """Invoke many joins and groups at once, a join with kept pairs, and a join in halves; returns the number of answer
+    rows. Also match tuples with queries.
+    """
     joins = soup.register_many(_TOGETHER, [(5 + n, n) for n in range(16)])
     tops = soup.register_many(_RANKED, [(n % 9,) for n in range(512)])
     rows = sum(soup.invoke_table(some).to_table().num_rows for some in (joins, tops))

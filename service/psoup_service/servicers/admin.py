@@ -1,7 +1,7 @@
-"""AdminService: access tokens are issued, listed and revoked; tenants come, change and go; the clock is accepted.
+"""AdminService: issues, lists and revokes access tokens, administers tenants, and accepts the clock.
 
-The first token may be asked for by anybody on this machine, as nobody could bring a credential for it. Other machines
-cannot ask for it; the owner of the data directory always can (`psoup admin init --data-dir`).
+Any caller on this machine may request the first token, because there is no credential before it. Callers on other
+machines cannot. The owner of the data directory always can (`psoup admin init --data-dir`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 def fitting(messages: Iterable[MessageT], max_bytes: int) -> list[MessageT]:
-    """The first messages, as many as fit into `max_bytes`, and at least one if there is one."""
+    """The first messages that fit into `max_bytes`; at least one, unless there is none."""
     fit: list[MessageT] = []
     room = max_bytes
     for message in messages:
@@ -75,7 +75,7 @@ class Backend:
         return caller.principal.tenant
 
     def query_of(self, query_id: str, key: str, tenant: str) -> tuple[int, str]:
-        """The engine's ID of the query that a request names by its ID or by its key, and its ID on the wire."""
+        """The engine's ID and the ID on the wire of a query that a request names by ID or key."""
         if not key:
             return self.ids.read_query(query_id), query_id
         if query_id:

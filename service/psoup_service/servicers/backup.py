@@ -2,8 +2,8 @@
 
     Backup   freeze (a thread) ─> plan ─> file, content, content … ─> file …      the client's pace is the pace
 
-One message of content is in memory at a time. The copy on the service's disk goes when the call ends, however it ends;
-as each backup has a copy, one backup runs at a time, and a stalled backup is ended.
+One message of content is in memory at a time. The copy on the service's disk is removed when the call ends, however it
+ends. Because each backup has a copy, one backup runs at a time, and a stalled backup is ended.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
 
 
 class Pace:
-    """Ends a backup whose client takes too little: others wait for it, and it holds a copy on the disk."""
+    """The least pace of a backup. A client that reads too slowly is ended, because other backups wait, and the copy
+    takes disk space.
+    """
 
     def __init__(self, now: Callable[[], float], grace: float) -> None:
         self._now = now

@@ -1,7 +1,7 @@
-"""QueryService.Check: what a statement would be as a standing query.
+"""QueryService.Check: the description of a statement as a standing query.
 
-It is bound on the binder's thread, in turn with long registrations, and against a snapshot: an editor that asks at
-every pause of who types keeps neither the writer nor the loop waiting.
+The statement is bound on the binder's thread, in turn with long registrations, and against a snapshot. So an editor
+that checks at every pause of typing delays neither the writer nor the loop.
 """
 
 from __future__ import annotations

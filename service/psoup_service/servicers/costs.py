@@ -24,7 +24,7 @@ from psoup_service.wire.written import Parts, Written
 _TOP, _MAX_TOP = 20, 1_000
 _MATCHES, _MAX_MATCHES, _MAX_TUPLES = 1_000, 10_000, 1_000
 _MATCHES_S = 0.25
-"""Seconds after its first tuple at which MatchesMany replies with what it has."""
+"""Seconds after the first tuple at which MatchesMany replies with the matches so far."""
 
 _TOGETHER = 1_024
 """IDs that are written between two checks of the budget: some tenths of a millisecond."""
@@ -106,7 +106,9 @@ class CostCalls:
 
 
 def _place(token: str, shown: str) -> Place | None:
-    """The place behind which the page of a token begins; None: at the first. InvalidInput for one of another list."""
+    """The place after which the page of a token begins; None for the first page. Raises InvalidInput for a token of
+    another list.
+    """
     state = read_page_token("costs", token, of=str, less=float, clause=int, query=int)
     if state is None:
         return None

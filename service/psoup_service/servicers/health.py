@@ -1,4 +1,4 @@
-"""Health and reflection, behind the gate as all other calls: whether the service serves, and what calls it has.
+"""Health and reflection, behind the gate like all other calls: whether the service serves, and its methods.
 
 Check        anybody may ask, without a credential, however busy the service is: probes have none
 Watch        a watcher among the others: it is counted, has an age, and ends when the service drains
@@ -65,6 +65,6 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         return self._draining
 
     def _tell(self) -> None:
-        """Wake those that watch; those to come wait for the next change."""
+        """Wake the present watchers. Later watchers wait for the next change."""
         self._changed.set()
         self._changed = asyncio.Event()

@@ -7,9 +7,8 @@
     InvokeTable   the answers of many queries as one table: `psoup_service.servicers.table`
     InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
 
-The cost of the last invocation, and the growth of the window since, decide where an invocation of the query's own
-window runs (`psoup_service.host.expectations`). An invocation ends with its call: at the next chunk if the caller has
-left.
+The cost of the last invocation, and the window's growth since then, decide where an invocation of the query's own
+window runs (`psoup_service.host.expectations`). If the caller has left, an invocation ends at the next chunk.
 """
 
 from __future__ import annotations
@@ -182,7 +181,7 @@ async def instant(backend: Backend, request: Request | OfMany | Selection) -> in
 
 
 def most_bytes(wanted: int, limits: Limits) -> int:
-    """The most bytes of an answer in one message, for a request that `wanted` for so many."""
+    """Most bytes of an answer in one message, for a request that wants at most `wanted` bytes."""
     if wanted < 0:
         raise InvalidInput(f"max_bytes is {wanted}; it must not be negative", field="max_bytes")
     return min(wanted or _DEFAULT_BYTES, limits.answer_bytes)
@@ -197,8 +196,9 @@ def check_pinned(backend: Backend, tenant: str) -> None:
 async def in_pieces(
     backend: Backend, tenant: str, make: Callable[[Snapshot, ReadBudget], Answer], kind: type[answers.Piece]
 ) -> AsyncGenerator[answers.Piece | Written]:
-    """The messages of the answer of `make`, made one after the other on reader threads, as the client takes them, and
-    written there if they have rows."""
+    """The messages of the answer of `make`. They are made one after the other on reader threads, at the client's pace,
+    and serialized there if they have rows.
+    """
     check_pinned(backend, tenant)
     budget, pin = backend.host.budget(tenant), None
     try:

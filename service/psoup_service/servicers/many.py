@@ -1,11 +1,11 @@
-"""The reply of InvokeMany: answers one after the other, those of joins of one form found together.
+"""The reply of InvokeMany: answers one after the other. Joins of one form are computed together.
 
     names   j j j j j j … s j j …        join, selection
             │ └────┬────┘ │ └ alone, again
             │      └ as many as the reply has room for, if they are LEAST or more: `psoup.answer.invoke_many`
             └ alone: says how large they are
 
-Each is what Invoke would have given, to the byte.
+Each answer equals the reply of Invoke, to the byte.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from psoup_service.wire import answers, convert
 from psoup_service.wire.written import PART_BYTES, Parts, Written
 
 MANY_S = 0.25
-"""Seconds after which a reply about many queries has what it has by then."""
+"""Seconds after which a reply about many queries ends with the outcomes so far."""
 
 _MOST = 512
 """Joins that are found together at most: some ten milliseconds."""
@@ -37,9 +37,9 @@ _NO_QUERY = -1
 
 
 class Many:
-    """The answers of queries with some IDs or keys, `names`. `close` gives back what it holds.
+    """The answers of the queries in `names`, which are IDs or keys. `close` gives back its resources.
 
-    `refused`: is told of each that fails.
+    `refused`: called for each query that fails.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Many:
         """The answers in the reply, and the rows of these."""
 
     def reply(self, max_bytes: int) -> Written:
-        """The outcomes of the first names, at least of one: as many as take `max_bytes` and about MANY_S seconds."""
+        """The outcomes of the first names, at least one, up to `max_bytes` and about MANY_S seconds."""
         response, room, end = Parts(queries_pb2.InvokeManyResponse), max_bytes, time.perf_counter() + MANY_S
         uncut = room
         for place in range(len(self._names)):
@@ -115,7 +115,7 @@ class Many:
         return query_id, self._ids.query(query_id)
 
     def _look_ahead(self, start: int, room: int, size: int) -> None:
-        """Take up as many of the next queries as there is room for, if answers have some `size`."""
+        """Start as many of the next queries as fit into `room`, if each answer has `size` bytes."""
         if self._joins is not None:
             if self._joins.failed:
                 self._most //= 2

@@ -1,4 +1,4 @@
-"""Pages of rows: what a token remembers of the first page, so that the following ones belong to the same answer.
+"""Pages of rows: a token remembers facts of the first page, so that later pages belong to the same answer.
 
 one stream   NOW, the rows before, and what the answer was like: it must be the same again, else PAGE_EXPIRED
 a join       NOW, the rows before, and the tuples of each source that it was made of: these are joined once more,
@@ -23,7 +23,9 @@ _ROWS, _MAX_ROWS = 100, 10_000
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rows of a page. `now`, `expected`, `ranges`: NOW, likeness and tuples of the first one; None there."""
+    """The rows of a page. `now`, `expected`, `ranges`: NOW, likeness and tuples of the first page; None on the first
+    page itself.
+    """
 
     rows: int
     max_bytes: int

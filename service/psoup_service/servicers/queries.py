@@ -43,7 +43,7 @@ _PAGE, _MAX_PAGE = 100, 1_000
 _MATCHES, _MAX_MATCHES = 1_000, 10_000
 _MAX_REQUEST_ID = 256
 _MAX_SPANS = 1_000
-"""The most parts of the archive that Explain names one by one."""
+"""Most parts of the archive that Explain lists one by one."""
 
 
 class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_grpc.QueryServiceServicer):
@@ -288,7 +288,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
 
 
 def _shown(request: queries_pb2.ListQueriesRequest, within: int, labels: Labels) -> str:
-    """A text that is the same for the pages of one list. Raises InvalidInput for a list that there is not."""
+    """A text that identifies a list, equal for all its pages. Raises InvalidInput for an unknown kind of list."""
     if request.include_sides:
         if labels or within:
             raise InvalidInput("sides have no labels and do not expire; leave these out", field="include_sides")
@@ -297,7 +297,7 @@ def _shown(request: queries_pb2.ListQueriesRequest, within: int, labels: Labels)
 
 
 def check_one(rows: int) -> None:
-    """Raise InvalidInput unless the parameters of one statement have one row."""
+    """Raise InvalidInput unless there is one row of parameters."""
     if rows != 1:
         raise InvalidInput(f"parameters has {counted(rows, 'row')}; give one, or call RegisterMany")
 

@@ -101,7 +101,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
         )
 
     async def _memory(self, principal: Principal) -> dict[str, int]:
-        """Bytes by structure: of a tenant his own, of the one that runs the service those of all."""
+        """Bytes by structure. A tenant sees its own bytes, the service's operator the bytes of all tenants."""
         host = self._backend.host
         structures: dict[str, int] = {}
         if host.state != "starting":

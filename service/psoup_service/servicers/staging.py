@@ -4,8 +4,8 @@
     AddPart      decode, check against the stream, on a thread ──> the stage
     CommitStage  the parts as one table ──> a Push like any other: prepared, logged, applied as a whole
 
-A part is laid out in the stream's columns when it comes, so the commit only concatenates the parts, on that thread too:
-four thousand parts of a hundred columns take a quarter of a second.
+A part is laid out in the stream's columns when it comes, so the commit only concatenates the parts. That runs on the
+same thread: four thousand parts of a hundred columns take a quarter of a second.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         return staging_pb2.AbortStageResponse()
 
     def _tenant(self, token: str, caller: Caller) -> str:
-        """The tenant of a call; raises NotFound if the stage is of a stream that the caller may not push to."""
+        """The tenant of a call. Raises NotFound if the stage belongs to a stream that the caller may not push to."""
         tenant = self._backend.tenant(caller)
         if caller.principal.streams:
             caller.principal.check_stream(read_token(token, tenant).stream)

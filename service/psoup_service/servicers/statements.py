@@ -4,9 +4,9 @@
                      else ──> the binder's thread, in turns ──> a reader thread: evaluate
     Execute          CREATE, ALTER, DROP ──> StreamService; SELECT ──> Ask
 
-Statements are bound to the schemas of the published snapshot, so a question never waits for the writer. To read a text
-takes milliseconds of Python, which all other calls would feel: the binder's thread does it, as for registrations and
-with their quota, and the loop remembers the result. The evaluation has the budgets of an invocation.
+Statements are bound to the schemas of the published snapshot, so a question never waits for the writer. Parsing takes
+milliseconds of Python, which would delay all other calls. So the binder's thread does it, as for registrations and with
+their quota, and the loop remembers the result. The evaluation has the budgets of an invocation.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""SyncService: what has changed in the answers of many queries since a client last asked, in one reply, or as it comes.
+"""SyncService: changes in the answers of many queries since a client's last request, in one reply or as a stream.
 
     wants ─ tokens, IDs, keys ─> queries ─ one snapshot ─> changes, as many as fit ─> one body, compressed
 
-It runs on a reader thread, but where it is done sooner than one is reached: for one copy that lacks a few rows.
-Nothing is kept of a client: its tokens say what it has. A client that watches is `psoup_service.watching`'s, as long as
-its call lasts.
+A sync runs on a reader thread, except for one copy that lacks a few rows, which is quicker than the hop to a thread.
+The service keeps no state of a client; its tokens say what it has. A watching client is handled by
+`psoup_service.watching` while its call lasts.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
 
 
 def _alone(request: sync_pb2.SyncRequest) -> int | None:
-    """The query of a request for one copy, in its own window, that has been brought up to date before; else None."""
+    """The query of a request for a single copy in its own window, with a token; else None."""
     if len(request.wants) > 1 or request.wants[0].window:
         return None
     return query_in(request.wants[0].token)
@@ -124,7 +124,7 @@ def _alone(request: sync_pb2.SyncRequest) -> int | None:
 def _some(
     request: sync_pb2.SyncRequest, copies: Copies, limit: int, refused: Callable[[PSoupError], None]
 ) -> list[sync_pb2.SyncOutcome]:
-    """The outcomes of the first wants, at least of one: as many as fit `limit` bytes and a fraction of a second."""
+    """The outcomes of the first wants, at least one, up to `limit` bytes and a fraction of a second."""
     outcomes, room, end = list[sync_pb2.SyncOutcome](), limit, time.perf_counter() + MANY_S
     for want in request.wants:
         outcome = outcome_of(want, copies, room, limit, refused)

@@ -3,8 +3,8 @@
     ranges, IDs, numbers ─┐
     labels, key prefix ───┴─> IDs by place ─> Table ─> schema | batch | batch | … | groups, failures
 
-IDs are read, queries found and rows made on reader threads; the client's pace is the pace. The table holds its snapshot
-as long as the call lasts, which the maximum age of a stream bounds; its chunks are charged (`psoup_service.host.pins`).
+IDs are read, queries looked up and rows made on reader threads, at the client's pace. The table holds its snapshot
+while the call lasts, at most for the maximum age of a stream. Its chunks are charged (`psoup_service.host.pins`).
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class _Wanted:
 
     @property
     def named(self) -> int:
-        """The number of queries that are named one by one, or by ranges; a range has at least one."""
+        """Number of queries that are named one by one or by ranges. A range has at least one."""
         request = self.request
         return len(request.query_ids) + len(request.numbers) + sum(max(part.count, 0) for part in request.ranges)
 
     def found(self, snapshot: Snapshot) -> tuple[Array, list[Failed]]:
-        """The numbers of the queries by place, int64[n], -1 for those of other incarnations, which have failed.
+        """The numbers of the queries by place, int64[n]; -1 for failed ones, from another incarnation.
 
         O(n), and a step for each ID that is a text.
         """
@@ -155,7 +155,8 @@ class TableCalls:
             return _Pieces(wanted, snapshot, now, as_of, window, granted, backend)
 
         try:
-            # What is known to be long waits in line: what turns out to be, holds a thread, of which there are few.
+            # A read that is announced as long waits in line. A read that turns out to be long holds one of few
+            # threads.
             pieces = await backend.host.evaluate(make, budget=budget, tenant=tenant, long=wanted.named > QUICK)
             pin = backend.host.pins.hold_all(pieces.table.chunks, ender(), tenant)
             turn = partial(
@@ -237,7 +238,7 @@ class _Pieces:
 
 
 def _checked(request: queries_pb2.InvokeTableRequest) -> Labels:
-    """The labels of a request, which names its queries in one way."""
+    """The labels of a request. Raises InvalidInput unless it names its queries in exactly one way."""
     ways = [request.ranges, request.query_ids, request.numbers, request.labels, request.key_prefix]
     if sum(map(bool, ways)) != 1:
         raise InvalidInput(

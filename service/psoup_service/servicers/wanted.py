@@ -1,4 +1,4 @@
-"""An invocation, read from its request: whose answer, at which time, over which window."""
+"""An invocation, read from its request: the query, the time and the window."""
 
 from __future__ import annotations
 

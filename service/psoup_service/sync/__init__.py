@@ -1,1 +1,1 @@
-"""Copies of answers at clients: what their tokens say, which bodies of data they belong to, and what has changed."""
+"""Copies of answers at clients: their tokens, the data that they belong to, and their changes."""

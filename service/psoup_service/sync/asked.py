@@ -11,9 +11,9 @@ from psoup_service.sync.tokens import Held
 
 
 class Asked(NamedTuple):
-    """A want, read: what is asked of a query, and what the client holds; `reset`: why it begins anew, if it does.
+    """A want that was read: the question, the content that the client holds, and the reason `reset` if it begins anew.
 
-    `room`: bytes of rows that are wanted, of those that this reply has left, `reply_room`, of `most_bytes` at the most.
+    `room`: wanted bytes of rows, at most `reply_room`. `reply_room`: bytes left in this reply, at most `most_bytes`.
     """
 
     record: QueryRecord

@@ -1,10 +1,10 @@
-"""Changes of copies: what one client is told of one query, as a message.
+"""Changes of copies: the message to one client about one query.
 
     token ─ read ─> Held ─ since, joined_since ─> rows, keep ──> Change: keep, batches, a new token
                          ├ again ─> rows, positions ───────────> Change: removed, places, batches, a new token
                          └ an answer that shows NOW ─ digest ──> Change: all rows, if the digest is another one
 
-A change that changes nothing has no token: the client keeps its own, and fifty of them take a few bytes each.
+An empty change has no token: the client keeps its own, and fifty such changes take a few bytes each.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _ROOMS = 8
 _LARGER, _ATTEMPTS = 2, 20
 """Attempts to send more rows than was guessed, and to find how many fit."""
 _BEHIND = 65_536
-"""Tuples up to which a copy may be behind, if none of them is in the answer, before it is given a new token."""
+"""Most tuples by which a copy may lag, without any of them in the answer, before it gets a new token."""
 _BEHIND_JOINED = 4_096
-"""The same of a join, where whether a row leaves is told by joining what has left."""
+"""The same for a join, where leaving rows are found by joining the tuples that left."""
 
 _CODECS = {
     sync_pb2.COMPRESSION_ZSTD: pa.Codec("zstd"),
@@ -67,7 +67,9 @@ _WORTH = 512
 
 @dataclass(slots=True)
 class Copies:
-    """The changes of one reply: of one snapshot, at one time of the clock. `streams`: those of the queries so far."""
+    """The changes of one reply: of one snapshot, at one time of the clock. `streams`: the streams of its queries so
+    far.
+    """
 
     snapshot: Snapshot
     tokens: Tokens
@@ -81,13 +83,13 @@ class Copies:
     def change(
         self, query_id: int | None, want: sync_pb2.Want, window: WindowChoice | None, room: int, most_bytes: int
     ) -> sync_pb2.Change | None:
-        """The change for a want, in `room` bytes; None: there is no room for any of it, though `most_bytes` would be.
+        """The change for a want, in at most `room` bytes. None if `room` is too small but `most_bytes` would be enough.
 
-        Of the rows no more come than the want's `max_bytes` hold, but one at least: see Want in sync.proto.
+        Rows take at most the want's `max_bytes`, but at least one comes: see Want in sync.proto.
 
-        `query_id`: the query that it names; None: that of its token. Raises what an invocation raises; InvalidInput for
-        a token of another query, or one that was damaged; ResourceExhausted if an answer that is sent whole has more
-        than `most_bytes`.
+        `query_id`: the named query; None for the token's query. Raises the errors of an invocation, InvalidInput for a
+        damaged token or one of another query, and ResourceExhausted if an answer that is sent whole has more than
+        `most_bytes`.
         """
         content, reset = self._held(query_id, want)
         try:
@@ -120,7 +122,7 @@ class Copies:
         return content, sync_pb2.RESET_UNSPECIFIED
 
     def _since(self, question: Asked, how: Ranged) -> sync_pb2.Change | None:
-        """The change of a copy whose rows are those of some intervals."""
+        """The change of a copy that holds the rows of some intervals of tuple IDs."""
         want, content = question.want, question.held
         limit = want.max_rows or NO_LIMIT
         rows = min(max(question.room // row_bytes(how.plan.schema), 1), limit)
@@ -178,7 +180,7 @@ class Copies:
             rows = max(min(fit.rows, changes.rows - 1), 1)
 
     def _joined(self, question: Asked) -> sync_pb2.Change | None:
-        """The change of a copy whose rows are those of a box."""
+        """The change of a copy that holds the joined rows of a box: an interval for each source."""
         want, content, reset = question.want, question.held, question.reset
         if content.box is None and not reset:
             reset = sync_pb2.RESET_FORMAT  # joins of its kind came whole when the token was given
@@ -205,18 +207,10 @@ class Copies:
 
     def _again(self, question: Asked) -> sync_pb2.Change | None:
         """The change of a copy whose answer of before is computed again."""
-        want, content, reset = question.want, question.held, question.reset
+        content, reset = question.held, question.reset
         if content.earlier is None and not reset:
             reset = sync_pb2.RESET_FORMAT  # answers of its kind came whole when the token was given
-        comparison = again(
-            self.snapshot,
-            question.record,
-            content.earlier or NOTHING,
-            now=self.now,
-            window=question.window,
-            accept_truncation=want.accept_truncation,
-            budget=self.budget,
-        )
+        comparison = again(self.snapshot, question.record, content.earlier or NOTHING, self._question(question))
         change = sync_pb2.Change(complete=True)
         if isinstance(comparison, Unchanged):
             self._tell(change, question.record, comparison.completeness, 0)
@@ -244,13 +238,15 @@ class Copies:
         return change
 
     def _compared(self, comparison: Compared, question: Asked) -> ComparedPage:
-        """A page in the room that is wanted, or in that of the reply, if rows that the client holds were lost else."""
+        """A page in the wanted room, or in the whole room of the reply if rows that the client holds would be lost
+        otherwise.
+        """
         limit, encode = question.want.max_rows or NO_LIMIT, partial(self._encoded, differences=0)
         page = compared_page(comparison, question.room, limit, encode)
         return compared_page(comparison, question.reply_room, limit, encode) if page.dropped else page
 
     def _whole(self, question: Asked) -> sync_pb2.Change | None:
-        """The change of a copy that shows NOW: all of it, if it is another one."""
+        """The change of a copy that shows NOW: the whole answer, if it differs."""
         answer = invoke(
             self.snapshot,
             question.record.query_id,

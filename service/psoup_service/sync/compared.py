@@ -1,4 +1,4 @@
-"""A page of the change of an answer that was computed again: as many of its new rows as a reply has room for.
+"""A page of the change of a recomputed answer: as many of its new rows as a reply has room for.
 
 new rows, in order ──> written, as many as fit ──> what the client then holds: the first rows of the answer
 """
@@ -20,9 +20,9 @@ _LARGER, _ATTEMPTS = 2, 20
 
 @dataclass(frozen=True, slots=True)
 class ComparedPage:
-    """The rows of a page, as they are `written`, and the positions of rows that leave, move and come.
+    """The serialized rows of a page (`written`), and the positions of rows that leave, move and come.
 
-    `left`: new rows that had no room, `dropped` of which the client had; `held`: what the client holds afterwards.
+    `left`: new rows that had no room; the client had `dropped` of them. `held`: the client's rows afterwards.
     """
 
     written: Written
@@ -38,7 +38,7 @@ class ComparedPage:
 def compared_page(
     comparison: Compared, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
 ) -> ComparedPage:
-    """The first of the new rows: as many as fit, at least one if there is one, and at most so many."""
+    """The first new rows that fit, at most `most_rows`; at least one, unless there is none."""
     limit = min(comparison.came, most_rows)
     rows = min(max(limit * room // max(comparison.bytes_coming, 1), 1), limit)
     for attempt in range(_ATTEMPTS):

@@ -1,4 +1,4 @@
-"""The client's part of a join in few bytes: numbers of seven bits a byte, each the difference to another one.
+"""The client's part of a join in few bytes: differences of numbers, seven bits a byte.
 
     sources, step      for each source: target from, to      and, on the way there: kept from, to, the last row
 

@@ -1,4 +1,4 @@
-"""A page of the rows that a copy of a join lacks: as many of the first as a reply has room for.
+"""A page of rows that a copy of a join lacks: as many of the first as a reply has room for.
 
 pieces of rows, in order ──> written, and cut until they fit ──> what the client then holds: up to the last row
 """
@@ -20,7 +20,7 @@ _MORE = 2
 
 @dataclass(frozen=True, slots=True)
 class JoinedPage:
-    """The rows of a page, as they are `written`. `left`: those that were found and had no room, 0 if it is the last."""
+    """The serialized rows of a page (`written`). `left`: found rows that had no room; 0 on the last page."""
 
     written: Written
     rows: int
@@ -31,7 +31,7 @@ class JoinedPage:
 def page_of(
     changes: JoinedSince, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
 ) -> JoinedPage:
-    """The first of the rows that are found: as many as fit, at least one if there is one, and at most so many."""
+    """The first found rows that fit, at most the wanted number; at least one, unless there is none."""
     pieces, size, rows = list[Piece](), 0, 0
     with closing(changes.pieces(most_rows, room)) as stream:
         for piece in stream:

@@ -1,11 +1,11 @@
-"""Rows as columns in JSON: the smallest form of few rows once it is compressed, and one that a browser reads by itself.
+"""Rows as columns in JSON: the smallest form of few rows after compression, and readable by a browser.
 
     _id  3  4  9          [[3, 1, 5],
     sym  A  NULL  B   ─>   ["A", null, "B"],
     n    1  2  2^60        [1, 2, "1152921504606846976"]]
 
-Numbers of tuples and times grow from row to row, so their differences are written. Few rows are read where they lie in
-their chunks: to make a batch of them takes twice as long as to write it.
+Tuple IDs and times grow from row to row, so their differences are written. Few rows are read directly from their
+chunks, because making a batch takes twice as long as writing it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import Kind
 
 FEW = 100
-"""Rows up to which a list is sooner there than an array."""
+"""Most rows for which a list is quicker than an array."""
 _EXACT = 2**53
 """The integers up to which every reader of JSON has them all."""
 _INT32, _INT64 = pa.int32(), pa.int64()
@@ -45,7 +45,7 @@ def to_json(batches: Sequence[pa.RecordBatch], differences: int) -> bytes:
 
 
 def stored_to_json(parts: Sequence[Part], attributes: Sequence[int], differences: int) -> bytes:
-    """Rows of chunks, at least one, at most `FEW`: what `to_json` makes of a batch of these attributes. O(values)."""
+    """The JSON of rows of chunks (from one to `FEW`), equal to `to_json` of a batch of these attributes. O(values)."""
     columns = [_stored(parts, index) for index in attributes]
     grown = [_steps(column) for column in columns[:differences]]
     return b"[%b]" % b",".join([*map(orjson.dumps, grown), _strict(columns[differences:])[1:-1]])

@@ -17,7 +17,7 @@ from psoup_storage.durable.directory import DATABASE, DataDirectory, Notes
 from psoup_storage.durable.sqlite.structure import refuse_if_open
 
 Keys = dict[int, bytes]
-"""Keys by their numbers, of one byte: the present one first."""
+"""Keys by their numbers of one byte, the present key first."""
 
 _NOTE = "sync-keys"
 _VALID = 2
@@ -26,7 +26,7 @@ _BYTES, _NUMBERS = 32, 256
 
 
 def keys_of(store: Store) -> Keys:
-    """The keys of a store's data; one is made, if there is none yet. Waits for the disk."""
+    """The keys of a store's data. A missing key is made. Waits for the disk."""
     keys = _read(store.noted(_NOTE))
     if not keys:
         keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_BYTES)}
@@ -37,8 +37,8 @@ def keys_of(store: Store) -> Keys:
 def rotate(path: Path | str) -> bool:
     """Make a new key in the data directory `path`, on which no service runs; returns whether there was one before.
 
-    Tokens of the key until now stay valid until the next time. Raises InvalidInput if it is not a data directory, if a
-    service runs on it, or if it takes no note.
+    Tokens of the previous key stay valid until the next rotation. Raises InvalidInput if the path is not a data
+    directory, if a service runs on it, or if it cannot store a note.
     """
     path = Path(path)
     if not (path / DATABASE).is_file():

@@ -1,11 +1,12 @@
-"""The lives of a data directory: each start begins one, by which a directory shows that it was put back to before.
+"""The lives of a data directory: each start begins one. So a directory shows that it was put back to an older state.
 
     first start        life A from event 0
     second start       life A from event 0, life B from event 120      A ended with event 120
     put back, third    life A from event 0, life C from event 90       A ended with event 90, and had no event 100
 
-A snapshot of a file system, or a copied directory, keeps its incarnation, and gives tuple IDs to other tuples.
-What a client was told in a life that is not in the list, or of an event that its life did not reach, is of other data.
+A file system snapshot, or a copied directory, keeps its incarnation, and then gives the same tuple IDs to different
+tuples. A client's token belongs to other data if its life is not in the list, or if its event is after the end of its
+life.
 """
 
 from __future__ import annotations

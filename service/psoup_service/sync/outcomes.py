@@ -1,4 +1,4 @@
-"""Outcomes of wants: a want names a query by its ID, its key or a token, and gets a change or what is wrong with it."""
+"""Outcomes of wants. A want names a query by ID, key or token, and gets a change or an error."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def check_wants(wants: Sequence[sync_pb2.Want]) -> None:
 def outcome_of(
     want: sync_pb2.Want, copies: Copies, room: int, limit: int, refused: Callable[[PSoupError], None]
 ) -> sync_pb2.SyncOutcome | None:
-    """The outcome of one want, in `room` bytes; None: there is no room for it, though `limit` bytes would be.
+    """The outcome of one want, in at most `room` bytes. None if `room` is too small but `limit` bytes would be enough.
 
-    `refused`: is told of what fails.
+    `refused`: called for each want that fails.
     """
     try:
         change = _change(want, copies, room, limit)
@@ -39,7 +39,7 @@ def outcome_of(
 
 
 def _named(error: PSoupError, want: sync_pb2.Want, copies: Copies) -> PSoupError:
-    """The error; that of an answer which is too large says whose it is: a call has many."""
+    """The error of a want. For an answer that is too large it also names the query, because a call has many."""
     if error.reason != "ANSWER_TOO_LARGE":
         return error
     number = query_in(want.token)

@@ -1,13 +1,13 @@
-"""Tokens of copies: which rows of which answer a client holds, as signed bytes that only the service reads.
+"""Tokens of copies: the rows of an answer that a client holds, as signed bytes that only the service reads.
 
     format | key | incarnation | life | sequence | query | window | kind | what is held | signature
        1      1        4           8        8         8        4      1                       16 bytes
 
-What is held: intervals of tuple IDs; or the first rows of an answer that is computed again, as its NOW, their number, a
-digest, and the interval of each source; or a digest of an answer that shows NOW.
+The held content has one of three forms. It is intervals of tuple IDs. Or it is the first rows of a recomputed answer:
+its NOW, their number, a digest, and the interval of each source. Or it is the digest of an answer that shows NOW.
 
-A token grants nothing: rights come from the call. The signature tells damage, and what was never given out. A client
-whose token means something else by now begins anew (`Reset`), and nobody need repair anything.
+A token grants no rights; those come from the call. The signature reveals damaged and forged tokens. A client whose
+token is outdated begins anew (`Reset`), so that no repair is needed.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _NO_TIME = -(2**63)
 
 
 class Held(NamedTuple):
-    """The client's part of a query's answer: all rows of some intervals, the first rows of an earlier answer, rows
-    of a join, or an answer with a digest.
+    """The client's part of a query's answer: the rows of some intervals, the first rows of an earlier answer, rows of a
+    join, or the digest of a whole answer.
 
-    `window`: a digest of the window that it asked for.
+    `window`: a digest of the requested window.
     """
 
     query_id: int
@@ -61,7 +61,7 @@ def query_in(token: bytes) -> int | None:
 
 
 class Again(Exception):
-    """The client begins anew, as its token means nothing here; `reset` says why, `query_id` whose it is, if known."""
+    """The error of an outdated token: the client begins anew. `reset`: the reason. `query_id`: the query, if known."""
 
     def __init__(self, reset: sync_pb2.Reset.ValueType, query_id: int | None = None) -> None:
         super().__init__(sync_pb2.Reset.Name(reset))
@@ -154,7 +154,7 @@ def digest(content: bytes) -> bytes:
 
 
 def digest_of_window(window: str, accept_truncation: bool) -> bytes:
-    """A digest of what a client asked for beside the query; that of neither is all zeros."""
+    """A digest of the requested window and truncation; all zeros without either."""
     if not window and not accept_truncation:
         return bytes(4)
     return hashlib.blake2b(f"{int(accept_truncation)}{window}".encode(), digest_size=4).digest()

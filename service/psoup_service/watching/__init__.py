@@ -1,1 +1,1 @@
-"""Clients that watch answers: each is a place, and is told what has changed when it reads."""
+"""Clients that watch answers: each query of a client is a place, and its changes are sent when the client reads."""

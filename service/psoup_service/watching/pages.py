@@ -1,9 +1,9 @@
-"""Messages to clients that watch: made on a reader thread, of one snapshot, those that are the same once.
+"""Messages to watching clients, made on a reader thread from one snapshot. Equal messages are made once.
 
     taken places ─ wants with tokens ─> outcomes, as many as fit ─> one body, compressed ─> page
          '── the same wants at the same tokens, in the same form ──────────────────────────> the same page
 
-What a page changes of a watcher is in `Page`; the event loop does that.
+`Page` has the changes to its watcher; the event loop applies them.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The outcome of a want. `token`: a new one, if any; `failed`: for good; `again`: for now.
+    """The outcome of a want. `token`: a new token, if any. `failed`: the want has failed for good. `again`: it has
+    failed for now.
 
-    `target`: if it was to be told in any case, as it is at first; `cost`: seconds.
+    `target`: set if the want was to be answered in any case, as it is at first. `cost`: seconds.
     """
 
     token: bytes
@@ -61,7 +62,9 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A message, or None if there is nothing to tell, and what became of the places. `left`: had no room."""
+    """A message and the outcomes of its places. The message is None if no place has a change. `left`: places without
+    room.
+    """
 
     reply: sync_pb2.WatchResponse | None
     told: dict[int, Told]
@@ -88,9 +91,9 @@ class Pages:
         """By the form, the places and the first want, which are soon looked up, and then by all wants."""
 
     def page(self, watcher: Watcher, taken: Taken, *, at_hand: bool = False) -> Page | None:
-        """The message to a watcher about some places, which may have been made for another one.
+        """The message to a watcher about some places. It may have been made for another watcher already.
 
-        `at_hand`: None if it has not been.
+        `at_hand`: return None unless it has been made already.
         """
         form, wants = watcher.form, [watcher.wants[place] for place in taken.places]
         first = (form, taken.told, *taken.places, wants[0].SerializeToString() if wants else b"")

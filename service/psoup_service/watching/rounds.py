@@ -1,11 +1,11 @@
-"""Rounds: after publications, at most one in ten milliseconds, it is looked who must be told, and these are told.
+"""Rounds: after publications, at most every ten milliseconds, the watchers with changes are found and informed.
 
     writer ─ published ─> [ round: look at what is new ] ─ marks ─> watchers that wait ─> lines ─> pages on a reader
                                                          └ marks ─> watchers whose message is on its way: later
 
-The lines are three, each with one reader thread at a time, so that who follows closely does not wait for who has far to
-go: `close` (a few wants that the client holds all of), `far` (the others), and `slow` (those that only asking tells
-about). Nothing runs here while no client watches. Of the event loop.
+There are three lines, each with one reader thread at a time, so that a client that follows closely does not wait for a
+client that lags. `close` has watchers with a few up-to-date wants, `far` the remaining ones. `slow` has wants whose
+changes show only when they are evaluated. No round runs while no client watches. For the event loop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from psoup_service.watching.watcher import Taken, Watcher
 ROUND_S = 0.01
 """Seconds between two rounds."""
 _FEW = 16
-"""Wants that are looked at beside those of others."""
+"""Most changed wants of a watcher in the line `close`."""
 _TOGETHER, _TOGETHER_S = 64, 0.01
 """Watchers whose messages are made together, and seconds after which no other one is made."""
 _PAUSE_S = 0.1
@@ -43,7 +43,7 @@ Work = tuple[Watcher, Taken]
 
 
 class Rounds:
-    """All watchers of a service. `count`: rounds so far; `refused`: is told of each want that fails, on any thread."""
+    """All watchers of a service. `count`: rounds so far. `refused`: called for each want that fails, on any thread."""
 
     def __init__(self, host: Host[Snapshot], tokens: Tokens, ids: Ids, refused: Callable[[PSoupError], None]) -> None:
         self._host, self._tokens, self._ids, self._refused = host, tokens, ids, refused
@@ -53,7 +53,7 @@ class Rounds:
         self._lines: dict[str, _Line] = {}
         self._news = asyncio.Event()
         self._said = False
-        """Whether the writer has said that there are news, which no round has looked at."""
+        """Whether the writer has announced news that no round has seen yet."""
         self._draining = False
         self.count = 0
 
@@ -147,8 +147,8 @@ class Rounds:
     # Pages ----------------------------------------------------------------------------------------------------
 
     async def made(self, works: Sequence[Work]) -> list[Page | None]:
-        """The pages of the first of some watchers, at least of one, and of those who are told the same; None for the
-        others. They are made on a reader thread.
+        """The pages of the first watchers, at least one, and of watchers that get the same page; None for the remaining
+        ones. They are made on a reader thread.
         """
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> list[Page | None]:
@@ -180,13 +180,16 @@ class Rounds:
                 self.topics.add(watcher, place, reply.target, snapshot)
             (watcher.behind.discard if reply.complete else watcher.behind.add)(place)
             self.topics.asked_for(watcher, place, reply.cost, now)
-            # Who has just been noted was not told of what was published since its page was read.
+            # A watcher that was just registered may have missed publications after its page was read; check it
+            # again.
             if not reply.complete or (reply.target is not None and snapshot.sequence != page.sequence):
                 watcher.mark(place)
 
 
 class _Line:
-    """Watchers that wait for their pages: those of some are made together, in the order in which they came."""
+    """A line of watchers that wait for their pages. The pages of several watchers are made together, in order of
+    arrival.
+    """
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds

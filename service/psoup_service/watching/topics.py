@@ -1,10 +1,10 @@
-"""The topics of clients that watch: each query with a window once, with those who watch it, and the looks for news.
+"""The topics of watching clients: each query and window once, with its watchers, and the checks for news.
 
     publication ─ new matches of watched clauses ─> topics found        at once
                   clauses not evaluated there     ─> topics unsure  ┐
                   joins, groups, rankings …       ─> topics slow    ┴─> at most once a second, and 20 times their cost
 
-How much a look costs depends on what is new, not on how many are watched. Of the event loop.
+The cost of a check depends on the new matches, not on the number of watched queries. For the event loop.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Place = tuple[Watcher, int]
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """The subject of some wants, and its watchers. `due`: the time of the loop before which it is not asked again.
+    """The subject of some wants, and its watchers. `due`: the loop's time before which it is not evaluated again.
 
-    `unsure`: it is to be asked when it is due; `sequence`: the event as of which it was asked last.
+    `unsure`: it must be evaluated when it is due. `sequence`: the event as of which it was last evaluated.
     """
 
     target: Target
@@ -43,13 +43,13 @@ class Topic:
     sequence: int = -1
 
     def mark(self) -> None:
-        """Tell those who watch that it may have changed."""
+        """Mark the topic's places at its watchers: its answer may have changed."""
         for watcher, place in self.places:
             watcher.mark(place)
 
 
 class Topics:
-    """All topics. `found`, `asked`: how often a topic was marked by a look, and by its time."""
+    """All topics. `found`: number of marks by new matches. `asked`: number of marks because a topic was due."""
 
     def __init__(self) -> None:
         self._topics: dict[tuple[int, bytes], Topic] = {}
@@ -67,7 +67,7 @@ class Topics:
         return len(self._topics)
 
     def add(self, watcher: Watcher, place: int, target: Target, snapshot: Snapshot) -> None:
-        """Note what a want is about: it is told of what comes after `snapshot`, if that is the present one."""
+        """Register a want. Its watcher gets news after `snapshot`, if that is the present one."""
         if (watcher, place) in self._of_place:
             return
         self._numbers = None
@@ -158,7 +158,7 @@ class Topics:
             self.asked += 1
 
     def asked_for(self, watcher: Watcher, place: int, cost: float, now: float) -> None:
-        """Note what it cost to ask, in seconds: a costly topic is asked less often."""
+        """Note the seconds that an evaluation took. A costly topic is evaluated less often."""
         topic = self._of_place.get((watcher, place))
         if topic is not None and place in watcher.slow:
             topic.due = max(topic.due, now + _SHARE * cost)

@@ -1,9 +1,9 @@
-"""A client that watches: its wants with the tokens of what it was sent, and which of them may have changed.
+"""A watching client: its wants with the tokens of the last messages, and the wants that may have changed.
 
     mark(2) mark(5) mark(2)   while its last message is on the way      {2, 5}: marks, not messages
     take()  ── before the snapshot is read ──>  places 2 and 5          a mark that comes later stays for the next time
 
-So a client that does not read costs its marks, and gets one message for all that has happened meanwhile.
+So a client that does not read costs only its marks, and later gets one message for all changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WatchForm:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Wants to be looked at, by place; those of `told` are told also if nothing has changed."""
+    """Wants to be evaluated, by place. Places in `told` get a message even without a change."""
 
     places: Sequence[int]
     told: frozenset[int]
@@ -60,7 +60,7 @@ class Watcher:
 
     @property
     def dirty(self) -> Iterable[int]:
-        """The places that may have changed, those that were marked first before the others."""
+        """The places that may have changed, in the order of their marks."""
         return self._dirty
 
     def mark(self, place: int, *, tell: bool = False) -> None:
@@ -77,7 +77,7 @@ class Watcher:
             self.mark(place, tell=True)
 
     def take(self) -> Taken:
-        """Take what is marked. To be called before the snapshot is read from which it is told."""
+        """Take the marked places. To be called before the snapshot of their message is read."""
         taken = Taken([*self._dirty], frozenset(self._told))
         self._dirty, self._told = {}, set()
         self.marked.clear()

@@ -1,9 +1,9 @@
-"""Bodies of calls: JSON, in time, in size and in depth, to messages; and messages to JSON.
+"""Bodies of calls: JSON of bounded time, size and depth, converted to messages; and messages converted to JSON.
 
     content-length ── too long: refused ── room ─> bytes, in time ─> few values, not deep ─> JSON ─> it fits ─> message
 
-The mapping is that of protobuf (`google.protobuf.json_format`), which is written in Python and takes some microseconds
-a value: what is long is made on a thread.
+The mapping is protobuf's (`google.protobuf.json_format`). It is written in Python and takes some microseconds a value,
+so long bodies are converted on a thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_BYTES = 1024 * 1024
 """Bytes of a body."""
 
 MOST_DEPTH = 16
-"""Objects and lists within one another: no message of the contract has more than six."""
+"""Most levels of nested objects and lists. Messages of the contract have at most six."""
 
 MOST_VALUES = 50_000
 """Values of a body, about: a call for a thousand copies has six for each."""
@@ -38,8 +38,10 @@ LONG_VALUES = 256
 _DIGITS = 40
 _SHOWN = 64
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-"""Texts, in which brackets mean nothing, and brackets. A text that is never closed ends with the body: each quote in it
-would be tried as a beginning otherwise, and a megabyte of those takes an hour in which no other thread runs."""
+"""Matches brackets, and whole texts, so that brackets inside texts do not count. An unclosed text extends to the end of
+the body. Otherwise the expression would try each quote in it as a beginning: a megabyte of quotes takes an hour in
+which no other thread runs.
+"""
 
 
 def length(given: list[str]) -> int:
@@ -58,7 +60,7 @@ def length(given: list[str]) -> int:
 
 
 def is_long(raw: bytes) -> bool:
-    """Whether a body takes so long to read that a thread does it. O(bytes) of a short one."""
+    """Whether a body is so long that a thread must read it. O(bytes) of a short one."""
     return len(raw) > LONG_BYTES or _values(raw) > LONG_VALUES
 
 
@@ -99,7 +101,7 @@ def jsoned(message: Message) -> bytes:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; raises Misfit if a name is there twice: which of both would count?"""
+    """An object of JSON. Raises Misfit if it has a name twice, which would be ambiguous."""
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
@@ -108,7 +110,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(digits: str) -> int:
-    """A whole number; of one with very many digits, that there are too many for any field is all that is known."""
+    """A whole number. For very many digits, a placeholder that is too large for any field."""
     return int(digits[:_DIGITS])
 
 

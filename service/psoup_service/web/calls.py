@@ -4,8 +4,8 @@
                                                                 └─ data: {…}     a message
                                                                    event: error  the error that ends them
 
-A page that leaves takes its call with it: its connection cancels the task, which counts it out. That is not left to the
-generator of its messages: one that never began has no end either.
+When a page leaves, its call ends: its connection cancels the task, and the task counts the call out. The generator of
+messages cannot do that, because a generator that never began never runs its cleanup.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class WebCaller:
 class WebCalls:
     """The calls as an ASGI application. `methods`: by their paths below /api/.
 
-    JSON is read and written on threads of its own: it takes ten times as long as Arrow, for which pushes would wait.
+    JSON is read and written on separate threads: it takes ten times as long as Arrow, and pushes would wait for it.
     """
 
     def __init__(self, answering: Answering, methods: Mapping[str, WebMethod]) -> None:

@@ -1,10 +1,10 @@
-"""Connections of pages: uvicorn's protocol for HTTP/1.1, with an end for those that do not speak, or have left.
+"""Connections of pages: uvicorn's HTTP/1.1 protocol, with an end for connections that are silent or abandoned.
 
     made ─> head of a request, within `handshake_s` ─> call ─> idle for `IDLE_S` at most ─> head …
       └── too many: cut                                  └── the page leaves: the call is cancelled
 
-Of uvicorn only this protocol is used, and h11 below it, which refuses what is not HTTP. Its server is not: that takes
-the signals of the process, and looks at the time ten times a second.
+Of uvicorn only this protocol is used, with h11 below it, which refuses bytes that are not HTTP. uvicorn's server is not
+used, because it takes the signals of the process and wakes up ten times a second.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _quiet.propagate = False
 
 
 class PageConnection(H11Protocol):
-    """A connection. `peer`: its name; `names`: those in the client's certificate, which `ends` then, in
-    microseconds since 1970; `lost`: it has ended.
+    """A connection. `peer`: its name. `names`: names in the client's certificate. `ends`: the certificate's end in
+    microseconds since 1970. `lost`: the connection has ended.
     """
 
     def __init__(self, config: Config, state: ServerState, head_s: float, limit: int) -> None:
@@ -131,8 +131,8 @@ def connection_of(scope: Scope) -> PageConnection:
 
 
 def _shown(secured: ssl.SSLObject | None) -> tuple[tuple[str, ...], int]:
-    """The URIs, then the names of DNS, that the authority of clients has signed in the certificate, and when it ends in
-    microseconds; nothing and 0 without one.
+    """The names in a client's certificate (URIs, then DNS names), and its end in microseconds since 1970; () and 0
+    without a certificate.
     """
     shown = (secured.getpeercert() if secured is not None else None) or {}
     if not shown:

@@ -1,11 +1,12 @@
-"""Whether JSON fits a message, and if not, which of its values does not: in words, before the library reads it.
+"""A check that JSON fits a message. It names the first value that does not fit, before the library reads the JSON.
 
     {"wants": [{"token": "a!"}]}     wants[0].token is not base64
     {"wants": {}}                    wants is not a list
     {"want": []}                     there is no field 'want'; the fields are wants, maxBytes, …
 
-The mapping itself is of `google.protobuf.json_format`, whose errors name its own exceptions, and which takes base64
-with anything between. What fits here is what fits there, but for that, and for a field that has both of its names.
+The mapping itself is done by `google.protobuf.json_format`. Its errors name its own exceptions, and it ignores invalid
+characters in base64. The check accepts the same JSON, except for such base64, and for a field that is given by both of
+its names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The gateway: a port for pages, beside that of gRPC and in the same loop, behind the same gate.
+"""The gateway: a port for pages beside gRPC's, in the same loop and behind the same gate.
 
     connection ─> guard ─┬─ /api/psoup.v1.<Service>/<Method>   a call
                          ├─ /healthz                           whether the service serves
@@ -138,10 +138,10 @@ async def opened_gateway(
     certificates: Certificates | None,
     state: Callable[[], str],
 ) -> Gateway | None:
-    """The gateway that the settings ask for; None if it is off. `serving`: what serves each service of the contract.
+    """The gateway of the settings; None if it is off. `serving`: the servicer of each service of the contract.
 
-    One that is there by default is left out, with a word in the log, if another program has its port. Raises
-    InvalidInput if the port that was asked for cannot be listened on.
+    If another program has the default port, the gateway is left out, with a message in the log. Raises InvalidInput if
+    a port of the settings cannot be opened.
     """
     place = settings.web_listener()
     if place is None:

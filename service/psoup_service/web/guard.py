@@ -1,4 +1,4 @@
-"""Which requests are heard at all: any page that somebody visits can send some to a service on his machine.
+"""The first check of a request: any page in a browser can send some requests to a service on the same machine.
 
     Host             a name of this machine, or of `web_hosts`: else a page elsewhere has given its own name our address
     Origin           absent, or our own
@@ -6,8 +6,8 @@
     a call           POST, application/json, X-Psoup: no page elsewhere can send these without asking first, and who
                      asks (OPTIONS) is refused without a word of CORS
 
-There are no cookies: a page that gets through all of this has no more rights than anybody. Nothing here looks at what
-is asked for, nor who asks: that is the gate's, for this way in as for the other.
+There are no cookies, so a page that passes these checks has no rights by itself. The guard does not look at the call or
+its caller; the gate checks these, as for gRPC.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ HEADERS = {
 
 
 class RequestGuard:
-    """Lets requests in. `hosts`: names, beside those of this machine, by which the gateway is reached; a name with a
-    port is for that port alone.
+    """The guard of the gateway. `hosts`: further names of the gateway, in addition to this machine's names. A name with
+    a port is valid for that port only.
     """
 
     def __init__(self, hosts: Iterable[str] = ()) -> None:

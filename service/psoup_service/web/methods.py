@@ -1,6 +1,6 @@
-"""The calls that a page may make: a list of names, so that a new call of the contract is on it only when put there.
+"""The calls that a page may make, as an explicit list. A new call of the contract must be added to be on it.
 
-Reading, registering, and statements. No tuples come in this way, and no backup, job or token leaves.
+They are reading, registering, and statements. There are no pushes, and no calls for backups, jobs or tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files of the page: a table that is made once, so that no path of a request ever becomes a path of the disk.
+"""The files of the page, as a table that is made once. So the path of a request never becomes a path of the disk.
 
 /assets/index-4f2a.js   its name tells its content: kept for ever        anything else   asked about each time (ETag)
 """

@@ -1,8 +1,8 @@
-"""Errors in HTTP: a status, and what is known of the error as JSON.
+"""Errors in HTTP: a status, and the facts of the error as JSON.
 
     SqlError ──> 400 {"code":"INVALID_ARGUMENT","reason":"UNKNOWN_COLUMN","message":…,"line":3,"column":8,"hint":…}
 
-The code and the reason are those of gRPC (`psoup_service.wire.status`), and so is what is cut of long texts.
+Code and reason are gRPC's (`psoup_service.wire.status`), and long texts are cut as there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATUSES = {
     "DEADLINE_EXCEEDED": 504,
     "INTERNAL": 500,
 }
-"""The status of each code that a call can end with; a test holds the table against that of the codes."""
+"""The HTTP status of each code that a call can end with. A test checks that no code is missing."""
 
 _BY_REASON = {
     "HOST": 421,

@@ -1,9 +1,10 @@
-"""Common steps of all calls from their request to their last message, whatever carries them.
+"""Common steps of all calls from the request to the last message, for every transport.
 
     `Calls.run` ─> read ─> of whom it may speak ─> one reply, before the deadline
                                                └─> messages, each gone in time, up to the age of a stream
 
-A carrier reads its request and writes messages; the rest is here once, so that no way in has other limits than another.
+A carrier (a transport's side of a call) reads the request and writes messages. All other steps are here, so that all
+transports have the same limits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from psoup_service.wire.receiving import Deadlines, Receiving
 
 @dataclass(frozen=True, slots=True)
 class NamedCall:
-    """A call by its name, "Service/NamedCall"; one that is `watching` lasts as long as its client."""
+    """A call by its name, "Service/Method". A `watching` call lasts as long as its client."""
 
     name: str
     watching: bool
@@ -44,7 +45,7 @@ class Carrier(Caller, Protocol):
         ...
 
     async def write(self, message: Any) -> None:
-        """Send a message; returns when there is room for another. Raises CancelledError if the client has left."""
+        """Send a message; returns when there is room for the next one. Raises CancelledError if the client has left."""
         ...
 
 
@@ -52,7 +53,7 @@ class Answering:
     """Runs the calls of all carriers of a service."""
 
     def __init__(self, calls: Calls, limits: Limits, weights: Weights = ONE_TENANT) -> None:
-        """`weights`: of tenants, who share the room for what is being received."""
+        """`weights`: of tenants, which share the room for incoming requests."""
         self.calls, self.limits = calls, limits
         self.receiving = Receiving(limits, weights, calls.meters)
         self._deadlines = Deadlines()

@@ -1,4 +1,4 @@
-"""Answers as bytes: Arrow IPC in one piece or in several, and pages of rows.
+"""Answers as bytes: Arrow IPC in one or several pieces, and pages of rows.
 
     Answer ── batches ──> schema message | batch | batch | … | end mark        one Arrow IPC stream, however it is cut
 
@@ -56,7 +56,7 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
 
 
 def whole_joined(answer: JoinedAnswer, contents: types_pb2.Completeness, max_bytes: int) -> queries_pb2.InvokeResponse:
-    """As `whole`, of a join that was found with others, given its completeness."""
+    """The same as `whole`, for a join that was computed together with other queries, given its completeness."""
     raw = b"".join([answer.schema_message, *answer.parts, END_MARK])
     if answer.rows and len(raw) > max_bytes:
         return queries_pb2.InvokeResponse(completeness=contents, too_large=True)
@@ -126,7 +126,7 @@ def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.RecordBatch | None, bool]:
-    """At most `rows` rows from the `offset`-th on, fewer if they take more than `max_bytes`; and whether more follow.
+    """At most `rows` rows from `offset` on, fewer if they take more than `max_bytes`; and whether more rows follow.
 
     None if there is no row. O(offset + rows): the rows before are gathered too.
     """

@@ -1,11 +1,11 @@
-"""The course of every call, whatever carries it: its place, its end, its error, what is measured of it.
+"""The course of every call, for every transport: its place, its end, its error, its measurements.
 
     begin ─> place among the calls ─> gate ─> tenant's meters ─> its turn ─> the work ─> end: a reply, an error of the
                     └──────── PSoupError ──┴────────────┴──────────── CancelledError of `ender`, defects ──┘   tree, or
                                                                                                            the deadline
 
-A call always ends with a documented error: INTERNAL only for a defect, which is logged. How requests are read, and how
-replies and errors are written, is of what carries calls (`psoup_service.wire.grpc_calls`).
+A failed call always ends with a documented error; INTERNAL means a defect, which is logged. The transport reads
+requests and writes replies and errors (`psoup_service.wire.grpc_calls`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from psoup_service.wire.under_way import CallsUnderWay
 _log = logging.getLogger(__name__)
 
 _ALWAYS = frozenset({"Health/Check"})
-"""Calls that are answered however many others there are: a service that is busy is not ill."""
+"""Calls that are answered however many calls are open, because a busy service is not ill."""
 
 _NO_WATCH = _NO_TURN = nullcontext()
 
@@ -43,14 +43,14 @@ _NOT_NOW = frozenset({"STARTING", "DRAINING"})
 
 
 class Caller(Protocol):
-    """The side of a call that asks: what a servicer may know of it. `principal`: who asks, as the gate found out."""
+    """The caller's side of a call, as a servicer sees it. `principal`: the caller's identity, set by the gate."""
 
     principal: Principal
     protocol: ClassVar[str]
     """The protocol of the call: "grpc" or "http"."""
 
     def peer(self) -> str:
-        """The connection, as a name: what one has begun is not counted against another."""
+        """The connection's name, which tells senders apart: they take turns."""
         ...
 
     def local(self) -> bool:
@@ -58,7 +58,7 @@ class Caller(Protocol):
         ...
 
     def certificate_names(self) -> Sequence[str]:
-        """The names in the client's certificate, those that count more first; none without one."""
+        """The names in the client's certificate, the most important first; empty without a certificate."""
         ...
 
     def certificate_ends(self) -> int:
@@ -82,7 +82,9 @@ class Ended(NamedTuple):
 
 
 class Calls:
-    """Runs calls. `under_way`: they are counted; `meters`: what each tenant takes; `turns`: whose is the loop."""
+    """The runner of calls. `under_way`: counts open calls. `meters`: measures the use of each tenant. `turns`: turns of
+    tenants at the loop.
+    """
 
     def __init__(
         self,
@@ -93,7 +95,9 @@ class Calls:
         way: GivingWay,
         turns: CallTurns,
     ) -> None:
-        """`way`: is told of each call, so that long work of other tenants rests meanwhile; `turns`: before each."""
+        """`way`: informed of each call, so that long work of other tenants rests meanwhile. `turns`: entered before
+        each call.
+        """
         self._metrics, self._gate, self.meters = metrics, gate, meters
         self._way, self.turns = way, turns
         self._refusals = HeldRefusals()

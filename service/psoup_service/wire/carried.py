@@ -1,11 +1,11 @@
-"""Requests that carry a payload of megabytes: it stays where it came, and is read there.
+"""Requests with a payload of megabytes, which is read in place, without a copy.
 
     raw   stream, producer, … │ arrow_ipc: 8 MiB │ …
             └── parsed, as a message of some bytes ──┴── `Carrying.arrow_ipc`: a view, from 1 MiB on
 
-To parse a message copies its payload, and so does each look at the field, and both keep the interpreter for that long:
-3 to 4 ms for 8 MiB, in which no other thread of the service goes on. A view costs nothing. Arrow copies from it what is
-not in its place, on a decoder's thread, while others have the interpreter.
+Parsing a message copies its payload, and so does each access to the field. Both hold the interpreter meanwhile: 3 to 4
+ms for 8 MiB, in which no other thread of the service runs. A view costs nothing. Arrow copies misaligned buffers from
+it on a decoder's thread, while other threads have the interpreter.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PAYLOAD = "arrow_ipc"
 """The field of a request that may be long."""
 
 COPIED_BYTES = 1024 * 1024
-"""Most bytes of a request that is copied on the event loop: so the payload lies as Arrow wants it, which saves a way to
-a decoder's thread. Where memory is touched for the first time a megabyte takes up to 1.5 ms; gRPC has copied the
-message there already."""
+"""Most bytes of a request that is copied on the event loop. A copied payload is aligned for Arrow, which saves the hop
+to a decoder's thread. In new memory a megabyte takes up to 1.5 ms; but gRPC has copied the message there already.
+"""
 
 _REST_BYTES = 64 * 1024
 """Most bytes of a request beside its payload: they are parsed on the event loop."""
@@ -55,9 +55,10 @@ def payload_number(message: Descriptor) -> int:
 
 
 def split(raw: bytes, number: int) -> Parts | None:
-    """A request in two parts, field `number` and all else; some 20 us, and those of a copy up to `COPIED_BYTES`.
+    """A request in two parts: field `number`, and all other fields. Some 20 us, and a copy up to `COPIED_BYTES`.
 
-    None for a message that has not just one such field and little beside, and for garbage: it is parsed as a whole.
+    None unless the message has exactly one such field and little beside it, and for garbage; then it is parsed as a
+    whole.
     """
     place = fields.only(raw, number)
     if place is None or len(raw) - (place.end - place.start) > _REST_BYTES:

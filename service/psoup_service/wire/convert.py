@@ -1,4 +1,4 @@
-"""Conversion between the contract's messages and the engine's values. It refuses only values that do not fit.
+"""Conversion between the contract's messages and the engine's values. It raises errors only for values out of range.
 
 microseconds since 1970  <──>  Timestamp, Duration         (exact, also outside the years 1 to 9999)
 StreamDescription, QueryRecord, Completeness  ──>  Stream, Query, Completeness
@@ -213,7 +213,7 @@ def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
 
 
 def completeness(contents: Completeness, query: StandingQuery | None = None) -> types_pb2.Completeness:
-    """The facts on what an answer contains; `query`: whose answer it is, if it may be a join."""
+    """The message of an answer's completeness. `query`: the query, if it may be a join."""
     if query is not None and query.sides:
         return _of_join(contents, query)
     (source,) = contents.sources
@@ -260,7 +260,7 @@ def _of_join(contents: Completeness, query: StandingQuery) -> types_pb2.Complete
 
 
 def _together(combine: Callable[[list[int]], int], values: list[int | None]) -> int | None:
-    """The values of all sources combined; None if one is not known."""
+    """The values of all sources combined; None if one of them is unknown."""
     given = [value for value in values if value is not None]
     return combine(given) if len(given) == len(values) else None
 
@@ -304,7 +304,7 @@ def plan_node(node: PlanNode) -> queries_pb2.PlanNode:
 
 
 def failure(error: PSoupError) -> queries_pb2.Failure:
-    """The failure of one query of many: the error with which a call for it alone would end."""
+    """The failure of one query among many: the error of a call for this query alone."""
     status = status_of(error)
     info = error_details_pb2.ErrorInfo()
     status.details[0].Unpack(info)

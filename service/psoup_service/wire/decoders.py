@@ -1,11 +1,11 @@
-"""Two threads that decode, one for short and one for long work; senders take turns by bytes.
+"""Two decoding threads, one for short and one for long work. Senders take turns by bytes.
 
     run(size, work)   size <= 1 MiB ──> quick thread      size > 1 MiB ──> long thread
                       each: the sender that had fewest bytes decoded of late is next, its own jobs in their order
 
-A sender that fills a line with megabytes waits behind its own jobs; jobs of others come in between (start-time fair
-queueing, Goyal, Vin and Cheng 1996). Decoding mostly releases the interpreter's lock; the long thread goes behind all
-others on the processors.
+A sender that fills a line with megabytes waits behind its own jobs; other senders' jobs come in between (start-time
+fair queueing, Goyal, Vin and Cheng 1996). Decoding mostly releases the interpreter's lock. The long thread has a low
+priority on the processors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decoding of Arrow IPC in requests: its declared sizes decide whether, after what wait, and where.
+"""Decoding of Arrow IPC in requests. The declared sizes decide if, when and where a payload is decoded.
 
     payload ── plain, one batch ── room ──> a batch that shares its memory, on the loop; a long one's digest on a thread
        └────── outline: schema, rows, bytes once decoded (never the bytes on the wire)
@@ -7,9 +7,9 @@
                room for what it will decode to ── at most `ON_LOOP_BYTES` ──> decoded on the loop
                                                 └─ more ────────────────────> on a thread, fair between senders
 
-Compressed, 12 kB can stand for 256 MiB. So nothing is decompressed before there is room for it, and before the
-schema message has been compared with the stream. Arrow finds a declared size that is a lie: it allocates the declared
-size and refuses data that decode to another.
+Compressed, 12 kB can stand for 256 MiB. So a payload is decompressed only after there is room for it, and after its
+schema was compared with the stream. Arrow notices a false declared size: it allocates the declared size and refuses
+data of any other size.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
        │         └─ rows, where each buffer lies; compressed ones begin with the length that they decode to
        └─ length of the header
 
-`outline` reads the lengths alone, on any thread, and gives up on long or odd streams; `check` reads all of it as Arrow
-does, for the thread that decodes. Arrow allocates the declared length and refuses a buffer which decodes to more or
-less, so a lie costs the declared bytes and no more.
+`outline` reads only the lengths, on any thread, and gives up on long or unusual streams. `check` reads everything, as
+Arrow does, on the decoding thread. Arrow allocates the declared length and refuses a buffer of any other length, so a
+false length costs only the declared bytes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The fields of a message off the wire, counted before it is parsed: which call may have how many of which.
+"""The fields of a message from the wire, counted before it is parsed, with bounds for each call.
 
     bytes ── top-level fields ──> more than MOST ──────────────────────> refused
                │  labels, windows, maps: entries ──> more than MOST_ENTRIES ──> refused, by the name of the field
                │  statement, key, texts: bytes ────> more than MOST_TEXT ─────> refused, by the name of the field
                └─ tuple_ids, numbers: numbers ─────> more than MOST_NUMBERS ──> refused, by the name of the field
 
-A parser keeps the interpreter for as long as a message has fields, and 16 MiB can be eight million of them. Messages of
-this contract have a few; lists of statements or IDs some thousands. An entry of a map takes ten times as long as a text
-of a list, and four million packed numbers as long as those who read them one by one. Requests have maps and packed
-numbers at their top only, so that nothing inside of what they hold is counted.
+A parser holds the interpreter while it reads fields, and 16 MiB can be eight million fields. Messages of this contract
+have a few; lists of statements or IDs have some thousands. An entry of a map takes ten times as long as a text of a
+list. Four million packed numbers are slow for code that reads them one by one. Requests have maps and packed numbers
+only at the top level, so nested messages are not counted.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ MOST_NUMBERS = 16_384
 """The most numbers, or messages, of a list: no call but those below takes more."""
 
 MOST_TEXT = 131_072
-"""The most bytes of a text, twice as many as of a statement: to say what is wrong with 16 MiB of them, or to look what
-they begin with, takes up to a second."""
+"""Most bytes of a text, twice the limit of a statement. Finding the error in a text of 16 MiB, or its first word, takes
+up to a second.
+"""
 
 _MORE_NUMBERS = {"psoup.v1.InvokeTableRequest.numbers": 1 << 20}
 
@@ -75,8 +76,8 @@ def bounds_of(message: Descriptor) -> dict[int, Bound]:
 
 
 def check(raw: bytes, bounds: Bounds) -> None:
-    """Raise InvalidInput for a message with more top-level fields than MOST, or more than the bound of one, and
-    ResourceExhausted for a text that is too long. O(fields), and O(bytes) of packed numbers; up to the first too many.
+    """Raise InvalidInput for a message with more top-level fields than MOST, or above a field's own bound, and
+    ResourceExhausted for a text that is too long. O(fields), and O(bytes) of packed numbers, up to the first excess.
     """
     counted = _Counted(bounds)
     fields = count(raw, MOST, counted)
@@ -98,7 +99,9 @@ class _Counted:
         self._left = {number: bound.most for number, bound in bounds.items()}
 
     def add(self, number: int, raw: bytes, at: int, size: int) -> bool:
-        """Count a field with a bound, whose `size` bytes end at `at` (0: it is one number); whether it has too much."""
+        """Count a field with a bound, whose `size` bytes end at `at` (0: it is one number). Returns whether it exceeds
+        the bound.
+        """
         bound = self.bounds[number]
         if bound.is_text:
             self.over = bound if size > bound.most else None
@@ -112,7 +115,7 @@ class _Counted:
 def count(raw: bytes, limit: int, counted: _Counted | None = None) -> int:
     """The top-level fields of a protobuf message, up to `limit` + 1, which is also the count for garbage. O(fields).
 
-    `counted` counts what is in those with bounds, and ends it when one has too much.
+    `counted` counts the contents of fields with bounds, and ends the loop when a field exceeds its bound.
     """
     at, fields, end = 0, 0, len(raw)
     bounded = {} if counted is None else counted.bounds
@@ -149,8 +152,8 @@ class Place(NamedTuple):
 
 
 def only(raw: bytes, number: int) -> Place | None:
-    """The place of the only field of bytes `number`; None if there is none or another, for garbage, and beyond `FEW`
-    fields. O(fields).
+    """The place of the bytes field `number` if it occurs exactly once. None otherwise, for garbage, and for more than
+    `FEW` fields. O(fields).
     """
     at, places = 0, list[Place]()
     try:
@@ -176,7 +179,9 @@ def only(raw: bytes, number: int) -> Place | None:
 
 
 def _numbers(raw: bytes, at: int, size: int) -> int:
-    """The packed numbers of a field: each ends with a byte below 128; of a short one at most as many."""
+    """Count of the packed numbers of a field, each of which ends with a byte below 128; an upper bound for a short
+    field.
+    """
     if size <= _EACH:
         return size
     size_here = min(size, len(raw) - at)

@@ -1,11 +1,11 @@
-"""Calls over gRPC: how requests are read and replies are written, in time and in sizes. Servicers know nothing of it.
+"""Calls over gRPC: requests are read and replies written with limits of time and size. Servicers do not see gRPC.
 
     metadata ─> `Calls.run` ─> what it names ─> body, in time ─> parse ─> deadline or age ─> servicer ─> reply
                      └──────────────────┴──────────┴──────── PSoupError ─────────┴──────────────> status
 
 `GrpcCalls.add` takes a servicer as the generated code registers it, and wraps each of its methods once, when the server
-is made. To gRPC every method streams its requests, so that a body is read when the service wants it (`receiving`) and
-not before: on the wire that is the same, and a call with one reply costs no more.
+is made. Each method is declared to gRPC as one with streamed requests, so that a body is read only when the service is
+ready (`receiving`). On the wire there is no difference, and a call with one reply costs no more.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INGEST_METHODS = frozenset({"Push", "PushStream", "AddPart", "RegisterMany", "Ma
 """Methods whose requests may have the ingest size."""
 
 WATCHING_METHODS = frozenset({"Watch"})
-"""Methods whose calls last as long as their clients: they have a limit of their own."""
+"""Methods whose calls last as long as their clients. They have a separate limit."""
 
 _GONE = (grpc.aio.InternalError,)
 """The error of gRPC when it should send to a client that has cancelled: the end of the call, not a defect."""
@@ -273,7 +273,7 @@ class GrpcCalls:
         """The reply of a call that has ended; an error is told as its status."""
         if ended.error is None:
             return ended.reply
-        # The call is over, but its status may have to wait behind a message that the client does not read.
+        # The call is over, but its status may have to wait behind an unread message.
         try:
             if ended.error == "late":
                 await caller.context.abort(

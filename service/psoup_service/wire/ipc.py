@@ -1,4 +1,4 @@
-"""Arrow IPC off the wire: a push's bytes become a table, or InvalidBatch. No other input of a client gets further.
+"""Arrow IPC from the wire: a push's bytes become a table, or InvalidBatch. Only this input of a client reaches Arrow.
 
     bytes ── outline: schema, rows, declared bytes ──> the sender has to wait, or is refused (`decoding`)
       │
@@ -6,9 +6,10 @@
       │      (before anything is decompressed)                 (before anything is expanded)
       └───── one plain batch, of a schema seen before ──────────────────────────────> pa.RecordBatch
 
-A few bytes can stand for many: compressed buffers, a dictionary or a view that names one long text a million times, a
-column of type null with a billion rows. So every size is computed before it is allocated. Admission checks offsets and
-UTF-8 when it reads the columns; they are checked here only where sizes are computed from them.
+A few bytes can stand for many. Examples are compressed buffers, a dictionary or a view that names one long text a
+million times, and a column of type null with a billion rows. So every size is computed before it is allocated.
+Admission checks offsets and UTF-8 when it reads the columns. Here they are checked only if sizes are computed from
+them.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ _END = PREFIX.pack(MARK, 0)
 """The prefix of a message without a header, which ends a stream."""
 
 _SCALES = range(-20, 39)
-"""Scales of decimals. Arrow rescales by a table of the powers of ten up to 38, which it reads at any place that bytes
-name, and ends the process: a stream has scales of 0 to 18, and none of these is further away.
+"""Allowed scales of decimals. Arrow rescales by a table of powers of ten up to 38 without a check of its bounds, so
+another scale could crash the process. A stream has scales of 0 to 18, at most 38 away from each allowed scale.
 """
 
 _REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
@@ -62,7 +63,7 @@ def digest(payload: Payload) -> bytes:
 
 
 def decode_push(payload: Payload, limits: Limits) -> pa.Table | pa.RecordBatch:
-    """Decode as `decode` does; a small stream of one plain batch takes a fifth of the time, and stays a batch."""
+    """Decode like `decode`. A small stream of one plain batch takes a fifth of the time, and stays a batch."""
     with suppress(*FAILURES, EOFError):  # the general way finds and says what is wrong
         plain = _plain(payload, limits)
         if plain is not None:
@@ -88,7 +89,8 @@ def decode(payload: Payload, limits: Limits) -> pa.Table:
 
 
 def plain_batch(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
-    """The batch of a stream of one plain batch, sharing its memory, and the bytes of its buffers; None for any other.
+    """The batch of a stream with exactly one plain batch, sharing its memory, and the bytes of its buffers; None for
+    any other stream.
 
     Some 10 us for any length, so an event loop may call it too.
     """

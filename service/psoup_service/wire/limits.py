@@ -1,7 +1,7 @@
 """The limits of calls, in one place: sizes, numbers and times.
 
-The transport enforces the message and metadata sizes that hold for all calls (`channel_options`); the rest is
-enforced where a call begins (`psoup_service.wire.calls`) and where a batch is decoded (`psoup_service.wire.ipc`).
+The transport enforces the sizes of messages and metadata for all calls (`channel_options`). The remaining limits are
+enforced at the beginning of a call (`psoup_service.wire.calls`) and when a batch is decoded (`psoup_service.wire.ipc`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Limits:
     """Rows of one push."""
 
     text_bytes: int = _MIB
-    """Bytes of one text, which the engine checks."""
+    """Most bytes of one text. The engine checks it."""
 
     batch_columns: int = 4_096
     """Columns of one push."""
@@ -60,10 +60,10 @@ class Limits:
     """Calls that watch at once, over all clients; they are not among `concurrent_calls`."""
 
     watches_per_credential: int = 1_000
-    """Of these, calls of one token, certificate or name of a provider."""
+    """Most watches of one token, certificate, or name of a provider."""
 
     connections: int = 20_000
-    """Connections at once of each listener, those too that have not said yet what they are; others are closed."""
+    """Most connections of each listener at a time, including those before the first byte. Further ones are closed."""
 
     streams_per_connection: int = 256
     """Calls under way at once on one connection; more wait at the client."""
@@ -99,7 +99,9 @@ class Limits:
     """A streaming call on which nothing moves is ended after this time."""
 
     chunk_bytes: int = 256 * _KIB
-    """Bytes of Arrow IPC in one message of a streamed answer, about: two are held for a client that does not read."""
+    """Approximate bytes of Arrow IPC in one message of a streamed answer. Two messages are held for a client that does
+    not read.
+    """
 
     answer_bytes: int = 3 * _MIB
     """Most bytes of an answer that comes in one message: a client takes 4 MiB by default."""
@@ -120,8 +122,8 @@ class Limits:
             ("grpc.absolute_max_metadata_size", self.metadata_bytes),
             ("grpc.max_allowed_incoming_connections", self.connections),
             ("grpc.max_concurrent_streams", self.streams_per_connection),
-            # Between the first and the second gRPC cancels calls by chance, those of neighbours as well. Its own 1,000
-            # and 3,000 are what one client reaches that takes its calls back, while the machine is busy.
+            # Between the two numbers gRPC cancels calls at random, also other clients' calls. One client that cancels
+            # its calls reaches gRPC's defaults of 1,000 and 3,000 while the machine is busy.
             ("grpc.server.max_pending_requests", self.waiting_calls),
             ("grpc.server.max_pending_requests_hard_limit", self.waiting_calls),
             # Unread data must not grow: a probe of the bandwidth would open the window of every stream.
@@ -133,8 +135,8 @@ class Limits:
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
             ("grpc.keepalive_time_ms", 60_000),  # finds clients that vanished without a word
             ("grpc.keepalive_timeout_ms", 20_000),
-            # A call that was ended while its client does not read lasts as long as its connection, so that must end
-            # too: clients are told to open another one, and calls under way may finish on this one.
+            # A call that was ended while its client does not read lasts as long as its connection. So connections must
+            # end, too: clients are told to open a new one, and open calls may finish on the old one.
             ("grpc.max_connection_age_ms", max(age, 60_000)),
             ("grpc.max_connection_age_grace_ms", age),
         ]

@@ -1,22 +1,22 @@
-"""Requests on their way in: each is read after the call was checked, within a time, and its bytes are charged.
+"""Incoming requests: each is read after its call was checked, within a time, and its bytes are charged.
 
     call ── what it names (metadata) ── refused: its body is never read
       └──> charge ──> read ── GRACE_S ──> charged in full, or ended ── deadline ──> ended
                        └── came: charged its bytes, until it is handled
 
-gRPC tells nothing of a message before all of it is there, and a message that never ends takes the bytes that were sent.
-Only the calls that wait are known. So a call is charged the size that it names, or without a name the most that its
-method takes. The name is believed for `GRACE_S`, in which nearly all requests come: after that the most is charged, and
-a call without room is ended. A request that is not read takes the receive window (64 KiB) a call.
+gRPC reports a message only when it is complete, while an incomplete message already takes memory. Only the waiting
+calls are known. So a call is charged the size that it declares, or else the most that its method takes. The declared
+size is trusted for `GRACE_S`, in which nearly all requests arrive. After that the most is charged, and a call without
+room is ended. An unread request takes the receive window (64 KiB) of its call.
 
-A stream between two messages looks like a stream in the middle of a message. It is charged too while it waits, and
-makes way for others when room is short, the longest waiting first: its client goes on with another stream.
+A stream between two messages cannot be told from a stream within a message. So a waiting stream is charged, too. When
+room is short, waiting streams are ended, the longest waiting first; their clients go on with a new stream.
 
 Deadlines of calls share one timer, as nearly every call ends long before its own:
 
     within(30 s) ──> { call, call … } <── looked at every `TICK_S`, as long as there are any: the late are cancelled
 
-A timer for each call took a fifteenth of the loop's time when calls were small. A deadline may be noticed a tick late.
+A timer for each call would take a fifteenth of the loop's time for small calls. A deadline may be noticed a tick late.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ _HALVES = Division(own=0.5, contended=0.5)
 _MESSAGE_BYTES = 16 * 1024 * 1024
 """Memory to touch ahead: the longest message. gRPC holds it twice for a moment."""
 _KEPT_BYTES = 31 * 1024 * 1024
-"""The C library keeps blocks of up to the largest size that was ever given back, if that is below 32 MiB."""
+"""Size just below the C library's limit: it keeps blocks up to the largest size ever freed, if that is below 32 MiB."""
 
 
 def touch_memory() -> None:
-    """Prepare memory for long messages on this thread, the loop's: gRPC copies a message on it.
+    """Prepare memory for long messages on the loop's thread, where gRPC copies messages.
 
-    To copy 14 MiB takes 2 ms; to touch memory for it that is new to the process, 6 ms more on an idle machine, and far
-    more where others keep the system busy. Half of that is spared here, once; later messages take what others left.
+    Copying 14 MiB takes 2 ms. Touching new memory for it takes 6 ms more on an idle machine, and far more on a busy
+    one. This call saves half of that once; later messages reuse freed memory.
     """
     bytearray(_KEPT_BYTES)  # and so what is given back below stays
     block = bytearray(_MESSAGE_BYTES)
@@ -251,7 +251,7 @@ class Receiving:
             loop.call_later(TICK_S, self._tick, loop)
 
     def _make_way(self, tenant: str) -> bool:
-        """End the charged stream of a tenant that has waited longest; returns whether there was one."""
+        """End the tenant's charged stream that has waited longest; returns whether there was one."""
         for waiting in self._waits:
             if waiting.idle and waiting.charged and waiting.tenant == tenant:
                 waiting.end(_idle("others need the room"))
@@ -280,9 +280,11 @@ class Charge:
         self.held = 0
 
     async def one(self, context: Any, named: int | None, limit: int, seconds: float, *, first: bool) -> bytes:
-        """The one message of a call that may have `limit` bytes. `first`: without a name, `limit` is charged at once.
+        """The single message of a call, of at most `limit` bytes. `first`: without a declared size, `limit` is charged
+        at once.
 
-        Raises InvalidInput if it has more bytes than named; ResourceExhausted without room, or when it does not come.
+        Raises InvalidInput if it has more bytes than declared; ResourceExhausted without room, or if it does not arrive
+        in time.
         """
         receiving, small = self._receiving, named is not None and named <= SMALL_BYTES
         if named is not None and not small:
@@ -303,7 +305,9 @@ class Charge:
         return bytes(raw)
 
     async def next(self, context: Any, limit: int, seconds: float) -> bytes | None:
-        """The next message of a stream, or None at the end of the client's side; gives back what the last one held."""
+        """The next message of a stream, or None at the end of the client's side. Gives back the room of the last
+        message.
+        """
         self.give_back()
         raw = await self._read(context, self._receiving.wait(self._tenant, seconds, limit, idle=True))
         return None if raw is grpc.aio.EOF else bytes(raw)

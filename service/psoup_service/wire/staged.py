@@ -1,14 +1,14 @@
-"""Staged batches: the parts that came, until they are committed, aborted or forgotten.
+"""Staged batches: their parts, until they are committed, aborted or forgotten.
 
     open ──> Stage ──put, put, put──> chosen ──> one table        a stage on which nothing happens is dropped
              by its token                                         a producer's next stage drops the one before
 
-A part is charged for the objects that hold it, too, so that parts without rows also fill the room. Half of the room is
-the tenants' own (`shared_bytes`), and one stage takes at most three quarters of it. If a part finds no room, silent
-stages that hold more than their share make way, the largest first; if a stage finds no place, the stage that has been
-silent longest makes way.
+A part is also charged for the objects that hold it, so that parts without rows fill the room, too. Half of the room is
+reserved for tenants (`shared_bytes`), and one stage takes at most three quarters of the room. If a part has no room,
+silent stages above their share are dropped, the largest first. If a new stage has no place, the stage that was silent
+longest is dropped.
 
-For one event loop, and O(1) a call there. It knows nothing of streams and of commits.
+For one event loop; each call is O(1). The module knows neither streams nor commits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_PARTS = 4_096
 PART_BYTES, COLUMN_BYTES = 4_096, 1_100
 """The charge of a part beside its values, and of each of its columns: the objects of an Arrow table, as measured."""
 MAKE_WAY_AFTER_S = 60.0
-"""Seconds after which a silent stage may make way for another sender."""
+"""Seconds of silence after which a stage may be dropped for another sender."""
 
 _SALT_BYTES = 9
 _log = logging.getLogger(__name__)
@@ -58,13 +58,13 @@ class BatchKey:
 
     @property
     def sender(self) -> tuple[str, str, str]:
-        """The producer of a stream, who has at most one stage."""
+        """The producer of a stream. It has at most one stage."""
         return self.tenant, self.stream.lower(), self.producer
 
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """Rows of a part in the stream's columns. Bytes: `values` of the values alone, `nbytes` is what is charged."""
+    """Rows of a part in the stream's columns. `values`: bytes of the values only. `nbytes`: charged bytes."""
 
     table: pa.Table
     values: int
@@ -100,7 +100,7 @@ class StagedBatch:
     def chosen(self, names: Sequence[str]) -> list[pa.Table]:
         """The parts of these names, by default all parts in the order of their names. O(parts).
 
-        Raises FailedPrecondition that names a part which is not there, InvalidInput for one that is named twice.
+        Raises FailedPrecondition for a missing part, and InvalidInput for a name that is given twice.
         """
         chosen = list(names) or sorted(self.parts)
         missing = [name for name in chosen if name not in self.parts]
@@ -203,7 +203,7 @@ class Stages:
             )
 
     def put(self, stage: StagedBatch, name: str, part: StagedPart) -> None:
-        """Add or replace a part; raises ResourceExhausted if it does not fit, and keeps what was there."""
+        """Add or replace a part. If it does not fit, raises ResourceExhausted and keeps the old part."""
         self.check_open(stage, name)
         replaced = stage.parts.get(name, _NO_PART)
         size = stage.nbytes - replaced.nbytes + part.nbytes
@@ -242,7 +242,7 @@ class Stages:
             del self._of_sender[stage.batch.sender]
 
     def forget(self, stream_id: int) -> None:
-        """Drop the stages of a stream that is gone; those of which a commit is under way stay. O(open stages)."""
+        """Drop the stages of a dropped stream; stages with a running commit stay. O(open stages)."""
         for stage in [*self._open.values()]:
             if stage.stream_id == stream_id and not stage.committing:
                 self.drop(stage)
@@ -277,9 +277,9 @@ class Stages:
         self._make_way(min(silent, key=lambda stage: stage.touched))
 
     def _take(self, stage: StagedBatch, more: int) -> bool:
-        """Take room for `more` bytes, or give back what is negative; returns whether there was room. Silent stages that
-        hold more than their share make way, the largest first, while there is none; not those of another tenant that
-        holds no more than its own part.
+        """Take room for `more` bytes, or give back a negative number; returns whether there was room. While there is
+        none, silent stages above their share are dropped, the largest first. Stages of another tenant within its
+        reserved part stay.
         """
         tenant, share = stage.batch.tenant, self._limit // len(self._open)
         while not self._room.take(more, tenant):

@@ -5,8 +5,8 @@
           ErrorInfo(reason="UNKNOWN_COLUMN", domain="psoup", metadata={"line": "3", "column": "8"})
           BadRequest(field="statement", description="…")
 
-The code says what to do in general, the ErrorInfo's `reason` what happened. Every class of the tree has a code, and
-several classes may share one. Nothing here decides that something is an error.
+The code says what to do in general; the ErrorInfo's `reason` says what happened. Every class of the tree has a code,
+and several classes may share one. This module does not decide what is an error.
 """
 
 from __future__ import annotations

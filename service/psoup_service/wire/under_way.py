@@ -1,11 +1,11 @@
-"""The calls under way: how many there are, how many there may be, and when there are none.
+"""The open calls: their number, its limits, and the wait for their end.
 
 calls      as long as their work                 `concurrent_calls` at once
 watchers   as long as their clients wish         `watchers` at once, which take no place of a call
  └─ of a credential                              `watches_per_credential` of them
 
-Where all places are taken, a tenant that has few of them open gets one nevertheless: each has some of its own, half as
-many again altogether. So nobody is refused because others fill the places.
+If all places are taken, a tenant with few open calls still gets one. For that there are reserved places of the tenants,
+half as many again in all. So no tenant is refused because other tenants fill the places.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class CallsUnderWay:
             self._idle.set()
 
     def check(self, watching: bool, has_few: Callable[[float], bool]) -> None:
-        """Raise ResourceExhausted if a call that has just been counted is one too many.
+        """Raise ResourceExhausted if the call that was just counted exceeds the limit.
 
-        `has_few`: whether its tenant has fewer of this kind open than its part of so many.
+        `has_few`: whether its tenant has fewer open calls of this kind than its part of the given number.
         """
         limit = self._limits.watchers if watching else self._limits.concurrent_calls
         present = self.watching if watching else self.open - self.watching
@@ -56,9 +56,9 @@ class CallsUnderWay:
 
     @contextmanager
     def watched(self, principal: Principal) -> Iterator[None]:
-        """A context in which a watch of a principal is open; any number of them where nobody is asked for a credential.
+        """Context in which a principal's watch is open. Unlimited if callers need no credential.
 
-        Raises ResourceExhausted, reason WATCH_BUDGET, for one too many of his credential.
+        Raises ResourceExhausted, reason WATCH_BUDGET, for too many watches of one credential.
         """
         credential = principal.credential
         if credential is None:
@@ -75,7 +75,7 @@ class CallsUnderWay:
                 del self._watches[credential]
 
     async def finished(self, timeout: float) -> bool:
-        """Wait until there are none, up to `timeout` seconds; returns whether there are none."""
+        """Wait until no call is open, up to `timeout` seconds; returns whether none is open."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()

@@ -1,10 +1,10 @@
-"""Replies that are written on a reader thread, part by part, and not as a whole on the event loop.
+"""Replies that are serialized on a reader thread, part by part, and not as a whole on the event loop.
 
     entries ──> `open`, a message of some of them ──cut──> bytes, bytes, … ──joined──> `Written` ──as it is──> the wire
 
-To write a message holds the interpreter: for three megabytes of IDs 8 ms, in which no other thread of the service goes
-on. Messages one after the other are one message, whose repeated fields have the entries of all: so says the encoding of
-protobuf. Calls of pages are not written like that, as their replies are JSON.
+Serializing a message holds the interpreter: for three megabytes of IDs 8 ms, in which no other thread of the service
+runs. By protobuf's encoding, concatenated messages are one message whose repeated fields have the entries of all.
+Replies to pages are JSON and are not written in this way.
 """
 
 from __future__ import annotations
