@@ -26,10 +26,11 @@ def open_store(
     hot_bytes: int = 2**62,
     remembered: Remembered = REMEMBERED,
 ) -> Store:
-    """The store in the directory `place`, or one in memory for `:memory:`; arguments and errors are `DurableStore`'s.
+    """The store in the directory `place`, or a store in memory for `:memory:`. Arguments and errors are those of
+    `DurableStore`.
 
     Raises InvalidInput, reason DATA_DIR, for a directory that belongs to another user. Loader threads begin at once to
-    decode the stored chunks that `read` will hand out.
+    decode the stored chunks that `read` will return.
     """
     if place == IN_MEMORY:
         return MemoryStore()

@@ -3,11 +3,12 @@
     sequencer:  prepare, make_ready, prepare, make_ready ──> append([e1, e2]) ──> acknowledge both      (group commit)
     start-up:   for event in read(): admission.replay(event); engine.apply([event])
 
-What a caller may rely on: after `append` returns, its events come back from `read`, whole and in order; if the store is
-`durable`, also after a crash. What the caller gives up: the choice of when; one thread at a time calls `append`.
-What is an error: any exception of `append`. The store may then hold none, some or all of the events, and does not say
-which: nothing may be acknowledged, and nothing appended, until the next start (fail-stop). ResourceExhausted is the
-exception: the store holds none of the events, and the same ones may be appended again.
+Guarantee: after `append` returns, its events come back from `read`, whole and in order; if the store is `durable`, also
+after a crash. Duty of the caller: one thread at a time calls `append`.
+
+Errors: after any exception of `append` the store may hold none, some or all of the events. Then no event may be
+acknowledged or appended until the next start (fail-stop). ResourceExhausted is different: the store holds none of the
+events, and they may be appended again.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Store(Protocol):
 
     @property
     def guarded(self) -> bool:
-        """Whether it had access tokens when it was opened, or ever before: nobody comes in without one from then on."""
+        """Whether the store has, or ever had, access tokens when it was opened. From then on every caller needs one."""
         ...
 
     @property
@@ -95,38 +96,38 @@ class Store(Protocol):
         ...
 
     def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
-        """Keep the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
+        """Store the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
 
-        `pace`: asked before each write how many MiB it may have; 0 gives up. The event is given to `make_ready` with
-        the result before the next call, or its tuples go: no `read` finds them. None if they are few, or the store has
-        no use for it, or it gave up. Raises ResourceExhausted without room; any other error of the medium is one as of
-        `append`. Any thread, beside `append`, one at a time; O(bytes).
+        `pace`: called before each write for its size in MiB; 0 gives up. Before the next call, the event is passed to
+        `make_ready` with the result; otherwise its tuples are dropped, and no `read` finds them. Returns None for few
+        tuples, for a store that does not spool, or after giving up. Raises ResourceExhausted without room; any other
+        error is an error of the medium, as in `append`. Any thread, beside `append`, one at a time; O(bytes).
         """
         ...
 
     def make_ready(self, event: Event, spooled: Spooled | None = None) -> None:
-        """Do the part of the next `append` of `event` that depends on its content, and keep the result until then.
+        """Do the part of the later `append` of `event` that depends on its content, and keep the result until then.
 
-        `spooled`: its tuples, if they were spooled; of no use if its columns are others. Called before the event counts
-        as having happened: an exception refuses one command, and nothing has changed. So the content of an event
-        cannot fail a store; only its medium can. Any thread, beside `append`; O(bytes).
+        `spooled`: its tuples, if they were spooled; ignored if the columns have changed since. Called before the event
+        counts: an exception refuses one command, without any change. So `append` cannot fail because of an event's
+        content, only because of the medium. Any thread, beside `append`; O(bytes).
         """
         ...
 
     def append(self, events: Sequence[Event]) -> None:
-        """Keep `events`, all or none of them, and return when they are as safe as this store can make them.
+        """Store all `events` or none, and return when they are as safe as this store can make them.
 
-        Their sequences are greater than all before, and increasing. Raises Internal if they are not or the store is
-        closed, and any error of the medium; after that every further append raises too. ResourceExhausted: there
-        was no room, and there may be some later.
+        Their sequences increase, and are greater than all earlier ones; else Internal is raised, as for a closed store.
+        Also raises any error of the medium; then every later append raises, too. ResourceExhausted: there was no room;
+        the call may be repeated later.
         """
         ...
 
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`, in order.
 
-        A store may leave out events that no longer have an effect (a stream and its drop), and tuples that it gives
-        back as chunks with their stream's creation. It must not be appended to while an iteration is under way.
+        A store may leave out events without an effect (a stream and its drop), and tuples that it returns as chunks
+        with their stream's creation. `append` must not be called during an iteration.
         """
         ...
 
@@ -139,8 +140,8 @@ class Store(Protocol):
         ...
 
     def share(self, in_turn: InTurn) -> None:
-        """Share the disk with `append` from now on: `keep` has each of its writes done `in_turn`, at a moment at which
-        no client waits for an `append` of many bytes, and the caller runs `settle` whenever the store is `due`.
+        """Share the disk with `append` from now on: `keep` does each of its writes `in_turn`, when no client waits for
+        an `append` of many bytes. The caller runs `settle` whenever the store is `due`.
         """
         ...
 
@@ -150,16 +151,18 @@ class Store(Protocol):
         ...
 
     def settle(self) -> None:
-        """Move what was logged to its place, or begin to: else the log grows for ever. No event is lost without it.
+        """Checkpoint: move logged data to its place, or begin to. Without it the log grows for ever, but no event is
+        lost.
 
-        As `append`: one thread at a time, and any exception is an error of the medium. Some milliseconds at most.
+        Like `append`, it is called by one thread at a time, and any exception is an error of the medium. Takes at most
+        some milliseconds.
         """
         ...
 
     def note(self, name: str, text: str, *, sync: bool = False) -> None:
-        """Remember one line under a name instead of the line before; an empty text removes it. Costs microseconds.
+        """Store one line under a name, replacing the previous one; an empty text removes it. Takes microseconds.
 
-        The note of a durable store outlives the process, and with `sync` the machine. Raises nothing: without room
+        The note of a durable store survives the process, and with `sync` a power cut. Raises nothing; without room
         there is no note. One thread at a time for each name.
         """
         ...

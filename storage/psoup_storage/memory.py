@@ -3,8 +3,8 @@
     keep_pushes=True    every event, so that tests can replay a run into a fresh engine
     keep_pushes=False   the streams and queries that stand, and each stream's last heartbeat
 
-A service runs on the second form: tuples live in the engine, and a copy that cannot be read after a restart would only
-double the memory. The store grows with the streams and queries that stand, not with the events that have happened.
+A service uses the second form: tuples are in the engine, and a copy that is lost at a restart would only double the
+memory. The store grows with the standing streams and queries, not with past events.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class MemoryStore:
         """Do nothing: the tuples are in memory already, and stay there."""
 
     def note(self, name: str, text: str, *, sync: bool = False) -> None:
-        """Remember one line, as long as the process lives."""
+        """Store one line for the life of the process."""
         self._notes[name] = text
 
     def noted(self, name: str) -> str:
@@ -132,7 +132,7 @@ class MemoryStore:
         return self._notes.get(name, "")
 
     def close(self) -> None:
-        """Take no more events; what is kept can still be read."""
+        """Accept no more events; stored events can still be read."""
         self._broken = self._broken or "it is closed"
 
     def check(self) -> None:

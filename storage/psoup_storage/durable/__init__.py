@@ -1,4 +1,4 @@
-"""Events in a directory of their own, safe from the end of the process and of the power.
+"""Events in a data directory; they survive the end of the process and power cuts.
 
 directory   the folder: private, and locked against a second service
 sqlite/     the database in it: how it is opened, what it holds, what follows an error

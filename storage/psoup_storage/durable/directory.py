@@ -13,9 +13,10 @@
       note-evaluating      {"stream": 3, …}: a small text that one process leaves for the next (`Notes`)
       note-folding         {"query": 7, …}: the fold under way, of another thread, so it has a note of its own
 
-The lock ends with the process, however that ends. Nothing here knows what the database holds. Notes outlive the process
-and mostly need not outlive the machine: written in place and not synced, at some microseconds each. After a power cut
-such a note may be missing, or be an older one. A note is a whole line; a piece of a line counts as no note.
+The lock ends with the process, however that ends. This module does not know the content of the database. Notes survive
+the process; most of them need not survive a power cut. These are written in place and not synced, in some microseconds.
+After a power cut such a note may be missing, or an older one. A note is a whole line; an incomplete line counts as no
+note.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Notes:
-    """The notes of one data directory. One thread at a time for each name."""
+    """The notes of a data directory. One thread at a time for each name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -153,9 +154,9 @@ class DataDirectory:
         sync_directory(path.parent)
 
     def incoming(self, tenant: str) -> Path:
-        """The folder in which jobs of a tenant write, without links; made if it is missing.
+        """The folder for jobs of a tenant, without links; created if it is missing.
 
-        Raises InvalidInput for a tenant whose name is not that of a folder: a log that came from elsewhere may have it.
+        Raises InvalidInput for a tenant whose name is not a valid folder name; a foreign log may have such a name.
         """
         if not is_plain(tenant):
             raise InvalidInput(f"{tenant[:64]!r} is not the name of a tenant's folder in {INCOMING}", reason="DATA_DIR")
@@ -208,10 +209,10 @@ class DataDirectory:
 
 
 def refuse_other_owner(path: Path | str) -> None:
-    """Raise InvalidInput, reason DATA_DIR, if a directory that a service is to run on belongs to another user.
+    """Raise InvalidInput, reason DATA_DIR, if a data directory belongs to another user.
 
-    Its owner could replace each file below the service, also below one of root. O(entries). A directory that is not
-    there yet will belong to the user who makes it. Files of root are not refused: root can write to all.
+    Its owner could replace each file while the service runs, even a service of root. O(entries). A missing directory
+    will belong to the user that creates it. Files of root are accepted, because root can write to all files.
     """
     path, me = Path(path), os.geteuid()
     if not path.is_dir():
@@ -246,7 +247,7 @@ def _user(number: int) -> str:
 
 
 def _give_to_owner(file: int, directory: Path) -> None:
-    """Give a file that root may have made to the owner of its directory, whose service is to write to it."""
+    """Give a file to the owner of its directory, so that the owner's service can write to it, even if root made it."""
     owner = directory.stat()
     if os.geteuid() == 0 != owner.st_uid and os.fstat(file).st_uid == 0:
         os.fchown(file, owner.st_uid, owner.st_gid)
@@ -263,12 +264,14 @@ def in_use(path: Path, way: str = "choose another --data-dir") -> InvalidInput:
 
 
 def stored_in(path: Path) -> str:
-    """A chunk that is in a data directory, by its place there; empty if there is none."""
+    """The path of a chunk within a data directory; empty if there is no chunk."""
     return min((f"{CHUNKS}/{file.name}" for file in (path / CHUNKS).glob("*.parquet*")), default="")
 
 
 def used(path: Path) -> str:
-    """A file of a data directory that no first start made which was cut off before its first commit; empty if none."""
+    """A file that shows that a directory is in use; empty if there is none. Files of a first start that ended before
+    its first commit do not count.
+    """
     entries = [entry for entry in path.iterdir() if entry.name.startswith(PREFIX) or entry.name == AUDIT]
     return stored_in(path) or min((entry.name for entry in entries if entry.stat().st_size), default="")
 

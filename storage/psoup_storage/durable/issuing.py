@@ -1,7 +1,7 @@
 """A token for an operator, written into the directory of a service that does not run.
 
-Who may write to the directory may have all that is in it, so no token is asked for. It is how the first one is made
-where no client can come in yet, and how a lost one is replaced.
+A user that may write to the directory can read all its data, so no token is needed. In this way an operator makes the
+first token if no client can call yet, or replaces a lost one.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from psoup_storage.durable.store import DurableStore
 
 
 def issue_offline(path: Path, token: AccessToken) -> int:
-    """Append the event of a token to the log of a directory, which is made if it is not there; returns its sequence.
+    """Append the event of a token to the log of a directory; returns its sequence. A missing directory is created.
 
-    Raises InvalidInput, reason DATA_DIR_IN_USE, while a service runs on it, and what opening a store raises. O(log).
+    Raises InvalidInput, reason DATA_DIR_IN_USE, while a service runs on it, and the errors of opening a store. O(log).
     """
     store = DurableStore(path)
     try:

@@ -4,8 +4,8 @@
     keep(chunk)            the file of a closed chunk, but of a passed one, and the manifest; the log forgets its tuples
     read()                 the rows in order, as events; a stream comes with its stored chunks
 
-After an error of the disk the store refuses everything until the next start: a disk that failed to sync has no known
-state. A nearly full disk is noticed before that: commands are refused while there is still room to unregister.
+After an error of the disk the store refuses everything until the next start, because the state of a disk that failed to
+sync is unknown. A nearly full disk is noticed earlier: commands are refused while there is still room to unregister.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ _log = logging.getLogger(__name__)
 
 
 class DurableStore:
-    """Events in one data directory; see the module, and `DataDirectory` and `Database` for what opening raises.
+    """Events in one data directory; see the module. `DataDirectory` and `Database` name the errors of opening.
 
-    `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: of columns of archived
-    chunks. `hot_bytes`: of tuples of streams with an archive, the most that a start loads; the rest stays on disk.
-    `remembered`: how much of producers is remembered, as in admission. `vfs`: SQLite's file system, for tests.
+    `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: bytes of cached columns of
+    archived chunks. `hot_bytes`: most bytes of tuples that a start loads for streams with an archive; the rest stays on
+    disk. `remembered`: limits on remembered producers, as in admission. `vfs`: SQLite's file system, for tests.
     """
 
     name = "disk"
@@ -159,7 +159,7 @@ class DurableStore:
             raise disk_full(self.path, why, reserve=self._reserve)
 
     def append(self, events: Sequence[Event]) -> None:
-        """Keep `events` in one transaction. Raises ResourceExhausted without room for them: none is kept.
+        """Store `events` in one transaction. Raises ResourceExhausted without room; then none is stored.
 
         Raises Internal for any other error; after an error of the disk every further call raises it too.
         """
@@ -275,7 +275,7 @@ class DurableStore:
         self._restoring.ahead()
 
     def read(self, after: int = 0) -> Iterator[Event]:
-        """The kept events with a sequence greater than `after`; raises Internal at one that is damaged."""
+        """The kept events with a sequence greater than `after`. Raises Internal at a damaged one."""
         edges = {stream: Edge(row.last_time, row.ties) for stream, row in self._stored.items()}
         decoder = Decoder(edges, self._restoring.of)
         try:
@@ -287,17 +287,17 @@ class DurableStore:
             self._restoring.close()
 
     def incoming(self, tenant: str = DEFAULT_TENANT) -> Path:
-        """The folder in which jobs of a tenant write; made if it is missing. It may be a link to shared storage.
+        """The folder for jobs of a tenant; created if it is missing. It may be a link to shared storage.
 
-        That of the tenant `default` holds those of all others, by their names.
+        The folder of the tenant `default` contains the folders of all other tenants, by their names.
         """
         return self._directory.incoming(tenant)
 
     def adopt(self, directory: Path, job: str, stream: int, spec: StreamSpec, queries_end: int = NO_QUERY) -> Adopted:
-        """Take in the chunks of a job directory; the `Attached` of that job makes them part of the stream.
+        """Take in the chunks of a job directory. The job's event `Attached` makes them part of the stream.
 
-        `queries_end`: above all query IDs that were given out. O(bytes); any thread, one at a time for a job.
-        Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
+        `queries_end`: greater than all assigned query IDs. O(bytes); any thread, one at a time for a job. Raises
+        InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
         """
         manifest = read_manifest(directory)
         self.check_room(sum(chunk.bytes for chunk in manifest.chunks) // _COPIES)

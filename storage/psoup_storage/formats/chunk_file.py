@@ -22,7 +22,7 @@ from psoup.model import TIME_COLUMN, Kind, StreamSpec
 from psoup.wording import counted
 
 GROUP_ROWS = 16_384
-"""Rows of a row group of an archived chunk: a reader of one row must read so many."""
+"""Rows of a row group of an archived chunk. A reader of one row must read a whole row group."""
 
 DAMAGED = "DATA_DAMAGED"
 

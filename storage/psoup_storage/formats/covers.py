@@ -1,11 +1,11 @@
-"""A cover: the matches of some queries in chunks that a service has stored already, as a job found them.
+"""A cover: the matches of some queries in chunks that a service has stored already, computed by a job.
 
     cover-51c2a7f0/
       3-17.parquet.matches     what the queries match in that stored chunk; see `psoup_storage.formats.matches`
       manifest.json            last, by a rename: the queries, and the chunks
 
-Like history (`psoup_storage.formats.history`), it is nothing without its manifest. An answer is the same with and
-without a cover: a reader evaluates what is not covered.
+Like history (`psoup_storage.formats.history`), a cover counts only with its manifest. An answer is the same with and
+without a cover, because a reader evaluates uncovered chunks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Cover:
 
 
 def cover_chunk(directory: Path, file: StoredFile, spec: StreamSpec, queries: Beforehand) -> int:
-    """Evaluate `queries` over a stored chunk, and write what they match; returns how many matches there are.
+    """Evaluate `queries` over a stored chunk, and write their matches; returns the number of matches.
 
     Replaces an earlier file in one step. Raises OSError (FileNotFoundError: the chunk has expired) and Internal, reason
     DATA_DAMAGED. Memory: the chunk.

@@ -1,10 +1,10 @@
-"""The manifest of a job's directory: facts in JSON, under a checksum, whose lists are read item by item.
+"""The manifest of a job's directory: facts in JSON, under a checksum. Lists are read item by item.
 
     {"format":1,"crc":…}
     {"stream":"trades","chunks":[[…],[…],…]}        an item at a time
 
-A library reads a text at once, and keeps every other thread waiting: a hostile list of 16 MiB for more than a second,
-and 400 MiB. Between items others have their turn, and the items are counted.
+A library would read a text at once while all other threads wait. A hostile list of 16 MiB would take more than a second
+and 400 MiB. Between items other threads run, and the items are counted.
 """
 
 from __future__ import annotations

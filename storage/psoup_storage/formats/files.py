@@ -17,9 +17,9 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 def disk_full(path: Path, why: str, **facts: int) -> ResourceExhausted:
-    """The error for a disk without room: nothing was kept, and all goes on once there is some.
+    """The error for a full disk: nothing was stored, and work goes on when there is room.
 
-    It goes to clients, who learn a name and not where things are on the service's machine.
+    It goes to clients, so it has a file's name, not its path on the service's machine.
     """
     return ResourceExhausted(
         f"the disk of {path.name} is full: {why}; free some space, and the service takes commands again",

@@ -1,9 +1,9 @@
-"""The footer of a Parquet file, looked at before the library is asked for the facts of its columns.
+"""The footer of a Parquet file, checked before the library reads the facts of its columns.
 
     bytes ──> fields of Thrift, compact ──> row groups ──> columns: sizes of levels, no encryption
 
-Arrow checks some facts of a column where its binding for Python catches nothing: a wrong one ends the process. What is
-looked at here is what it throws for; everything else of a footer is the library's to judge.
+For some wrong facts of a column Arrow throws an exception that its Python binding does not catch, and the process ends.
+This module checks these facts; the library checks the rest of a footer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check_footer(content: memoryview, schema: Any) -> None:
 
 
 def _is_possible(meta: dict[int, Any], column: Any) -> bool:
-    """Whether the sizes that are told of a column, if any, are of as many levels as it has."""
+    """Whether a column's size statistics, if any, have as many levels as the column."""
     sizes = meta.get(_SIZES, {})
     levels = {_REPETITION: column.max_repetition_level, _DEFINITION: column.max_definition_level}
     fits = all(len(sizes.get(field, ())) in (0, limit + 1) for field, limit in levels.items())

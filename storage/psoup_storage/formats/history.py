@@ -6,9 +6,8 @@
       00000.parquet.matches-1a2b3c  the same of another service that attaches it, by its incarnation
       manifest.json        last, by a rename: one line of facts for each chunk, oldest first, under a checksum
 
-Without its manifest a directory is nothing: what a dead job has left is not history. Chunks have no numbers or IDs
-of their own; they get them when they are attached. Any program may write a directory: a Spark job does, on many
-machines.
+A directory without a manifest is not history: a dead job left it. Chunks get their numbers and IDs when they are
+attached. Any program may write such a directory; a Spark job does so on many machines.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ def write_chunk(
     """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
 
     Replaces a file of that name. The matches of `queries` go into files beside it: one for the manifest's service, and
-    one for each of the `others`, by incarnation, whose query IDs have SERVICE_IDS added once, twice and so on.
-    Raises OSError.
+    one for each further incarnation in `others`. The query IDs of the n-th further service have n times SERVICE_IDS
+    added. Raises OSError.
     """
     chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)

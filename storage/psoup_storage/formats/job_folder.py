@@ -1,12 +1,11 @@
-"""A job directory as the service sees it: files of another program, each looked at before it is read.
+"""A job directory as the service sees it: another program's files, each checked before it is read.
 
     incoming/            opened first; may be a link, as the operator makes it one
       history-7f3a/      opened in it, by a plain name, never through a link that another user may have made
         00000.parquet    a file, not a link or a pipe, not larger than it may be; then its bytes
 
-A file that is taken into the data directory must not change after it was checked. A second name for the same file is
-enough if only the service's own user can write to it; other files are copied. The readers of the files judge their
-content.
+A file in the data directory must not change after it was checked. If only the service's own user can write to it, a
+second name (hard link) is enough; other files are copied. The readers of the files check their content.
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ _PIECE = 1024 * 1024
 
 
 def is_plain(name: str) -> bool:
-    """Whether `name` can be that of a job directory, or of a file in one: letters, digits, . _ -; no dot first."""
+    """Whether `name` is a valid name of a job directory or a file in it: letters, digits, . _ -; the first is not a
+    dot.
+    """
     return _PLAIN.fullmatch(name) is not None
 
 
@@ -58,8 +59,7 @@ def bad_history(directory: Path, why: str) -> InvalidInput:
 class JobFolder:
     """An open job directory; a context manager.
 
-    Raises InvalidInput, reason BAD_HISTORY, for a link or a file that may not be used, and FileNotFoundError for a
-    name that is missing.
+    Raises InvalidInput, reason BAD_HISTORY, for a link or an unusable file, and FileNotFoundError for a missing name.
     """
 
     def __init__(self, path: Path) -> None:
@@ -147,7 +147,9 @@ class JobFolder:
             raise bad_history(self.path, f"{name}: it has {facts.st_size:,} bytes, and {limit:,} are the most")
 
     def _link(self, name: str, facts: os.stat_result, target: Path) -> bool:
-        """Give the open file a second name; False if the disk has none, or another file has the old name by now."""
+        """Give the open file a second name. False if the file system has no links, or the old name has been given to
+        another file.
+        """
         try:
             os.link(name, target, src_dir_fd=self._handle, follow_symlinks=False)
         except OSError as problem:

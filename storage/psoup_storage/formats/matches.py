@@ -1,4 +1,4 @@
-"""Matches beside an attached chunk: what queries matched in it, evaluated by the job that wrote the chunk.
+"""Matches beside an attached chunk: the results of queries in it, from the job that wrote the chunk.
 
     head     magic, checksum of the index, checksum of the chunk, sizes            int64
     index    ranges  int64[r, 2]  IDs of the queries that were evaluated, [from, to)
@@ -6,8 +6,8 @@
              errors  int64[e, 2]  a query and how often its WHERE failed, where it did
     columns  offsets as uint16, or a bitmap where that is less; queries of one clause share a column
 
-The file may be missing or damaged: then nothing was evaluated beforehand, and the reader evaluates. Nothing else
-follows from it. Query IDs are never used again, so no reader asks for the ID of a query that is gone.
+If the file is missing or damaged, the reader evaluates; it has no other effect. Query IDs are never used again, so no
+reader needs the ID of a gone query.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def write(path: Path, crc: int, rows: int, matches: Sequence[ClauseMatches]) -> 
 
 
 def read_index(path: Path, crc: int | None, rows: int) -> Index:
-    """The index of the file beside a chunk of `rows` with the checksum `crc`; NOTHING if that chunk has no sound one.
+    """The index of the file beside a chunk of `rows` rows with the checksum `crc`; NOTHING if there is no sound file.
 
-    A job wrote it, so its numbers are checked: they must be possible. O(queries).
+    Its numbers are checked, because a job wrote it. O(queries).
     """
     try:
         with open(path, "rb") as file:
@@ -105,7 +105,7 @@ def read_index(path: Path, crc: int | None, rows: int) -> Index:
 
 
 def _is_possible(index: Index) -> bool:
-    """Whether a chunk with so many rows can have these numbers; columns are checked when they are read."""
+    """Whether these numbers are possible for the chunk's number of rows. Columns are checked when they are read."""
     counts, starts = index.counts, index.starts
     return bool(
         are_ranges(index.ranges)
@@ -123,7 +123,7 @@ def are_ranges(ranges: Array) -> bool:
 
 
 def are_known(ranges: Array, end: int) -> bool:
-    """Whether all IDs in ranges are of queries with IDs below `end`, or of sides of such queries."""
+    """Whether all IDs in `ranges` are below `end`, or belong to sides of such queries."""
     first, last = ranges[:, 0], ranges[:, 1] - 1
     places, ends = first // FIRST_SIDE, last % FIRST_SIDE
     return bool((last // FIRST_SIDE == places).all() and (places <= MOST_SOURCES).all() and (ends < end).all())

@@ -2,8 +2,8 @@
 
     ranges ──pread──> pages of one column ──checksum, zstd──> differences ──kernel──> int64, in memory used before
 
-A third of the time of the common library, most of which went into memory that was new for each column. Whatever is not
-of that form (other types and encodings, NULLs, damage) is left to the library, which says what is wrong with it.
+It takes a third of the library's time, most of which is spent on new memory for each column. Pages of any other form
+(other types and encodings, NULLs, damage) are left to the library, which reports errors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pages:
     def numbers(
         self, handle: int, ranges: Iterable[tuple[int, int]], rows: int, data_type: DataType, nullable: bool
     ) -> Array | None:
-        """The values of a column, int64[rows], of the thread's memory: they stay until it reads again.
+        """The values of a column, int64[rows], in the thread's memory. They are valid until its next read.
 
         `ranges`: the places and lengths of all pages of the column. None if they are not of the known form or damaged,
         or if there are NULLs. O(bytes). Raises OSError.
@@ -93,7 +93,9 @@ class _Memory:
         return os.preadv(handle, [self.file.data[:size]], start)
 
     def unpacked(self, body: int, end: int, levels: bool, done: int, rows: int) -> int:
-        """Put the values of the page at hand behind `done` others; returns how many, 0 if it is another page."""
+        """Write the values of the present page after the first `done` values; returns their number, 0 for a page of
+        another form.
+        """
         kind, plain, size, crc, count, encoding, runs = self.facts.tolist()
         if (kind, encoding, runs) != (_DATA_PAGE, _DIFFERENCES, _RUNS) or not 0 < count <= rows - done:
             return 0

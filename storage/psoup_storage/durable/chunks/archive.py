@@ -1,13 +1,12 @@
-"""Columns of stored chunks, read when a reader asks for them: the disk's side of `psoup.data.archived`.
+"""Columns of stored chunks, read when a reader needs them: the disk's side of `psoup.data.archived`.
 
     column(a)   cache? ─ no ─> open the file ─> footer, checked ─> the pages of a, checked ─> cache
     take(a, k)  the row groups that hold the rows k, if they are few; the values of these rows alone are cached
     within(…)   all pages of a column of whole numbers, in memory that the next column overwrites; the rows are cached
     expect(…)   the system is told which pages will be read, and fetches them from many files at once
 
-All readers share one cache (`psoup_storage.durable.chunks.column_cache`). Any thread; no lock is held while the disk is
-read. A file that the manifest forgets stays until no reader can ask for it: its `StoredColumns` keep
-it.
+All readers share one cache (`psoup_storage.durable.chunks.column_cache`). For any thread; no lock is held while the disk
+is read. A file that left the manifest stays while a reader may need it: its `StoredColumns` keep it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from psoup_storage.formats.pages import has_pages
 
 _ENTRY = 200
 _FEW = 8
-"""The share of a chunk's rows below which their values are kept, not the column: one in so many."""
+"""One in this many rows of a chunk: if fewer rows are read, only their values are cached, not the column."""
 
 Places = Mapping[tuple[str, bool], int]
 """The places of columns in a file, by their names and whether they may be NULL."""
@@ -99,11 +98,11 @@ class ChunkFileFacts:
 
 
 class StoredColumns:
-    """The columns of one file (`psoup.data.archived.ChunkSource`); raises Internal, reason DATA_DAMAGED, for a bad
+    """The columns of one file (`psoup.data.archived.ChunkSource`). Raises Internal, reason DATA_DAMAGED, for a damaged
     file.
 
-    `places`: of columns in a file of the service; None: the file of a job says where they are. `covers`: they may have
-    more matches. `sidecars`: of all chunks.
+    `places`: places of columns in a file of the service; None for a file of a job, whose footer has them. `covers`: may
+    have more matches. `sidecars`: those of all chunks.
     """
 
     def __init__(
@@ -129,10 +128,7 @@ class StoredColumns:
         return self._cache.get((self.path.name, attribute.name), lambda: self._whole(attribute))
 
     def within(self, attribute: Attribute, low: int, last: int) -> Array | None:
-        """The rows (int64, ascending) whose order keys are in [low, last], if they are found sooner than by `column`.
-
-        None: ask for that.
-        """
+        """The rows (int64, ascending) whose order keys are in [low, last]; None if `column` would be quicker."""
         key = (self.path.name, attribute.name, low, last)
         cached: _Rows | None = self._cache.known(key)
         if cached is not None:
@@ -203,9 +199,10 @@ class StoredColumns:
         return self._cache.get((self.path.name, name), lambda: read_index(place, self.checksum, self._rows))
 
     def expect(self, columns: Sequence[tuple[Attribute, int]], rows: Array | None) -> None:
-        """Tell the system which columns, with their places in the file, are read soon, if they are not in the cache.
+        """Announce to the system the columns (with their places in the file) that will be read soon, unless they are
+        cached.
 
-        `column` reports failures.
+        Failures are ignored here; `column` reports them.
         """
         places = [place for attribute, place in columns if not self._is_known(attribute, rows)]
         ranges = self.file.ranges[[place for place in places if place < len(self.file.ranges)]]
@@ -254,9 +251,9 @@ class StoredColumns:
         return Column(attribute.type, values.astype(TYPES[attribute.type.kind].dtype))
 
     def _numbers(self, attribute: Attribute, groups: Array | None) -> Array | None:
-        """The values in some row groups, None: all, as whole numbers; they stay until the thread reads others.
+        """The values of some row groups (None: all) as whole numbers. They are valid until the thread's next call.
 
-        None if they are not such, or cannot be read like that: damage is for `_read` to report.
+        None if they are of another type or cannot be read in this way; `_read` reports damage.
         """
         if not len(self.file.ranges) or not has_pages(attribute.type):
             return None
@@ -278,9 +275,9 @@ class StoredColumns:
         return None
 
     def _place(self, attribute: Attribute, handle: int) -> int:
-        """The place of a column in the file, if its footer is as it was written and says nothing else; -1: not known.
+        """The place of a column in the file, from its checked footer; -1 if unknown.
 
-        A job may put `_time` anywhere, and write a column that is never NULL without saying where it is valid.
+        A job may put `_time` anywhere, and may write a NOT NULL column without validity levels.
         """
         size, checksum = self.file.footer
         footer = os.pread(handle, size, self.nbytes - size)

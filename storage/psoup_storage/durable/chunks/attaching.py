@@ -3,8 +3,8 @@
     job directory ──link, or copy──> chunks/3-a7f21c-0.parquet ──checked, synced──> rows, in the transaction of the
                                      (an orphan until then)                          event
 
-Every byte is read before anything is decided, as a damaged chunk would give a wrong answer later; see `foreign`. The
-matches that a job wrote are believed: the job ran so that the service need not find them.
+Every byte is read before the decision, because a damaged chunk would give wrong answers later; see `foreign`. The
+service trusts the matches that a job reports; computing them is the job's task.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def adopt(
     Matches are taken along if the job knew the queries of this `incarnation`, all with IDs below `queries_end`. They
     are read when a reader needs them.
 
-    Raises InvalidInput, reason BAD_HISTORY, if they are not what the manifest or the stream says, and ResourceExhausted
-    if a copy finds no room. Nothing is left in the folder then.
+    Raises InvalidInput, reason BAD_HISTORY, if the chunks contradict the manifest or the stream, and ResourceExhausted
+    without room for a copy. The folder is unchanged then.
     """
     token, taken, rows = secrets.token_hex(4), list[str](), list[ChunkRow]()
     try:

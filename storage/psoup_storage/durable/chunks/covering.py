@@ -4,8 +4,8 @@
       manifest.json            which queries of this incarnation, over which chunks; see `psoup_storage.formats.covers`
       3-17.parquet.matches     goes with its chunk
 
-One rename makes a whole cover part of the directory. It is not an event, and nothing depends on it: a cover that is
-lost, damaged or of another incarnation is left out, and the reader evaluates. Backups do without covers.
+One rename makes a whole cover part of the directory. A cover is not an event, and no answer depends on it. A cover that
+is lost, damaged or of another incarnation is ignored, and the reader evaluates. Backups leave covers out.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Covers:
         """Take a job directory in; `chunks`: the rows and the checksum of each stored file. O(chunks).
 
         Its queries must have IDs below `queries_end`. The service trusts the matches of a job; computing them is the
-        job's task. Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; nothing is left then.
+        job's task. Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; the directory is
+        unchanged then.
         """
         cover = read_cover(directory)
         if cover.incarnation != incarnation:

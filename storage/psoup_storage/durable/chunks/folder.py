@@ -6,10 +6,9 @@
     load     manifest rows in order ─> files, each verified by the checksum of all its bytes
     archived a manifest row as the entry of a chunk that stays on disk; see `archive`
 
-A row also says where the stored part of the stream ends in stream order: at `last_time`, after `ties` tuples of exactly
-that time. A chunk that retention passes before it is stored is *passed*: it has a row, for where the stream goes on,
-and no file; its stream has no other row until the next chunk is stored. Nothing here writes to the database; `store`
-does that.
+A row also has the end of the stored part in stream order: `last_time`, after `ties` tuples of exactly that time. A
+chunk that expires before it is stored is *passed*: it has a row, which says where the stream goes on, but no file. Its
+stream has no other row until the next chunk is stored. `store` writes to the database, not this module.
 """
 
 from __future__ import annotations
@@ -54,11 +53,10 @@ _SHOWN = 200
 class ChunkRow(NamedTuple):
     """A row of the manifest. `ties`: stored tuples of the stream with exactly `last_time`, over all its chunks.
 
-    `file` is empty for a chunk that was passed.
-    Chunks that are read in parts, those of an archive and attached ones (`ties` 0), also have: `memory`, the bytes that
-    their tuples take there; `footer`, the bytes at the end of the file that describe it, and their checksum; `zones`,
-    JSON: schema position to [least, greatest, has NULL], and under "ranges" for each column of the file and each row
-    group its place and its bytes.
+    `file` is empty for a passed chunk. Archived and attached chunks (`ties` 0) are read in parts and have more fields.
+    `memory`: bytes of their tuples in memory. `footer`: the footer's bytes, and their checksum. `zones`: JSON, from
+    schema position to [least, greatest, has NULL]; its entry "ranges" has the place and bytes of each column in each
+    row group.
     """
 
     stream: int
@@ -78,7 +76,7 @@ class ChunkRow(NamedTuple):
 
     @property
     def attached(self) -> bool:
-        """Whether a job wrote the chunk. Such chunks come before those of the log, and stay on disk."""
+        """Whether a job wrote the chunk. Such chunks come before the chunks of the log, and stay on disk."""
         return not self.ties
 
     @property
@@ -113,8 +111,8 @@ def passed_row(stream: int, chunk: ChunkView, before: ChunkRow | None) -> ChunkR
 class ChunkFolder:
     """The files of all chunks of a data directory.
 
-    `cache`: of columns that were read from archived chunks; `covers`: matches that jobs found in chunks; `sidecars`:
-    what was folded of them.
+    `cache`: columns that were read from archived chunks. `covers`: matches that jobs found in chunks. `sidecars`: folds
+    of chunks.
     """
 
     def __init__(self, directory: Path, cache: ColumnCache, covers: Covers, sidecars: SidecarFolder) -> None:
@@ -219,7 +217,7 @@ class ChunkFolder:
 
 @lru_cache(1_024)
 def _places(spec: StreamSpec, columns: int) -> Places:
-    """The places of the columns of a file that the service wrote, of which there are some: see `encode_chunk`."""
+    """The places of the columns in a file that the service wrote with `columns` columns; see `encode_chunk`."""
     columns_ = max(columns if spec.event_time else columns - 1, 0)
     places = {(a.name, a.nullable): place for place, a in enumerate(spec.schema.attributes[:columns_])}
     return places if spec.event_time or columns < 1 else places | {(TIME_COLUMN, False): columns_}

@@ -1,10 +1,10 @@
-"""A chunk that a job wrote: its facts are checked, or found anew, before it becomes part of the data.
+"""A chunk that a job wrote: its facts are checked or recomputed before it becomes part of the data.
 
     bytes ── size, checksum ──> footer: rows, groups, columns ──> pages: bytes ──> columns ──> times, NULLs ──> zones
 
-A wrong zone, or a wrong first time, would give silently wrong answers for as long as the chunk lives, so the service
-believes none of them: it computes them from the values. Sizes are checked before values are read, as few bytes can
-stand for many; what a page becomes is in its own header, whatever the footer says of it.
+A wrong zone, or a wrong first time, would give silently wrong answers as long as the chunk lives. So the service
+computes these facts from the values. Sizes are checked before values are read, because few bytes can stand for many.
+The decompressed size of a page is taken from the page's own header, because the footer may contradict it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from psoup_storage.formats.footer import check_footer
 from psoup_storage.formats.history import HistoryChunk
 
 MOST_BYTES = 256 * 1024**2
-"""Bytes of a chunk once decompressed, at most, and of its texts written out: reading one takes some four times as much.
-Jobs of PSoup end a chunk at half of it.
+"""Most bytes of a decompressed chunk with its texts written out. Reading one takes some four times as much memory. Jobs
+of PSoup end a chunk at half of this size.
 """
 
 

@@ -1,4 +1,4 @@
-"""Restoring the stored chunks of each stream at a start: loader threads decode them before the replay asks for them.
+"""Restoring the stored chunks of each stream at a start: loader threads decode them ahead of the replay.
 
     ahead    stream 3: chunk 0 1 2 3 …     two threads decode, the caller loads modules and kernels meanwhile
     of(3)    waits for chunks that are not decoded yet, and raises the errors of decoding

@@ -1,13 +1,13 @@
-"""The sidecars of the data directory: what was computed from chunks on disk, so that these need not be read for it.
+"""The sidecars of the data directory: results computed from chunks on disk, so that the chunks need not be read again.
 
     folds/3.16.31.folds      of stream 3, of the chunks 16 to 31; one chunk: 3.16.16.folds
       head     magic, checksum of the index, checksum of the chunks, how many            int64
       index    names, 16 bytes each, the oldest first; ends int64[k], checksums int64[k]
       bytes    of each name
 
-A sidecar takes a tenth of the bytes of its chunks, or a block: the newest names stay. It is not an event, nothing
-depends on it, and it is written without waiting for the disk: one that is lost, damaged or of other chunks is computed
-again. Backups do without. A start reads the names and sizes of the files alone.
+A sidecar takes at most a tenth of the bytes of its chunks, or a block; the newest names stay. It is not an event, no
+answer depends on it, and it is written without waiting for the disk. A sidecar that is lost, damaged or of other chunks
+is computed again. Backups leave sidecars out. A start reads only the names and sizes of the files.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class SidecarFolder:
         self._refused = False
 
     def load(self, chunks: Mapping[int, tuple[int, int]]) -> None:
-        """Note the sidecars there are at a start, by the numbers [first, stop) of the chunks that each stream has.
+        """Register the existing sidecars at a start. `chunks`: the chunk numbers [first, stop) of each stream.
 
-        What is of other chunks is removed. O(files), by their names.
+        Sidecars of other chunks are removed. O(files), by their names.
         """
         for file in list(os.scandir(self._path)) if self._path.is_dir() else ():
             place = place_of(file.name)
@@ -269,7 +269,7 @@ def useless(directory: Path, checksums: Mapping[tuple[int, int], int]) -> Iterat
 
 
 def _wrong_with(path: Path, checksum: int) -> str | None:
-    """The fault of a sidecar, in words; None if all of it can be read and is of chunks with that checksum."""
+    """The fault of a sidecar, in words; None if it is readable and belongs to chunks with that checksum."""
     try:
         with open(path, "rb") as file:
             index = read_index(file.fileno(), checksum)

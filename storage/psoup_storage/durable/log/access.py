@@ -1,7 +1,7 @@
-"""Access tokens in the log: rows of the kinds `token` and `revoke`, and what is forgotten of them.
+"""Access tokens in the log: rows of the kinds `token` and `revoke`, and the removal of outdated ones.
 
-A token that is revoked leaves the log in the transaction of its revocation, and so do the revocations before: what is
-left are the tokens that stand, and one revocation.
+A revoked token leaves the log in the transaction of its revocation, together with earlier revocations. So the log has
+the valid tokens and at most one revocation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psoup_storage.durable.sqlite.database import Database
 _TOKENS = "SELECT 1 FROM log WHERE kind = 'token' LIMIT 1"
 """Whether there is a token."""
 _MARKED = "SELECT 1 FROM meta WHERE name = 'guarded'"
-"""Whether there ever was a token: from then on nobody comes in without one, whatever is lost."""
+"""Finds out whether there ever was a token. From then on every caller needs one, even if tokens are lost."""
 _MARK = "INSERT OR IGNORE INTO meta (name, value) VALUES ('guarded', '1')"
 _REVOKED = "DELETE FROM log WHERE kind = 'token' AND body ->> 'id' = ?"
 _EARLIER = "DELETE FROM log WHERE kind = 'revoke' AND sequence < ?"

@@ -1,12 +1,12 @@
-"""The content of a block of queries as one Arrow IPC stream: its size is that of its texts and values.
+"""The content of a block of queries as one Arrow IPC stream, about as large as its texts and values.
 
     form "values"   0: string ["IBM", "SUN", …]   1: int64 [7, 12, …]      a column for each parameter of the template
          "rows"     row: ['["IBM",7]', …]                                  rows of mixed types, as JSON
          "texts"    text: ["SELECT …", …]                                  statements without a template
     behind them     key: ["search-1", …]   label user: ["u3", NULL, …]     if the body says that there are any
 
-Beside it is which of its queries are gone, once some are: a bit each, under a checksum. The meaning of a template or a
-text is bound anew when it is read, by the way that the row notes (`psoup.sql.templates.ladder`).
+Once some of its queries are gone, bits beside the block say which, under a checksum. A template or text is bound anew
+when it is read, by the method that the row names (`psoup.sql.templates.ladder`).
 """
 
 from __future__ import annotations

@@ -10,11 +10,10 @@
            7  token            0  see `access`
            8  tenant           0  see `tenants`
 
-Statements are kept as they were sent, with the signatures of supplied functions, and bound again when they are read:
-what a text means is the binder's business, not the disk's. `checksum` covers all but the tuples, whose own is in the
-body: a row whose tuples have been dropped can still be verified. All that a client can make large is in the tuples,
-which the table has in slices (`log`): a body has a statement at most. A change of this form is a new format of the
-directory (`schema.FORMAT`).
+Statements are stored as they were sent, with the signatures of supplied functions, and bound again when they are read.
+`checksum` covers everything but the tuples; their own checksum is in the body. So a row whose tuples have been dropped
+can still be verified. Everything that a client can make large is in the tuples, which the table has in slices (`log`);
+a body has at most a statement. A change of this form is a new format of the directory (`schema.FORMAT`).
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ def _encode_departure(event: StreamDropped | UnregisteredMany) -> LogRow:
 
 
 def _some(**facts: Any) -> dict[str, Any]:
-    """The facts that there are: those that are not empty or 0."""
+    """The facts that are neither empty nor 0."""
     return {name: value for name, value in facts.items() if value}
 
 

@@ -1,4 +1,4 @@
-"""Removal of gone queries and streams from the log of a running service: the log grows with what stands.
+"""Removal of gone queries and streams from the log of a running service, so that the log grows only with standing ones.
 
     query 7 … unregister 7                        both rows go
     queries 8 to 90 … unregister 9                the unregistration goes, and a bit of the block says so
@@ -9,11 +9,11 @@
                     … unregister 8                the row of 8 says only that it replaced 7: "replaced"
     stream 3 … drop 3                             all of it goes, once no row of a query names it any more
 
-One slice at a time is removed, in a transaction of its own between the events, by a service when no commit waits: a
-crash finds it done or not done, and a replay of either log ends in the same state. The last row always stays, as
-sequences are counted from it; so do the newest registration and the newest stream, from which IDs are counted. Of what
-replaced what, and of departures with request IDs (without their queries), the log keeps as much as is remembered. What
-is done with the rows is in `slices`.
+One slice at a time is removed, in a separate transaction between the events, when no commit waits. A crash finds it
+done or not done, and a replay of either log ends in the same state. The last row always stays, because sequences are
+counted from it. So do the newest registration and the newest stream, from which IDs are counted. The log keeps
+replacements, and departures with request IDs (without their queries), as long as the service remembers them. The
+changes of rows are in `slices`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Departures:
         self._look(events[-1].sequence)
 
     def _look(self, last: int) -> None:
-        """See whether something is due before the event `last`, which may itself have ended any number of queries."""
+        """Find departures that are due before the event `last`, which may itself have ended any number of queries."""
         full = self._fresh >= SLICE and any(gone[0][0] < last for gone in (self._queries, self._streams) if gone)
         self.due = full or any(departing.sequence < last for departing in self._sets)
 
@@ -194,7 +194,8 @@ class Departures:
 
 
 def sets_of(query: Callable[..., Iterable[tuple[Any, ...]]]) -> Iterator[DepartingSet]:
-    """The departures of the log, by a function that runs a SELECT; without the queries where the log is done with all.
+    """The departures of the log. `query`: a function that runs a SELECT. A finished departure comes without its
+    queries.
 
     Raises Internal, reason DATA_DAMAGED.
     """

@@ -55,9 +55,9 @@ SELECT sequence, late, ahead FROM (
 ) WHERE stored AND sequence < {_NEWEST} AND (kind = 'watermark' OR producer = '' OR active < now - :idle
     OR (age > :kept OR latest <= horizon) AND (forgotten < horizon OR NOT horizon))
 """
-"""The facts come first: a window over rows of the log would carry their tuples along, from sort to sort. With eight
-pushes of 8 MiB that took 0.37 s, for which acknowledgements waited. `tuples IS NULL` alone reads them; a length does
-not.
+"""The facts are selected first, because a window function over rows of the log would carry their tuples through each
+sort. With eight pushes of 8 MiB that took 0.37 s, for which acknowledgements waited. A test `tuples IS NULL` reads the
+tuples; their length does not.
 """
 
 _DEAD_QUERIES = """
@@ -75,7 +75,8 @@ def forget_stored(
 ) -> tuple[int | None, int, list[int]]:
     """Forget a slice of the tuples from time `start` to before `stored_until`, the last time of the stored chunks.
 
-    Returns where the next slice starts, or None if that was all; how many rows it had; and spools without a name now.
+    Returns the start of the next slice (None if that was all), the number of rows, and the keys of spools that no row
+    names any more.
     """
     rows, following = _slice_of(connection, {"stream": stream, "time": stored_until, "start": start})
     spools = [key for row in rows if row[5] is not None for key in forget_spooled(connection, "sequence = ?", row[0])]
@@ -87,7 +88,9 @@ def forget_stored(
 
 
 def _slice_of(connection: apsw.Connection, facts: dict[str, int]) -> tuple[list[tuple[Any, ...]], int | None]:
-    """The rows to forget at once, at least one if there are any; and the time of the next, None if those are all."""
+    """The rows to forget at once (at least one, unless there is none), and the time of the next row; None if there is
+    no next row.
+    """
     rows, size = list[tuple[Any, ...]](), 0
     with closing(connection.cursor()) as cursor:
         for row in cursor.execute(_SLICE, facts):
@@ -99,9 +102,9 @@ def _slice_of(connection: apsw.Connection, facts: dict[str, int]) -> tuple[list[
 
 
 def forget_aged(connection: apsw.Connection, stream: int, remembered: Remembered) -> None:
-    """Forget rows without tuples that neither a producer, as far as it is remembered, nor the watermark needs.
+    """Forget rows without tuples that neither a remembered producer nor the watermark needs.
 
-    O(rows of the stream), each of which is read: not after every chunk.
+    O(rows of the stream), because each is read. So it is not called after every chunk.
     """
     facts = {"stream": stream, "kept": remembered.acknowledgements, "idle": remembered.idle}
     gone = list(connection.execute(_AGED, facts))
@@ -149,8 +152,8 @@ def forget_outlived(connection: apsw.Connection, event: Attached, retention: Ret
 
 
 def forget_stream(connection: apsw.Connection, stream: int) -> tuple[list[str], list[int]]:
-    """Forget the pushes, chunks and heartbeats of a dropped stream; returns the files of its chunks, and spools without
-    a name now.
+    """Forget the pushes, chunks and heartbeats of a dropped stream. Returns the files of its chunks, and the keys of
+    spools that no row names any more.
     """
     wanted = "SELECT file FROM chunks WHERE stream = ? AND file <> ''"
     files = [file for (file,) in connection.execute(wanted, (stream,))]

@@ -14,7 +14,7 @@ from psoup_storage.durable.log.tenants import forget_earlier
 
 
 def keep_latest(connection: apsw.Connection, events: Iterable[Event]) -> None:
-    """Forget what events about tokens and tenants make out of date. O(tokens + tenants) for each of these."""
+    """Forget rows that events about tokens and tenants make outdated. O(tokens + tenants) for each such event."""
     for event in events:
         if isinstance(event, TokenIssued):
             note_issued(connection)

@@ -1,4 +1,4 @@
-"""The table `log`, with the large parts of its rows beside it in slices: no row and no statement is ever long.
+"""The table `log`, with the large parts of its rows in slices beside it, so that each row and statement is short.
 
     log     4711  push     … tuples: 1 MiB, then NULL once they are stored
     slices  4711  0        the next 1 MiB
@@ -9,9 +9,9 @@
     log     4713  push     … tuples: nothing here; spool: -8
     slices    -8  0        1 MiB, written before the event had a sequence (`spool`)
 
-SQLite takes no value over a billion bytes, and copies each several times. A row is written in one transaction, and
-the checksum in its body is that of all slices together: either all slices are there, or the event is damaged. A trigger
-deletes the slices of every row of the log that is deleted.
+SQLite takes values of at most a billion bytes, and copies each several times. A row is written in one transaction, and
+its body has the checksum of all slices together: a missing slice means a damaged event. When a row of the log is
+deleted, a trigger deletes its slices.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ import apsw
 from psoup_storage.durable.log.rows import LogRow
 
 SLICE_BYTES = 1024 * 1024
-"""The most bytes of an event's tuples in one row. SQLite's copies of them stay in the processor's cache: 8 MiB in eight
-slices take two thirds of the time that they take in one piece."""
+"""Most bytes of an event's tuples in one row. SQLite's copies of such a piece stay in the processor's cache: 8 MiB in
+eight slices take two thirds of the time of one piece.
+"""
 
 FIELDS = LogRow._fields[:-1]
 """The columns of the table `log`."""

@@ -1,4 +1,5 @@
-"""The streams that texts of the log name: a text is bound to what its names meant when its event was logged.
+"""The streams that texts of the log name. A text is bound to the streams that had these names when its event was
+logged.
 
 2   trades (…)      the definitions so far, by ID; a name may have been given to another stream since
 5   quotes (…)      an event says by ID which streams its texts read: one, or those of a join
@@ -47,7 +48,9 @@ class LoggedStreams:
         return tuple([by_name[source.spec.name.lower()] for source in sources])
 
     def of_joins(self, streams: StreamIds, queries: Sequence[StandingQuery]) -> tuple[list[int], list[StreamIds]]:
-        """The first stream of each query of a block, and the streams of its sides; of a template one for all."""
+        """The first stream of each query of a block, and the streams of its sides. A template has one entry for all its
+        queries.
+        """
         if isinstance(queries, BoundBlock):
             of_all = self.of_sources(streams, queries.template.sources)
             return [of_all[0]], [of_all]

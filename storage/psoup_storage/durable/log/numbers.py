@@ -1,9 +1,9 @@
-"""A check that the log has all batches of each producer that it must still have.
+"""A check that the log has all required batches of each producer.
 
     producer   pump: … 17 18 19 _ 21 22          20 is missing: it was acknowledged, as 21 was
 
-The log forgets a producer's rows beyond its last acknowledgements, and all rows of an idle producer: gaps there say
-nothing.
+The log forgets a producer's rows beyond its last acknowledgements, and all rows of an idle producer. Gaps there are not
+damage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events that are encoded before they are appended, beside what goes to the disk now.
+"""Events that are encoded before they are appended, while earlier events go to the disk.
 
     spool         large pushes: their tuples are on the disk before they are decided      (`spool`)
     make          what can fail is done while it costs one command                        (`codec`)
@@ -20,9 +20,9 @@ from psoup_storage.durable.log.spool import Spools
 from psoup_storage.durable.sqlite.database import Database
 
 SMALL_PUSH = 1024 * 1024
-"""Bytes of a push, at most, that is encoded at `append`, while the sequencer prepares the next: there is always memory
-for it, and its content always fits the log. Encoded earlier, it kept the sequencer from its work for as long as the
-decision."""
+"""Most bytes of a push that is encoded at `append`, while the sequencer prepares the next one. There is always memory
+for it, and its content always fits the log. Encoding it earlier would take the sequencer as long as the decision.
+"""
 
 
 class ReadyRows:

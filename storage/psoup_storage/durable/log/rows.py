@@ -1,6 +1,6 @@
 """A row of the table `log`: its columns, its checksum, and the error for one that is damaged.
 
-What the rows of each kind of event say is in `codec`.
+`codec` describes the content of each kind of event.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in ge
 class LogRow(NamedTuple):
     """A row of the table `log`; see `codec`. `stream` is 0 for an event that names a query only, or has several.
 
-    `spool`: the key of its slices if they were there before it, else its own sequence is (`spool`). `gone` is of
-    another table, and not always read: which queries of a block are gone (`blocks.write_gone`).
+    `spool`: the key of its slices, if they were written before it; otherwise the sequence is their key. `gone`: bits of
+    the gone queries of a block, from another table, not always read (`blocks.write_gone`).
     """
 
     sequence: int

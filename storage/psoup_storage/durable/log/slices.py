@@ -1,11 +1,11 @@
-"""A slice of gone queries that the log forgets in one transaction: rows that go, and bits that say which are gone.
+"""A slice of gone queries that the log forgets in one transaction: rows to delete, and bits of gone queries to set.
 
     query 7                 its row goes, unless it is the newest registration; who it replaced stays: "replaced"
     query 9 of a block      a bit beside the block; the block goes with its last query
     set 7 9 10 …            bits beside the departure say with which of its queries the log is done; some of one block
                             are one step
 
-Which queries are due, and when, is decided in `departures`.
+`departures` decides which queries are due, and when.
 """
 
 from __future__ import annotations
@@ -67,14 +67,15 @@ class LoggedBlock:
     first: int
     gone: np.ndarray[tuple[int], np.dtype[np.bool_]]
     told: list[int] = field(default_factory=list)
-    """Sequences of the unregistrations whose bits are set in `gone`, so that their rows may go."""
+    """Sequences of the unregistrations whose bits are set in `gone`, so that their rows may be deleted."""
 
 
 @dataclass(slots=True, eq=False)
 class DepartingSet:
-    """Queries (int64[k], ascending) that left by one event. `done`: bool[k], with which of them the log is done.
+    """Queries (int64[k], ascending) that left by one event. `done`: bool[k], true where the log has forgotten the
+    query.
 
-    `tenant`: of a removal with a request ID, whose row stays; or None.
+    `tenant`: set for a removal with a request ID, whose row stays; else None.
     """
 
     sequence: int
@@ -104,8 +105,9 @@ class QuerySlice:
         return self._steps <= 0 or self._bytes <= 0
 
     def alone(self, departed: Sequence[tuple[int, int]]) -> int:
-        """Forget queries that were unregistered one by one (sequence and query) until the slice has its bytes; returns
-        with how many of them the log is done, at least one."""
+        """Forget queries that were unregistered one by one (sequence and query) until the slice is full. Returns the
+        number of forgotten queries, at least one.
+        """
         for done, (sequence, query) in enumerate(departed):
             if self._bytes <= 0:
                 return done
@@ -123,7 +125,7 @@ class QuerySlice:
         return len(departed)
 
     def of_set(self, departing: DepartingSet) -> SetState:
-        """Forget queries of a set; returns with which of them the log is done, and whether all have been looked at."""
+        """Forget queries of a set. Returns the forgotten ones, and whether the whole set was examined."""
         done, rest, at = departing.done.copy(), np.flatnonzero(~departing.done), 0
         queries = departing.queries[rest]
         while at < len(rest) and not self.full:

@@ -1,4 +1,5 @@
-"""Tuples of large pushes, written before their events are decided: a piece at a time, so that nobody waits for all.
+"""Tuples of large pushes, written before their events are decided, a piece at a time, so that other events need not
+wait.
 
     spool      slices  -8  0 │ small pushes │ -8  1 │ small pushes │ -8  2     each piece a transaction of its own
     append     log   4713  push  tuples: none here, spool: -8                  the event; before, nobody knows of them
@@ -6,9 +7,9 @@
     clear      slices  -8  … │ small pushes │ -8  …                            and go, some at a time
 
 A push gets its sequence only when its tuples are on the disk, so events go on meanwhile, in order. Keys of spools are
-negative, which no sequence is, and are given out downwards. A spool that no row names is of tuples that the log has
-forgotten, or of a push that was refused, or that a crash cut off and nobody was told of: it goes while the service
-runs, or at the next start.
+negative, unlike sequences, and are assigned downwards. A spool may be named by no row: its tuples were forgotten, its
+push was refused, or a crash cut it off before an acknowledgement. Such a spool is removed while the service runs, or at
+the next start.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _FORGET = "UPDATE log SET spool = NULL, tuples = NULL WHERE spool IS NOT NULL AN
 
 
 def forget_spooled(connection: apsw.Connection, condition: str, *values: Any) -> list[int]:
-    """Let the log forget the tuples of spooled pushes of which a condition holds; returns the keys of their spools,
-    whose pieces go later (`Spools.unnamed`). O(rows).
+    """Forget the tuples of spooled pushes for which a condition holds. Returns the keys of their spools, whose pieces
+    are removed later (`Spools.unnamed`). O(rows).
     """
     keys = [key for (key,) in connection.execute(_OF + condition, values)]
     if keys:
@@ -58,7 +59,9 @@ class Spools:
         self._coming: int | None = None
         """The key of a spool that no event names so far."""
         self._unnamed = deque[int]()
-        """Keys of spools whose pieces may go, if it is so: a transaction may have been undone."""
+        """Keys of spools whose pieces may be removed. Each is checked first, because a transaction may have been
+        undone.
+        """
         with database.transaction() as connection:
             connection.execute(_UNNAMED)
         self._key = min(0, next(database.query("SELECT ifnull(min(sequence), 0) FROM slices"))[0])

@@ -1,8 +1,8 @@
-"""Tenants in the log: rows of the kinds `tenant` and `vacate`, and what is forgotten of them.
+"""Tenants in the log: rows of the kinds `tenant` and `vacate`, and the removal of outdated ones.
 
-A row `tenant` says all that is known of one, so the row before goes in its transaction; a tenant that is dropped
-leaves with the drops before: what is left are the tenants that there are, and one drop. Only quotas that are a limit
-are named.
+A row `tenant` has all facts of one tenant, so the tenant's previous row is deleted in its transaction. A dropped
+tenant's rows are deleted, and so are earlier drops. So the log has the existing tenants and at most one drop. Only
+quotas with a limit are written.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from psoup.model import StreamSpec
 
 
 def encode_tuples(batch: Batch) -> memoryview:
-    """The columns as one Arrow IPC record batch without its schema, which the stream's definition gives."""
+    """The columns as one Arrow IPC record batch. The schema is left out, because the stream's definition has it."""
     arrays = [column.to_arrow() for column in batch.columns]
     names = [str(position) for position in range(len(arrays))]
     return memoryview(pa.RecordBatch.from_arrays(arrays, names).serialize()).cast("B")

@@ -1,13 +1,14 @@
-"""The database of a data directory: how SQLite is opened and written, and when it is trusted.
+"""The database of a data directory: opening, writing, and the errors after which it is not trusted.
 
     one file, psoup.db; its tables and their form: see `schema`
 
 One connection writes, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The
-checkpoint, which moves them into the database's own file, is made here and not by SQLite, which would swallow its
-errors: behind a commit, or, if the host says when (`settle`), beside commits (`moving`).
-After an error of the disk nothing is written any more (SQLite goes on after a failed fsync; the disk's state is unknown
-then). A full disk is the exception: nothing of the write is kept, and it may be tried again. Any other error in a
-transaction (a value that is too large, memory that ran out) undoes that transaction only.
+checkpoint moves them into the database's own file. This module makes it, because SQLite would swallow its errors. It
+runs after a commit, or beside commits if the host chooses the time (`settle`, `moving`).
+
+After an error of the disk nothing is written any more, because the disk's state is unknown then (SQLite itself would go
+on after a failed fsync). A full disk is different: nothing of the write is kept, and it may be tried again. Any other
+error in a transaction (a value that is too large, memory that ran out) undoes only that transaction.
 """
 
 from __future__ import annotations
@@ -37,15 +38,17 @@ CHECKPOINT_BYTES = 16 * 1024 * 1024
 """Frames in the write-ahead log after which they are moved to the database."""
 
 _STEPS = 4
-"""Beside commits they are moved in so many steps, as a commit may wait for the disk behind one: beside pushes of 64 MB
-a second the slowest hundredth of others' small pushes took 13.5 to 15 ms without steps, 11.7 to 12.7 in four."""
+"""Steps of a checkpoint beside commits, because a commit may wait for the disk behind one step. Beside pushes of 64 MB
+a second, p99 of other small pushes was 13.5 to 15 ms in one step, and 11.7 to 12.7 ms in four.
+"""
 
 _POSTPONED = 4
 """At so many times `CHECKPOINT_BYTES` a commit moves them although the host was to choose the time (`postpone`)."""
 
 _LONG = 3
-"""At so many times `CHECKPOINT_BYTES` a log whose frames were moved beside commits is to begin anew: `settle` moves the
-last ones, of at most a `_FEW`th of `CHECKPOINT_BYTES`, between two commits."""
+"""Multiple of `CHECKPOINT_BYTES` at which a log that is moved beside commits must begin anew: `settle` moves its last
+frames, at most a `_FEW`th of `CHECKPOINT_BYTES`, between two commits.
+"""
 _FEW = 8
 
 PAGE_BYTES = 16 * 1024
@@ -70,10 +73,10 @@ _APPLICATION = 0x50536F75  # "PSou"
 
 
 class Database:
-    """An open, checked database. Transactions may come from any thread; they take turns. Reading is for the start.
+    """An open, checked database. Transactions may come from any thread; they take turns. Only a start reads.
 
-    Raises InvalidInput, reason UNKNOWN_FORMAT, for a directory of another version, DATA_DIR_IN_USE for one that another
-    process has open; Internal, reason DATA_DAMAGED or STORAGE_FAILED, for a database that cannot be read.
+    Raises InvalidInput for a directory of another version (reason UNKNOWN_FORMAT), or if another process has it open
+    (DATA_DIR_IN_USE). Raises Internal, reason DATA_DAMAGED or STORAGE_FAILED, for an unreadable database.
     """
 
     def __init__(self, directory: DataDirectory, vfs: str | None = None) -> None:
@@ -121,7 +124,7 @@ class Database:
         return base.with_name(base.name + "-wal")
 
     def query(self, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """The rows of a SELECT, one after the other; nothing may be written while they are read."""
+        """The rows of a SELECT, one after the other. No write may happen while they are read."""
         try:
             yield from self._connection.execute(statement, values)
         except (apsw.Error, UnicodeDecodeError) as problem:
@@ -253,7 +256,7 @@ class Database:
 
     def _prepare(self) -> None:
         connection = self._connection
-        # One process, so no shared memory; the lock file has kept others out before this.
+        # One process, so no shared memory; the lock file excludes other processes.
         locking = "NORMAL" if self._vfs is None else "EXCLUSIVE"
         settings = {"page_size": PAGE_BYTES, "locking_mode": locking, "journal_mode": "WAL", "synchronous": "FULL"}
         for name, value in settings.items():
@@ -312,7 +315,9 @@ class Database:
 
     @property
     def _waiting(self) -> int:
-        """Bytes of the write-ahead log, without those that a checkpoint found no room for."""
+        """Bytes of the write-ahead log that wait for a checkpoint, without frames for which a checkpoint had no
+        room.
+        """
         return (self._frames - self._tried) * self._page_bytes
 
     @property
@@ -349,7 +354,7 @@ class Database:
         self._frames = self._tried = self._moved = 0
 
     def _roll_back(self) -> None:
-        """Undo an open transaction, so that reads see only what was kept; writes nothing to the disk."""
+        """Undo an open transaction, so that reads see only committed rows. Writes nothing to the disk."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -357,7 +362,7 @@ class Database:
             pass
 
     def _abandon(self) -> None:
-        """Close without another write: what the log on disk holds is for the next start to judge."""
+        """Close without another write. The next start recovers from the log on disk."""
         try:
             if self._mover is not None:
                 self._mover.close()

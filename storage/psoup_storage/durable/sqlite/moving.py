@@ -1,12 +1,12 @@
-"""The checkpoint beside transactions: a second connection, on a thread of its own, moves what the log has.
+"""The checkpoint beside transactions: a second connection, on its own thread, copies frames of the log to the database.
 
     committer   commit │ commit │ commit │ commit │ commit │ commit │ short checkpoint │ commit …
     mover              └─ frames 1 to 1,000 to the database ─┴─ sync ─┘                  the log begins anew here
 
-SQLite lets one connection append to the write-ahead log while another copies older frames of it to the database. Only
-when all of it is copied between two commits does the log begin anew; only then, too, does SQLite wait until the disk
-has the database. So the mover waits for that after each piece: commits had waited for 50 MiB of them at once, 12 to 35
-ms on a disk of 2 GB/s, and wait for 1 to 3 ms. Both connections are of one process, and their index of the log is in
+SQLite lets one connection append to the write-ahead log while another one copies older frames to the database. The log
+begins anew only when all frames are copied between two commits. Only then SQLite waits until the database is on the
+disk. So the mover syncs the database after each piece. Without that, commits waited for 50 MiB at once, 12 to 35 ms on
+a disk of 2 GB/s; now they wait for 1 to 3 ms. Both connections belong to one process, and their index of the log is in
 its memory (SQLite's file system `unix-excl`): no file is shared.
 """
 
@@ -20,11 +20,11 @@ from pathlib import Path
 import apsw
 
 VFS = "unix-excl"
-"""SQLite's file system of a database whose connections are all of one process."""
+"""SQLite's file system for a database whose connections all belong to one process."""
 
 
 class Mover:
-    """Moves frames to the database at `path`, one piece at a time. `begin` and `moved` are of one thread at a time."""
+    """Copies frames to the database at `path`, one piece at a time. One thread at a time calls `begin` and `moved`."""
 
     def __init__(self, path: Path) -> None:
         self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=VFS)
@@ -71,7 +71,7 @@ class Mover:
         return moved
 
     def close(self) -> None:
-        """Wait for what is under way, and close the connection, without another write; idempotent."""
+        """Wait for the running piece, and close the connection without another write; idempotent."""
         self._pool.shutdown()
         self._connection.close(True)
 

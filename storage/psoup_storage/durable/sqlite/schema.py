@@ -1,4 +1,4 @@
-"""Tables of the database, in the format of this version, the only one that it reads.
+"""Tables of the database, in this version's format. Other formats are refused.
 
 meta   format, incarnation, created, guarded   one row each, with a checksum: see `seals`
 log    the events, by sequence                 see `codec`, `log`, `forgetting`
@@ -88,7 +88,9 @@ SCHEMA = (
 
 
 def unknown_format(directory: Path, version: str) -> InvalidInput:
-    """The error for a directory of another format: a greater one is of a newer version, a smaller one of an older."""
+    """The error for a directory of another format. A greater format is of a newer version, a smaller one of an older
+    version.
+    """
     if version.isdecimal() and int(version) > FORMAT:
         advice = ": a newer version of PSoup wrote it; use that version, or a newer one, or another directory"
     else:

@@ -1,10 +1,10 @@
-"""Checksums of the rows that say what is stored, and whose: a flipped bit there gives a wrong answer unnoticed.
+"""Checksums of the rows that describe the stored data, because a flipped bit there would silently give a wrong answer.
 
     INSERT, UPDATE ──trigger──> checksum = row_crc(every other column)
     start          a row whose checksum is wrong is damaged
 
-SQLite calls `row_crc` by itself, so code that writes a row need not think of it; a tool that does not know the function
-can read these tables and not write them. Rows of the log have their own checksums, made with the event (`codec`).
+SQLite calls `row_crc` by itself, so code that writes rows needs no extra step. A tool without this function can read
+these tables, but not write them. Rows of the log have their own checksums, made with the event (`codec`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Shrinks the database after the log has forgotten rows: SQLite reuses free pages, and by itself returns none.
+"""Shrinking of the database after the log has forgotten rows: SQLite reuses free pages, but does not return them.
 
-While a service runs, its database stays as large as the log once was; at a start and at an orderly end it is rewritten
-without the holes. 330 batches of a thousand flights, all stored: 15.4 MB before, 1.2 MB after, in 40 ms.
+While a service runs, its database stays as large as the log once was. At a start and at an orderly end it is rewritten
+without free pages. For 330 stored batches of a thousand flights it shrinks from 15.4 to 1.2 MB in 40 ms.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def damaged_pages(connection: apsw.Connection) -> list[str]:
 
 
 def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> str | None:
-    """Name a table whose definition is not that of `statements`; None if all are."""
+    """Name a table whose definition differs from `statements`; None if there is none."""
     fresh = apsw.Connection(":memory:")
     register(fresh)
     for statement in statements:
@@ -71,9 +71,10 @@ def emptied(connection: apsw.Connection, directory: Path) -> Iterator[str]:
 
 
 def open_to_look(database: Path) -> apsw.Connection:
-    """A connection that changes nothing on the disk, not even when it is closed. Raises apsw.Error if there is none.
+    """A connection that changes nothing on the disk, not even when it is closed. Raises apsw.Error if it cannot be
+    opened.
 
-    Raises InvalidInput, reason DATA_DIR_IN_USE, if another process has the database open: then nothing is known of it.
+    Raises InvalidInput, reason DATA_DIR_IN_USE, if another process has the database open; it cannot be examined then.
     """
     if database.exists() and not database.stat().st_size:  # SQLite would remove the write-ahead log
         raise apsw.NotADBError("it is empty")

@@ -1,10 +1,10 @@
-"""Whether SQLite has left out committed frames of a write-ahead log because they are damaged.
+"""A check whether SQLite ignored committed frames of a write-ahead log because they are damaged.
 
     header | frame 0 | frame 1 | frame 2 | frame 3 | older frames, of another salt
              commit              ^ bad     commit
 
-SQLite takes the log to end at the first frame whose checksum is wrong, as a log does that a crash has cut off. If the
-frame was whole once, everything from there on was acknowledged, and would be lost silently. It was whole if
+For SQLite the log ends at the first frame with a wrong checksum, because a crash leaves such a frame. If the frame was
+whole once, everything from there on was acknowledged, and would be lost silently. It was whole if
 
     the frame behind some later commit goes on from it  a commit is synced before the next frame is written; frames that
                                                         an older crash left there are of one transaction at most
@@ -16,9 +16,9 @@ frame was whole once, everything from there on was acknowledged, and would be lo
     such a note is there, and the log is not            it goes after its frames are in the database and the note is
                                                         removed: see `Synced.move`
 
-The note is not synced: it never says more than the disk has, and after a power cut it may say less. It speaks of one
-life of the log only, from one reset to the next: each has salts of its own. Nothing is repaired here. The checksums are
-SQLite's (https://sqlite.org/fileformat2.html, section 4.2).
+The note is not synced: its number of frames is never too large, and after a power cut it may be too small. It is valid
+for one life of the log, from one reset to the next, because each life has its own salts. This module repairs nothing.
+The checksums are SQLite's (https://sqlite.org/fileformat2.html, section 4.2).
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Synced:
         """The log, open to read its salts; -1: it is opened when they are needed."""
 
     def reached(self, frames: int) -> None:
-        """Note that a commit is on the disk, and the log has so many frames. Some microseconds.
+        """Note that a commit is on the disk and the log has `frames` frames. Some microseconds.
 
-        The salts are read each time: any commit may have begun the log anew, also one of more frames than it had, once
-        all of it was moved. None: nothing was written since the log was opened, and the note stays as it is.
+        The salts are read each time, because any commit may have begun the log anew after all of it was copied. None:
+        nothing was written since the log was opened, and the note stays.
         """
         salts = self._salts() if frames else b""
         if salts:
@@ -74,11 +74,11 @@ class Synced:
             self._file = -1
 
     def move(self, connection: apsw.Connection) -> bool:
-        """Move all of the log to the database, and then remove the note; returns whether the log may be removed now.
+        """Copy all of the log to the database, then remove the note. Returns whether the log may be removed now.
 
             frames to the database, synced │ note removed, synced │ the log emptied or removed, by the caller
 
-        Cut off between any two of them, nothing is missing, and nothing looks so. Raises apsw.Error.
+        If a crash comes between any two of these steps, no data is missing or seems to be missing. Raises apsw.Error.
         """
         frames, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         if moved < frames:
@@ -94,7 +94,9 @@ class Synced:
 
 
 def lost_frame(wal: Path, valid: int) -> int | None:
-    """The number of the first frame (from 0) that was on the disk and is not among the `valid` ones, if any."""
+    """The number of the first frame (from 0) that was on the disk but is not among the `valid` ones; None without
+    one.
+    """
     text, _, check = Notes(wal.parent).read(_NAME).rpartition(" ")
     if f"{zlib.crc32(text.encode()):08x}" != check:
         return None
@@ -144,7 +146,7 @@ def damaged_frame(path: Path, valid: int) -> int | None:
 
 
 class _Tail:
-    """The frames behind those that SQLite took; `_ours` are frames of this log, though a bit of the salt may differ."""
+    """The frames after those that SQLite accepted. `_ours`: frames of this log, even if one bit of the salt differs."""
 
     def __init__(self, frames: Array, salts: Array, order: str) -> None:
         self._frames, self._order = frames, order
@@ -194,8 +196,8 @@ def _sum(content: bytes, order: str, start: Sums) -> Sums:
 
 
 def _one_bit(actual: Sums, stored: Sums, size: int, commit: bool = False) -> bool:
-    """Whether a single bit of a frame of `size` bytes, or of its checksum, makes the difference; with `commit`, a bit
-    of the word that marks a commit. The sum is linear in its words.
+    """Whether one flipped bit of a frame of `size` bytes, or of its checksum, explains the difference of the sums. With
+    `commit`, the bit must be in the word that marks a commit. The sum is linear in its words.
     """
     shares = _shares((size - _FRAME + 8) // 8)[-1 if commit else 0 :]
     bits = np.uint32(1) << np.arange(32, dtype=np.uint32)

@@ -15,7 +15,7 @@ import apsw
 Act = Callable[[], None]
 
 MARK = "copy of"
-"""The name of the row of `meta` that marks a copy of a directory until a service opens it; see `backup`."""
+"""Name of the row in `meta` that marks a copied directory until a service opens it; see `backup`."""
 
 _PAGES = 256
 """Pages that are copied at once, while acknowledgements wait."""

@@ -6,8 +6,8 @@
     manifest    every stream's chunks follow each other, up to where the log goes on
     files       every chunk: size, checksum, rows, times, schema; files that the manifest does not name; folds
 
-The examination goes on after damage, as far as anything can be read, and says which tuples are lost. It writes nothing;
-with `repair` it removes files that are not needed.
+The examination goes on after damage as far as data can be read, and names the lost tuples. It writes nothing; with
+`repair` it removes files that are not needed.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def examine(
     aside: bool = False,
     progress: Progress = lambda name, done, total: None,
 ) -> Report:
-    """Look at everything in the data directory `path`. O(all of it); memory: one chunk.
+    """Examine all data in the directory `path`. O(bytes); memory: one chunk.
 
-    `repair` removes what nothing needs, `aside` takes damaged chunks and events out of the way (`setting_aside`).
-    Raises InvalidInput if it is not a data directory, a service runs on it (reason DATA_DIR_IN_USE), or it has
-    another format (reason UNKNOWN_FORMAT).
+    `repair` removes leftovers; `aside` sets damaged chunks and events aside (`setting_aside`). Raises InvalidInput if
+    the path is not a data directory, if a service runs on it (reason DATA_DIR_IN_USE), or if it has another format
+    (reason UNKNOWN_FORMAT).
     """
     path = Path(path)
     if not (path / DATABASE).is_file():
@@ -338,7 +338,7 @@ class Examination:
             yield Finding(Severity.LEFTOVER, place, problem, repair=repair, repaired=self._repair)
 
     def _look_at_sidecars(self) -> Iterator[Finding]:
-        """Find folds that are of no use: damaged ones, and those of chunks that are gone or others by now."""
+        """Find useless folds: damaged ones, and folds of chunks that are gone or were replaced."""
         checksums = {(row.stream, row.number): row.crc for rows in self._chunks.values() for row in rows}
         for place, problem in useless_sidecars(self._path, checksums):
             if self._repair:

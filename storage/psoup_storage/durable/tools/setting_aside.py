@@ -1,12 +1,12 @@
-"""Setting damaged chunks and events aside, as the service would not start with them: the loss is known, and shown.
+"""Setting damaged chunks and events aside, so that the service can start without them. The loss is recorded and shown.
 
     chunk k of a stream     it and those before it leave the manifest, as if they had expired: answers that reach back
                             there say that they are truncated
     a push, a query         its row leaves the log; tuples behind it get other IDs, so the incarnation is a new one;
                             of a query its departure leaves, too
 
-The folder `set-aside` keeps what is taken out, with lines in `losses.jsonl`, which a start logs. Damage that cannot be
-taken out alone (the last stored chunk, a stream's definition, the database's structure) needs a backup.
+The folder `set-aside` keeps the removed data, with lines in `losses.jsonl`, which a start logs. Some damage cannot be
+set aside and needs a backup: the last stored chunk, a stream's definition, the database's structure.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KINDS = ("push", "query", "replaced", "unregister", "departure")
 def losses(path: Path) -> list[dict[str, Any]]:
     """The losses of the data directory `path` so far: `place`, `what`, `lost`, `time` (microseconds).
 
-    A line that cannot be read counts as a loss: something was lost, whatever the line said.
+    An unreadable line counts as a loss, too.
     """
     file = path / ASIDE / LOSSES
     if not file.exists():
