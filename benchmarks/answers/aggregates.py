@@ -29,8 +29,11 @@ from psoup.local import LocalPSoup
 BATCH, OPEN = 16_384, 18_000
 WINDOWS = (12, 15, 17, 20, 22, 24)
 """Exponents of the tuples in a window."""
-LONG_FROM, FEW = 22, 7
-"""Exponents of which there are few samples: engines take tens of milliseconds."""
+LONG_FROM = 22
+"""Exponent of the window from which on there are few samples, because engines take tens of milliseconds."""
+
+FEW = 7
+"""Number of these few samples."""
 KEYS = {"10": ("s", 10), "1k": ("k", 1_000), "100k": ("g", 100_000)}
 TARGETS = {"10": 20, "1k": 20, "100k": 4}
 LONG = {"10.w2^24": 100, "1k.w2^24": 50, "100k.w2^24": 20}
@@ -38,8 +41,11 @@ MEASURES = {"count": "count(*)", "sum": "sum(v)", "max": "max(v)"}
 QUARTER = 250_000
 CREATE = "CREATE STREAM t (s TEXT, k BIGINT, g BIGINT, v BIGINT)"
 
-TURN, ASKED = 0.002, 32
-"""Seconds of a peer's turn, about, and how often it asks at most."""
+TURN = 0.002
+"""Seconds of a peer's turn, about."""
+
+ASKED = 32
+"""Most questions of a peer's turn."""
 
 Call = Callable[[], Any]
 

@@ -37,8 +37,14 @@ from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
 from psoup_client import AnswerCopy, Client
 
-DOMAIN, BATCH, PACE_S = 10_000, 100, 0.01
-"""Values of which one is each query's; tuples of a push, and seconds from one to the next: 10,000 a second."""
+DOMAIN = 10_000
+"""Number of values; each query has one of them."""
+
+BATCH = 100
+"""Tuples of a push."""
+
+PACE_S = 0.01
+"""Seconds from one push to the next: 10,000 tuples a second."""
 PAD = 16_384
 """Bytes of the texts that clients which do not read should read."""
 NEW = 200

@@ -43,8 +43,11 @@ SIDES = {"r": "a", "s": "b"}
 SHARES = {"p2": 20, "p10": 100, "p50": 500, "all": VALUES}
 QUERIES = (1, 10, 64, 1_024)
 ASKED_EVERY = 65_536
-ASKED_AT_ONCE, REPLY_BYTES = 512, 1 << 20
-"""IDs of an InvokeMany and bytes of a reply, as the SDK asks."""
+ASKED_AT_ONCE = 512
+"""Number of IDs of an InvokeMany, as in the SDK."""
+
+REPLY_BYTES = 1 << 20
+"""Bytes of a reply, as in the SDK."""
 STREAM = {1: 10_700_000, 10: 617_000, 64: 63_000}
 """Tuples a second of STREAM (C++), which counts results for so many queries, on another day."""
 POLARS_SAMPLE = 32

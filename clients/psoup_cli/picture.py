@@ -22,8 +22,14 @@ from psoup_client import Results
 _MOST = 1_000
 """Tuples and queries that are drawn for a reader that is a program."""
 
-_SHOWN, _GAP, _ID_WIDTH = 40, "   ", 8
-"""Characters of a key, between two names, and of the ID of a tuple."""
+_SHOWN = 40
+"""Most characters of a key."""
+
+_GAP = "   "
+"""Text between two names."""
+
+_ID_WIDTH = 8
+"""Characters of a tuple ID."""
 
 
 class Room(NamedTuple):

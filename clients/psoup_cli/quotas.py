@@ -39,8 +39,11 @@ QUOTAS = {
 
 NONE = "none"
 
-LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
-"""The weights that the service takes."""
+LEAST_WEIGHT = 0.01
+"""Least weight that the service accepts."""
+
+MOST_WEIGHT = 100.0
+"""Greatest weight that the service accepts."""
 
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9](_?[0-9]){0,20}", re.ASCII)

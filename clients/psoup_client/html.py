@@ -19,8 +19,11 @@ from psoup_client.wording import counted
 
 T = TypeVar("T")
 
-SHOWN_ROWS, SHOWN_COLUMNS = 20, 40
-"""The shown part of a table."""
+SHOWN_ROWS = 20
+"""Most rows of a table that are shown."""
+
+SHOWN_COLUMNS = 40
+"""Most columns of a table that are shown."""
 _LINES = 100
 """Lines of an explanation that are shown: one of a join has some for each source."""
 _CHARS = 200

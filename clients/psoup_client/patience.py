@@ -41,8 +41,11 @@ def passes(problem: PSoupError) -> bool:
     return isinstance(problem, Unavailable | DeadlineExceeded) or problem.retry_after is not None
 
 
-_TOKENS, _EARNED = 10, 0.5
-"""A failure takes a token, a success earns a part of one, as in gRPC. With half of them or less no call is repeated."""
+_TOKENS = 10
+"""Most tokens. A failure takes one; with half of them or less no call is repeated, as in gRPC."""
+
+_EARNED = 0.5
+"""Part of a token that a success earns."""
 
 
 class Throttle:

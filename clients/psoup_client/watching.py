@@ -34,8 +34,11 @@ from psoup_proto.v1 import sync_pb2
 
 MOST_WATCHED = 1_000
 """Copies of one watch."""
-FIRST_POLL_S, LONGEST_POLL_S = 1.0, 60.0
-"""Seconds between two questions to a service that does not know Watch: after a change, and after many without one."""
+FIRST_POLL_S = 1.0
+"""Seconds from a change to the next question, to a service that does not know Watch."""
+
+LONGEST_POLL_S = 60.0
+"""Most seconds between two such questions, after many without a change."""
 _POLL_BYTES = 1024 * 1024
 _CALL_S = 600.0
 """Seconds after which a call is over and made anew, at once: a connection lost without a word is noticed by then."""

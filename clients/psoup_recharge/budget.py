@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 
 from psoup_recharge.entry import Entry
 
-_FIRST, _LEAST, _MOST = 64 * 1024, 8 * 1024, 3 * 1024 * 1024
-"""Bytes of rows in a reply, before compression."""
-_SECONDS, _FACTOR = 1.0, 4.0
-"""Seconds that a reply is to take, and the most by which one reply differs from the one before."""
+_FIRST = 64 * 1024
+"""Bytes of rows in the first reply, before compression."""
+
+_LEAST = 8 * 1024
+"""Least bytes of rows in a reply, before compression."""
+
+_MOST = 3 * 1024 * 1024
+"""Most bytes of rows in a reply, before compression."""
+_SECONDS = 1.0
+"""Seconds that a reply should take."""
+
+_FACTOR = 4.0
+"""Most by which the size of a reply differs from the one before, as a factor."""
 
 
 @dataclass(slots=True)

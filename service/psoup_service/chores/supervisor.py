@@ -14,8 +14,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-FIRST_S, MOST_S = 1.0, 60.0
-"""Seconds of the first pause, and of the longest one."""
+FIRST_S = 1.0
+"""Seconds of the first pause."""
+
+MOST_S = 60.0
+"""Seconds of the longest pause."""
 FAILING = 3
 """Errors in a row from which on a task keeps failing."""
 

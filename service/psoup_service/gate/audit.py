@@ -67,8 +67,11 @@ _NAME_OF_STREAM = r'(?P<name>"[^"\n]{1,200}"|\w{1,200})'
 _OF_STREAM = re.compile(
     rf"\s*(CREATE|ALTER|DROP)\s+STREAM\s+(IF\s+(NOT\s+)?EXISTS\s+)?{_NAME_OF_STREAM}", re.IGNORECASE
 )
-_A_SECOND, _AT_ONCE = 1.0, 200.0
-"""Limits on written refusals, and on written failures: some 20 MB a day of each, so that no caller fills the disk."""
+_A_SECOND = 1.0
+"""Written refusals a second, and written failures: some 20 MB a day of each, so that no caller fills the disk."""
+
+_AT_ONCE = 200.0
+"""Refusals, and failures, that are written at once before the limit of a second applies."""
 _LOOK_US = 1_000_000
 _TAIL = 64 * 1024
 _SHOWN = 200

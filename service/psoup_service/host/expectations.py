@@ -30,8 +30,14 @@ large pushes, and their p99 was 13.9 instead of 10.4 ms (EPYC, two cores).
 _LOOP_S = 0.002
 """Processor time after which an answer is not finished on the loop."""
 
-_FEW_TUPLES, _FEW_ROWS, _FEW_EXAMINED = 1_048_576, 2_048, 65_536
-"""A window, an answer, and tuples to evaluate, in this order, that are quick whatever the last answer cost."""
+_FEW_TUPLES = 1_048_576
+"""Most tuples of a window that is quick, whatever the last answer took."""
+
+_FEW_ROWS = 2_048
+"""Most rows of an answer that is quick, whatever the last answer took."""
+
+_FEW_EXAMINED = 65_536
+"""Most tuples to evaluate that are quick, whatever the last answer took."""
 
 _REMEMBERED = 65_536
 """Queries whose cost is remembered."""

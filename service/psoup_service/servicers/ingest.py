@@ -31,8 +31,14 @@ from psoup_service.wire import convert, ipc
 from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
 
-_MOST_ROWS, _ROW_BYTES, _ENVELOPE = 1_048_576, 9, 1_024
-"""Rows of a push, bytes of a tuple ID with its mark, and of what surrounds them."""
+_MOST_ROWS = 1_048_576
+"""Most rows of a push."""
+
+_ROW_BYTES = 9
+"""Bytes of a tuple ID with its mark."""
+
+_ENVELOPE = 1_024
+"""Bytes of a reply besides the tuple IDs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,17 @@ from psoup_service.wire import convert
 from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
 
-_BYTES, _ENVELOPE = 1024 * 1024, 1024
-"""Bytes of a reply by default, and of what surrounds the pairs."""
+_BYTES = 1024 * 1024
+"""Bytes of a reply by default."""
 
-_QUERIES, _ROWS = 10_000, 2_048
-"""Names of queries in a request, and queries of a reply, whose keys may be long."""
+_ENVELOPE = 1024
+"""Bytes of a reply besides its pairs."""
+
+_QUERIES = 10_000
+"""Most names of queries in a request."""
+
+_ROWS = 2_048
+"""Most queries of a reply, whose keys may be long."""
 
 
 class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):

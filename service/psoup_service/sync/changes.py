@@ -50,8 +50,11 @@ _NUMBERS = 2
 """Columns of a copy that grow from row to row: `_id` and `_time`."""
 _ROOMS = 8
 """Rooms that rows take in Arrow at most: as JSON, or compressed, they may take a part of that."""
-_LARGER, _ATTEMPTS = 2, 20
-"""Attempts to send more rows than was guessed, and to find how many fit."""
+_LARGER = 2
+"""Most attempts to send more rows than the first guess."""
+
+_ATTEMPTS = 20
+"""Most attempts to find the number of rows that fit."""
 _BEHIND = 65_536
 """Most tuples by which a copy may lag, without any of them in the answer, before it gets a new token."""
 _BEHIND_JOINED = 4_096

@@ -14,8 +14,11 @@ from psoup.answer.copies.answer_again import Compared, Earlier
 from psoup.answer.copies.id_intervals import Intervals
 from psoup_service.sync.reply_parts import Written
 
-_LARGER, _ATTEMPTS = 2, 20
-"""Attempts to send more rows than was guessed, and to find how many fit."""
+_LARGER = 2
+"""Most attempts to send more rows than the first guess."""
+
+_ATTEMPTS = 20
+"""Most attempts to find the number of rows that fit."""
 
 
 @dataclass(frozen=True, slots=True)

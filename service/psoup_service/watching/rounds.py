@@ -32,8 +32,11 @@ ROUND_S = 0.01
 """Seconds between two rounds."""
 _FEW = 16
 """Most changed wants of a watcher in the line `close`."""
-_TOGETHER, _TOGETHER_S = 64, 0.01
-"""Watchers whose messages are made together, and seconds after which no other one is made."""
+_TOGETHER = 64
+"""Most watchers whose messages are made in one step."""
+
+_TOGETHER_S = 0.01
+"""Seconds after which such a step begins no further message."""
 _PAUSE_S = 0.1
 """Seconds until a line goes on after the readers had no room."""
 

@@ -30,8 +30,11 @@ _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
 _LENGTH = struct.Struct("<q")
 Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
-_FEW_MESSAGES, SHORT_HEADER = 8, 16 * 1024
-"""The most that `outline` reads: some 10 us a message, and a header with the buffers of a thousand columns."""
+_FEW_MESSAGES = 8
+"""Most messages that `outline` reads; each takes some 10 us."""
+
+SHORT_HEADER = 16 * 1024
+"""Most bytes of a header that `outline` reads: the buffers of a thousand columns."""
 
 _FEW_BUFFERS = 64
 

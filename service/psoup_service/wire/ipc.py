@@ -53,8 +53,11 @@ _SCALES = range(-20, 39)
 another scale could crash the process. A stream has scales of 0 to 18, at most 38 away from each allowed scale.
 """
 
-_REMEMBERED, _REMEMBERED_BYTES = 256, 16 * 1024
-"""The most schemas that are remembered, and the most bytes of one."""
+_REMEMBERED = 256
+"""Most remembered schemas."""
+
+_REMEMBERED_BYTES = 16 * 1024
+"""Most bytes of a remembered schema."""
 
 
 def digest(payload: Payload) -> bytes:

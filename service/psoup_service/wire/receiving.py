@@ -93,8 +93,11 @@ class Deadlines:
             loop.call_later(TICK_S, self._tick, loop)
 
 
-STREAM_KEY, SIZE_KEY = "psoup-stream-bin", "psoup-size"
-"""Metadata by which a client names the stream that it pushes to, and the most bytes that its request has."""
+STREAM_KEY = "psoup-stream-bin"
+"""Key of the metadata that name the stream of a push."""
+
+SIZE_KEY = "psoup-size"
+"""Key of the metadata that declare the most bytes of a request."""
 
 GRACE_S, TICK_S = 0.25, 0.05
 SMALL_BYTES = 64 * 1024

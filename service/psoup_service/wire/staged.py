@@ -36,8 +36,11 @@ MOST_STAGES = 64
 """The most open stages of a tenant."""
 MOST_PARTS = 4_096
 """The most parts of a stage: more would cost more to put together than to send."""
-PART_BYTES, COLUMN_BYTES = 4_096, 1_100
-"""The charge of a part beside its values, and of each of its columns: the objects of an Arrow table, as measured."""
+PART_BYTES = 4_096
+"""The charge of a part besides its values: the objects of an Arrow table, as measured."""
+
+COLUMN_BYTES = 1_100
+"""The charge of each column of a part besides its values, as measured."""
 MAKE_WAY_AFTER_S = 60.0
 """Seconds of silence after which a stage may be dropped for another sender."""
 

@@ -13,10 +13,27 @@ from typing import Any
 MOST_BYTES = 16 * 1024**2
 """Bytes of a footer, at most: that of a thousand columns has three million."""
 _DEEP = 16
-_GROUPS, _COLUMNS, _META, _SIZES = 4, 1, 3, 16
+_GROUPS = 4
+"""Number of the field in parquet.thrift: the row groups of a file."""
+
+_COLUMNS = 1
+"""Number of the field in parquet.thrift: the columns of a row group."""
+
+_META = 3
+"""Number of the field in parquet.thrift: the facts of a column."""
+
+_SIZES = 16
+"""Number of the field in parquet.thrift: the size statistics among a column's facts."""
+
 _ENCRYPTED = (8, 9)
-_TEXT_BYTES, _REPETITION, _DEFINITION = 1, 2, 3
-"""Numbers of fields in parquet.thrift: of the file, a row group, a column, its facts, and the sizes among these."""
+_TEXT_BYTES = 1
+"""Number of the field in parquet.thrift: the bytes of texts in a column's size statistics."""
+
+_REPETITION = 2
+"""Number of the field in parquet.thrift: the histogram of repetition levels."""
+
+_DEFINITION = 3
+"""Number of the field in parquet.thrift: the histogram of definition levels."""
 
 
 def check_footer(content: memoryview, schema: Any) -> None:

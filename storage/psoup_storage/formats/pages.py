@@ -20,8 +20,14 @@ from psoup.columns import Array
 from psoup.kernels.deltas import FACTS, SIZE, page_facts, unpack_deltas
 from psoup.model import DataType, Kind
 
-_DATA_PAGE, _DIFFERENCES, _RUNS = 0, 5, 3
-"""Numbers of Parquet's format: a page of data, the encoding of its values, and that of its levels."""
+_DATA_PAGE = 0
+"""Parquet's number for a data page."""
+
+_DIFFERENCES = 5
+"""Parquet's number for delta encoding, which the values have."""
+
+_RUNS = 3
+"""Parquet's number for run-length encoding, which the levels have."""
 _SLACK = 32
 _MOST_BYTES = 1 << 24
 _KINDS = frozenset({Kind.BIGINT, Kind.TIMESTAMP, Kind.DECIMAL, Kind.DATE})

@@ -26,8 +26,11 @@ from psoup_testing.copies.copy_clients import PATTERNS, Client
 from psoup_testing.copies.copy_desk import Desk, Line
 from psoup_testing.copies.copy_machine import CopiesMachine
 
-_NEVER_S, _QUIET_S = 10_000.0, 2.5
-"""Seconds of progress, and after which nothing more is to be expected without it."""
+_NEVER_S = 10_000.0
+"""Seconds of `progress` that a test never reaches."""
+
+_QUIET_S = 2.5
+"""Seconds without a change after which no more is expected."""
 _AT_ONCE = RetryOptions(first_pause_seconds=0.01, longest_pause_seconds=0.01)
 MOST_MESSAGES = 3
 """Messages to one who has not read for some steps: one that was made before, and what has come since."""

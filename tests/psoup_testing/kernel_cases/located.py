@@ -18,8 +18,11 @@ from psoup.results.sealed import Pack
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]
 
-ROWS, BLOCK = 512, 2
-"""Tuples of a full chunk, and words of a block of an open one."""
+ROWS = 512
+"""Tuples of a full chunk."""
+
+BLOCK = 2
+"""Words of a block of an open chunk."""
 
 _KEPT: list[Any] = []
 """What kernels are given by address."""

@@ -30,9 +30,14 @@ from psoup.data.sidecars import ChunkSpan, Hold, checksum_of, not_held
 from psoup.errors import ResourceExhausted
 
 FOLDER = "folds"
-SHARE, _LEAST, _MOST = 10, 4_096, 1 << 20
-"""A sidecar takes a tenth of the bytes of its chunks, at least a block of the disk, and at most what some milliseconds
-write anew."""
+SHARE = 10
+"""A sidecar takes at most one in this many bytes of its chunks."""
+
+_LEAST = 4_096
+"""Bytes that a sidecar may take in any case: a block of the disk."""
+
+_MOST = 1 << 20
+"""Most bytes of a sidecar, which can be rewritten in some milliseconds."""
 _NEW = ".new"
 _NAME = re.compile(r"(\d+)\.(-?\d+)\.(-?\d+)\.folds")
 _MAGIC = 0x31646C6F46505350
