@@ -30,7 +30,7 @@ _FACTOR = 4.0
 
 @dataclass(slots=True)
 class Budget:
-    """The limits of one recharge, and what of them is spent. None: no limit."""
+    """The limits of one recharge, and the amounts spent so far. None means no limit."""
 
     max_bytes: int | None
     max_seconds: float | None
@@ -41,7 +41,7 @@ class Budget:
     _started: float = field(default_factory=time.monotonic)
 
     def share_out(self, entries: Sequence[Entry]) -> None:
-        """Keep parts of the bytes for those entries that have shares; the others have the rest in common."""
+        """Reserve parts of the bytes for entries with shares. The remaining entries have the rest in common."""
         shares = {entry.name: entry.share for entry in entries if entry.share}
         if self.max_bytes is None or not shares:
             return
@@ -99,7 +99,9 @@ class Budget:
         self.max_seconds = 0.0
 
     def widen(self) -> bool:
-        """Let the next reply be as large as any, for an answer that comes whole; tells whether it has more room."""
+        """Let the next reply have the largest size, for an answer that comes whole. Returns whether it has more
+        room.
+        """
         before, self.reply = self.room, _MOST
         return self.room > before
 

@@ -3,8 +3,8 @@
     reply ─> clock: now, greatest = the service's; wall, boot = the clocks here         a view, in any tool,
     later    NOW = now + time since boot, or by the wall clock, not before greatest     hides rows by the wall clock
 
-A wall clock that was set is noticed, told, and put right in the table, so that views are right again: `stepped` is by
-how much. Rows are hidden by this, and never deleted.
+If the wall clock was set, that is noticed, reported, and corrected in the table (`stepped`), so that views are right
+again. Rows are hidden by this clock, and never deleted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ CREATE VIEW clock_now AS SELECT max(
     greatest, now + max(0, CAST((julianday('now') - 2440587.5) * 86400e6 AS INTEGER) - wall)
 ) AS now FROM clock;
 """
-"""The table, of one row once a reply has come, and the view by which other views know NOW, in microseconds. julianday,
-as it is in any SQLite, to the millisecond."""
+"""The table, which has one row after the first reply, and the view that gives NOW in microseconds to the other views.
+It uses julianday, which every SQLite has, to the millisecond.
+"""
 _WORTH_US = 1_000_000
 """Microseconds of a greater estimate that are worth waiting for the disk."""
 
@@ -34,9 +35,10 @@ def set_clock(file: File, now: int, at: Moment) -> None:
 
 
 def look(file: File, at: Moment) -> tuple[int | None, int]:
-    """NOW at a moment, None before the first reply; and by how many microseconds the wall clock was set since then.
+    """NOW at a moment (None before the first reply), and the microseconds by which the wall clock was set since that
+    reply.
 
-    What it finds is kept, if the file can be written at once: then NOW never goes back, for other tools as well.
+    The result is stored if the file can be written at once, so that NOW never goes back, also for other tools.
     """
     row = file.run("SELECT now, greatest, wall, boot, boot_id, stepped FROM clock")
     if not row:

@@ -1,4 +1,4 @@
-"""An entry of a store: a query that is kept, and what is known of its copy."""
+"""An entry of a store: a query, and the state of its copy."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _WINDOW = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A query of a store. It is given by one of `sql`, `query_id` and `key`.
+    """A query of a store, named by exactly one of `sql`, `query_id` and `key`.
 
-    `priority`: the greatest first, after those that are overdue; `fresh`: seconds for which a copy is fresh enough, and
-    is not asked for again; `share`: the part of a recharge's bytes that is kept for it, up to 1; `order`: which rows
-    come first if not all may come, the `newest` or the `oldest`; `window`: another window than the query's own.
+    `priority`: the greatest comes first, after overdue copies. `fresh`: seconds for which a copy is fresh enough not to
+    be asked for again. `share`: the part of a recharge's bytes that is reserved for it, up to 1. `order`: the rows that
+    come first if not all fit, `newest` or `oldest`. `window`: a window in place of the query's own.
 
-    `rows`: of the copy; `complete`: it is the answer as of `now`, else a part; `ages`: its rows tell the answer of
-    later, by the clock here; `synced`: when it was asked for last, by the clock here; `error`: what went wrong then.
+    `rows`: rows of the copy. `complete`: the copy is the whole answer as of `now`. `ages`: the local clock can tell
+    which rows leave later. `synced`: local time of the last request. `error`: the error of that request.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Entry:
         return max((dt.datetime.now(dt.UTC) - self.synced).total_seconds(), 0.0)
 
     def is_fresh(self) -> bool:
-        """Whether it was asked for so lately that it need not be asked for again."""
+        """Whether the copy was asked for so recently that it need not be asked for again."""
         if self.synced is None or not self.complete or self.error or not self.fresh:
             return False
         since = (dt.datetime.now(dt.UTC) - self.synced).total_seconds()

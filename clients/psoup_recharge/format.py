@@ -43,11 +43,13 @@ CREATE TABLE recharges (
 {CLOCK}
 """
 _STEPS = (_FIRST, _SECOND)
-"""Steps that make a file of each format from a file of the format before; a new file takes all of them."""
+"""Steps from each format to the next one. A new file takes all of them."""
 
 
 def prepare(file: File) -> None:
-    """Make the tables of a new file, or those that an older one lacks. Raises StoreError for a file of another kind."""
+    """Make the tables of a new file, or the missing tables of an older one. Raises StoreError for a file of another
+    kind.
+    """
     if _found(file) == _FORMAT:
         return
     with file.changing():

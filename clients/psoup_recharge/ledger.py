@@ -22,7 +22,9 @@ def note_copy(file: File, name: str, size: int, came: int, gone: int, reset: str
 def note_recharge(
     file: File, seconds: float, sent: int, received: int, came: int, gone: int, left_out: str, why: str
 ) -> None:
-    """Write what a recharge took: seconds, bytes and rows either way, and which copies it left out, and why."""
+    """Write a recharge to the history: seconds, bytes, rows that came and left, and the copies left out with the
+    reason.
+    """
     _write(file, "recharges", (seconds, sent, received, came, gone, left_out, why))
 
 

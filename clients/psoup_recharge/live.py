@@ -1,4 +1,4 @@
-"""A store that stays up to date: connected while it can be, else asking again and again, with pauses.
+"""A store that stays up to date: connected if possible, else asking again and again, with pauses.
 
     recharge ──> Watch ──> change ─ a transaction ─> Recharged, as it comes
        ^           └ lost, refused, a query is gone, or another process was faster
@@ -6,7 +6,7 @@
 
     with `every`: recharge, and nothing until the next; a device may sleep meanwhile
 
-Pauses are drawn at random up to their length, so that after a restart not all devices come at once.
+Pauses have a random length up to the maximum, so that after a restart not all devices come at once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from psoup_recharge.watch_log import WatchLog
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 _SPREAD = 0.1
-"""The part of `every` by which rounds lie apart, so that devices that began together do not stay together."""
+"""The part of `every` by which rounds vary at random, so that devices that began together drift apart."""
 
 
 class Live:
     """The changes of a store's copies, made by `Store.watch`: iterating waits for the next one, until `close`.
 
-    What is wrong with a query is in its `error`, and its copy stays as it was. `lost` is told why the service could not
-    be reached.
+    If a query fails, the result has its `error`, and the copy stays as it was. `lost` is called with the reason if the
+    service cannot be reached.
     """
 
     def __init__(

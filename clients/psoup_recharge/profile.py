@@ -1,4 +1,4 @@
-"""Profiles: the queries that a store is to keep, as a TOML file.
+"""Profiles: the queries of a store, as a TOML file.
 
 [delays]
 sql = "SELECT * FROM flights WHERE dep_delay > 60 BEGIN (NOW - 1 DAY)"

@@ -17,12 +17,12 @@ _SHOWN = 80
 
 
 def read_bytes(text: str) -> int:
-    """A number of bytes; without a unit these are meant. Raises ValueError that says what is expected."""
+    """A number of bytes, which is also the default unit. Raises ValueError that names the expected form."""
     return int(_read(text, _BYTES, "number of bytes: 200kB, 1.5MiB"))
 
 
 def read_seconds(text: str) -> float:
-    """A number of seconds; without a unit these are meant. Raises ValueError that says what is expected."""
+    """A number of seconds, which is also the default unit. Raises ValueError that names the expected form."""
     return _read(text, _SECONDS, "span of time: 10s, 15min, 1.5h")
 
 

@@ -32,10 +32,11 @@ _WANTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Recharged:
-    """The outcome for one copy: rows that `came` and are `gone`, `size` bytes. `complete`: it is the answer now.
+    """The outcome for one copy: rows that `came` and are `gone`, `size` bytes. `complete`: the copy is the whole answer
+    now.
 
-    `asked` is false if bytes or seconds were spent before its turn. `left`: rows, or more, that had no room. `reset`:
-    why its rows of before were forgotten.
+    `asked` is false if bytes or seconds ran out before its turn. `left`: lower bound of the rows without room. `reset`:
+    the reason if its old rows were dropped.
     """
 
     name: str
@@ -132,7 +133,7 @@ class Round:
         return self._budget.why_spent if any(self._is_open(copy) for copy in self.done.values()) else ""
 
     def _stands(self, entry: Entry) -> bool:
-        """Register a statement that was never asked for, in the place of another one that may have its key."""
+        """Register a new statement; it replaces another query with the same key."""
         if not entry.sql or entry.synced is not None or self._budget.why_spent:
             return True
         try:
@@ -164,13 +165,15 @@ class Round:
         return [*later, *open_]
 
     def _cut_off(self, problem: DeadlineExceeded) -> None:
-        """End the round, as a call was cut off when the time was spent; raises the problem if time had no limit."""
+        """End the round after a call was cut off at the end of the time. Raises the problem if the time had no
+        limit.
+        """
         if self._budget.max_seconds is None:
             raise problem
         self._budget.end()
 
     def _ask(self, some: Sequence[Entry]) -> list[Entry]:
-        """Ask once; returns those that are to be asked again, and those for which there was no room."""
+        """Make one call; returns the entries to ask again, and those without room in the reply."""
         budget, begun = self._budget, time.monotonic()
         pairs = [(entry, want) for entry in some if (want := self._want(entry)) is not None]
         if not pairs:
@@ -238,7 +241,7 @@ def _applied(
     body: sync_pb2.SyncBody,
     registered: set[str],
 ) -> Recharged:
-    """Apply one outcome. A statement whose query is gone is registered, once, and asked again."""
+    """Apply one outcome. If a statement's query is gone, it is registered and asked again, once."""
     if outcome.WhichOneof("outcome") == "failure":
         error = from_failure(outcome.failure)
         if want.token and isinstance(error, NotFound | InvalidRequest):  # as after a restore: ask by the key, or the ID

@@ -21,7 +21,7 @@ class StoreError(PSoupError):
 
 
 class File:
-    """A SQLite file, made if it is not there. Of one thread at a time."""
+    """A SQLite file, created if it is missing. For one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,7 +80,7 @@ class File:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A context that sees one state of the file, whatever other processes do; in another one it is that one's."""
+        """A read transaction. Nested use joins the outer one."""
         with self.explained():
             if self._db.in_transaction:
                 yield
@@ -93,7 +93,7 @@ class File:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """A context whose changes are one transaction."""
+        """A write transaction."""
         with self.explained():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -106,7 +106,7 @@ class File:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """A context in which errors of SQLite are those of the store, with a way out."""
+        """Context that turns errors of SQLite into errors of the store, which name a way out."""
         try:
             yield
         except apsw.Error as problem:

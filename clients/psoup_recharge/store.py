@@ -5,8 +5,8 @@
     delays     a view of them, in the order of the answer, as people read it; rows that have left since are hidden
     history    what each recharge brought
 
-A change is one transaction: rows and token together, and only if the token is still the one that the change was asked
-with. So a process that is killed, a full disk, or two processes on one file leave a copy as it was before or after.
+A change is one transaction of rows and token, and only if the copy's token is still that of the request. So after a
+kill, on a full disk, or with two processes on one file, a copy is in its state before or after a change.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ _SAME = "name = ? AND sql = ? AND query_id = ? AND key = ?"
 
 
 class Store:
-    """A store, made if it is not there. Use it in a `with` statement, or call `close()`; of one thread at a time."""
+    """A store, created if the file is missing. Use it in a `with` statement, or call `close()`. For one thread at a
+    time.
+    """
 
     def __init__(self, path: str | Path) -> None:
         """Open the file. Raises StoreError if it is something else, damaged, or cannot be opened."""
@@ -94,10 +96,11 @@ class Store:
         order: str = "newest",
         window: str = "",
     ) -> Entry:
-        """Keep a query: of a statement, which the first recharge registers, or one that stands, by its ID or its key.
+        """Keep a copy of a query: a statement, which the first recharge registers, or a standing query, by its ID or
+        key.
 
-        The others are as in `Entry`. Adding it again changes them; with another statement, ID or key the copy begins
-        anew. Raises InvalidRequest for a name or a value that cannot be taken.
+        The options are as in `Entry`. Adding the same query again changes them. With another statement, ID or key the
+        copy begins anew. Raises InvalidRequest for an invalid name or value.
         """
         self.adopt([Entry(name, sql, query_id, key, priority, fresh, share, order, window)])
         return self.entry(name)
@@ -142,7 +145,7 @@ class Store:
         return entry
 
     def key_of(self, entry: Entry) -> str:
-        """The key of the query of an entry: its own, or the one under which its statement is registered."""
+        """The key of an entry's query: the given one, or the key under which its statement is registered."""
         if not entry.sql:
             return entry.key
         ((store,),) = self._file.run("SELECT value FROM store WHERE name = 'id'")
@@ -153,8 +156,8 @@ class Store:
     def read(self, name: str) -> pa.Table:
         """The rows of a copy, in the order of the answer, as an Arrow table of exact values; no network is used.
 
-        Rows that have left a sliding window since the last recharge, by the clock here, are hidden; `Entry.certainty`
-        says what it is then. Raises NotFound; StoreError before its first recharge.
+        Rows that have left a sliding window since the last recharge, by the local clock, are hidden; `Entry.certainty`
+        says how exact the rows are. Raises NotFound, and StoreError before the first recharge.
         """
         now, _ = look(self._file, moment())
         with self._file.reading():
@@ -170,15 +173,16 @@ class Store:
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def select(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and rows of a SELECT over the copies, whose names are those of views; SQLite carries it out.
+        """The columns and rows of a SELECT over the copies, which are views by their names. SQLite evaluates it.
 
-        Raises InvalidRequest for anything that it does not understand, or that would change the file.
+        Raises InvalidRequest for an invalid statement, or one that would change the file.
         """
         look(self._file, moment())
         return self._file.select(sql)
 
     def now(self) -> tuple[dt.datetime | None, float]:
-        """NOW at the service by the clocks here, and the seconds by which the wall clock was set since then.
+        """NOW at the service by the local clocks, and the seconds by which the wall clock was set since the last
+        recharge.
 
         None before the first recharge. NOW does not go back until the next one.
         """
@@ -203,21 +207,21 @@ class Store:
         max_seconds: float | None = None,
         only: Sequence[str] = (),
     ) -> Recharge:
-        """Bring copies up to date, those that are overdue and of the greatest priority first, within limits.
+        """Bring copies up to date within limits: overdue copies first, then by priority.
 
-        `only`: of some names. Copies that are fresh enough are left out, unless they are named. Of `max_bytes` each
-        copy with a share has at least that, and what it leaves is for the others. What is wrong with a query is in its
-        outcome, and its copy stays as it was. Raises Unavailable and the like if the service cannot be reached.
+        `only`: names of copies. Copies that are fresh enough are left out, unless they are named. Each copy with a
+        share has at least its part of `max_bytes`; other copies get its unused bytes. If a query fails, its outcome has
+        the error, and the copy stays as it was. Raises Unavailable and similar errors if the service cannot be reached.
         """
         return recharge(self, client, max_bytes=max_bytes, max_seconds=max_seconds, only=only)
 
     def watch(
         self, client: Client, *, every: float | None = None, lost: Callable[[PSoupError], object] = lambda _: None
     ) -> Live:
-        """Stay up to date: iterating gives what becomes of a copy (`Recharged`), as changes come, until `Live.close`.
+        """Stay up to date: iterating gives the outcome for a copy (`Recharged`) as changes come, until `Live.close`.
 
-        While the service cannot be reached it is asked again, with pauses of up to a minute, and `lost` is told why.
-        `every`: not connected meanwhile, but a recharge after so many seconds, and another one.
+        If the service cannot be reached, it is tried again, with pauses of up to a minute, and `lost` is called with
+        the reason. `every`: recharge at this interval in seconds instead of staying connected.
         """
         return Live(self, client, every, lost)
 
@@ -246,10 +250,10 @@ class Store:
         streams: Sequence[sync_pb2.StreamTime],
         clock: int = 0,
     ) -> int | None:
-        """Make a change of a copy: rows and token, in one transaction; returns how many rows left.
+        """Apply a change to a copy, rows and token in one transaction; returns the number of rows that left.
 
-        `streams` and `clock` are those of the reply. None: nothing was done, as the copy has another token, or is of
-        another query, by now. Raises ServerFault for what is no change of this copy.
+        `streams` and `clock` come from the reply. Returns None, without a change, if the copy has another token or
+        query by now. Raises ServerFault for a change that does not fit this copy.
         """
         with suspicious(), self._file.changing():
             now = now_of(change, streams)
@@ -324,7 +328,7 @@ class Store:
         return number, None if form is None else sync_pb2.CopyForm.FromString(form)
 
     def _drop(self, name: str) -> None:
-        """Drop the entry of a name, if there is one, with its rows."""
+        """Drop the entry with a name, if any, with its rows."""
         for number, named in self._file.run("SELECT number, name FROM queries WHERE name = ?", name):
             self._drop_rows(named, number)
             self._file.run("DELETE FROM queries WHERE number = ?", number)
@@ -343,7 +347,7 @@ class Store:
         return gone
 
     def _left(self, number: int, form: sync_pb2.CopyForm, keep: Sequence[int]) -> int:
-        """Remove the rows whose tuple IDs are not kept; returns how many."""
+        """Remove the rows whose tuple IDs are not in `keep`; returns their number."""
         gone = 0
         for condition, values in leaving(form, keep):
             self._file.run(f"DELETE FROM rows_{number} WHERE {condition}", *values)

@@ -1,4 +1,4 @@
-"""The tables and views of copies: which columns rows have, what a view shows, in which order.
+"""The tables and views of copies: the columns of rows, and the columns and order of a view.
 
 rows_3   _id INTEGER PRIMARY KEY, c1 (the time), c2 … columns of the answer, … keys of ORDER BY
          c0, c1 … the tuple IDs of a join, together the PRIMARY KEY, … columns of the answer, … keys of ORDER BY
@@ -41,9 +41,9 @@ def create_view(name: str, number: int, form: sync_pb2.CopyForm) -> str:
 
 
 def still_there(form: sync_pb2.CopyForm, now: str) -> str:
-    """The condition by which rows that have left a sliding window since are hidden; none if they do not tell that.
+    """The condition that hides rows which have left a sliding window; empty if the rows do not tell.
 
-    `now`: what NOW is, in microseconds; NULL if that is not known.
+    `now`: SQL for NOW in microseconds; NULL if it is unknown.
     """
     if not (form.ages and form.by_clock and form.HasField("width")):
         return ""
@@ -99,7 +99,7 @@ def intervals(differences: Sequence[int]) -> Iterator[tuple[int, int]]:
 def moves(before: Positions, after: Positions) -> Iterator[tuple[int, int, int]]:
     """Moves of rows whose place changes: the distance, the first row and the last.
 
-    Neighbours that move together are told together. O(rows), in NumPy.
+    Neighbours that move together are one move. O(rows), in NumPy.
     """
     by = after - before
     starts = np.flatnonzero(np.diff(by, prepend=0))

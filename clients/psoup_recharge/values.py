@@ -1,4 +1,4 @@
-"""Values of answers in SQLite, exactly, and as people read them.
+"""Values of answers in SQLite: the exact stored form, and the form that views show.
 
     type         kept as                              shown by the view
     BIGINT       INTEGER                              the same

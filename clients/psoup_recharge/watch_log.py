@@ -1,4 +1,4 @@
-"""The history of a store that is connected: what comes by Watch is written down some minutes at a time.
+"""The history of a connected store: changes by Watch are written to it every few minutes.
 
     change change        change        change     the connection ends
     '──── ten minutes: one line ────'  '──────── another line ────────'
@@ -15,9 +15,9 @@ from psoup_recharge.rounds import CopyStore, Recharge, Recharged, after
 from psoup_recharge.sqlite import StoreError
 
 NOTE_S = 600.0
-"""Seconds of which one line tells."""
+"""Seconds that one line of the history covers."""
 WATCH = "watch"
-"""Why such a line is there: `Store.recharges`."""
+"""The reason of such a line in `Store.recharges`."""
 
 
 class WatchLog:

@@ -1,11 +1,11 @@
-"""The directory of one run of a job: its own, so that runs of one name never meet in it.
+"""The directory of one run of a job. Each run has its own, so that runs of one name never meet in it.
 
     incoming/history-7f3a….lock            held by the run while it lives, by flock; says who
     incoming/history-7f3a…-c0ffee42/       the directory of that run; gone with it
     incoming/history-7f3a…-9b1deb4d/       of a run that died: removed by the next one
 
-What a dead run's tasks still write goes nowhere. Where a file system knows no locks, runs of one name may overlap: the
-first that ends is attached, and the other is told so.
+Files that a dead run's tasks still write are never used. On a file system without locks, runs of one name may overlap.
+Then the first one that ends is attached, and the other one gets an error.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ def prefix(kind: str, *names: str) -> str:
 
 @contextmanager
 def attempt(folder: str, job: str, kind: str) -> Iterator[Path]:
-    """A new directory for a run of `job` (a `prefix`), removed with the block; what dead runs have left goes before.
+    """A new directory for a run of `job` (a `prefix`), removed at the end of the block. Leftovers of dead runs are
+    removed first.
 
-    Raises Conflict, reason JOB_RUNS, if one is running; `kind`: how the message names it.
+    Raises Conflict, reason JOB_RUNS, if such a job is running. `kind`: the word for the job in the message.
     """
     place = Path(folder)
     with _alone(place, job, kind):
@@ -70,7 +71,7 @@ def _alone(place: Path, job: str, kind: str) -> Iterator[None]:
 
 
 def _take(path: Path, kind: str) -> int | None:
-    """The lock, as an open file; None where there are no locks."""
+    """The lock, as an open file; None on a file system without locks."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

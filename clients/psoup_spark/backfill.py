@@ -5,9 +5,9 @@
                             └─> quarantine: bad rows with their reasons                  │ rows of facts
                                                               manifest, then Attach <────┘ on the driver
 
-A worker names its files after its attempt, and the manifest has those of one attempt of each partition: a task that
-runs twice counts once. Without its manifest a directory is nothing, so a job that dies leaves nothing that is seen; a
-run has a directory of its own (`attempts`). No row passes through the driver, nor through gRPC.
+A worker names its files after its attempt, and the manifest lists the files of one attempt of each partition, so that a
+task that runs twice counts once. A directory counts only with its manifest, so a dead job has no effect. Each run has
+its own directory (`attempts`). No row passes through the driver or gRPC.
 """
 
 from __future__ import annotations
@@ -94,18 +94,19 @@ def backfill(
 ) -> BackfillResult:
     """Attach the rows of a batch `frame` to `stream` as history; once for each `job`.
 
-    `mapping`: column of the stream to an expression of Spark's SQL over `frame`; others go by name. A stream in system
-    time needs one for `_time`. Rows outside `since` and `until` are left out. Rows that do not fit go to the Parquet
-    folder `quarantine`, with the source's columns and `_problem`; without one they are an error. `time_unit`: numbers
-    (and texts of them) in TIMESTAMP columns count seconds ("s"), "ms", "us" or "ns" since 1970.
+    `mapping`: from a column of the stream to an expression of Spark's SQL over `frame`; the remaining columns are found
+    by name. A stream in system time needs an expression for `_time`. Rows outside `since` and `until` are left out.
+    Rows that do not fit go to the Parquet folder `quarantine`, with the source's columns and `_problem`; without a
+    folder they are an error. `time_unit`: the unit of numbers (and texts of numbers) in TIMESTAMP columns, counted from
+    1970: seconds ("s"), "ms", "us" or "ns".
 
-    With `evaluate`, the queries that stand on the stream are evaluated in the same pass, and what they match is written
-    beside the chunks; one that is registered while the job runs, or calls functions of the operator that are not in the
-    modules `functions`, is evaluated when a client invokes it.
+    With `evaluate`, the standing queries on the stream are evaluated in the same pass, and their matches are written
+    beside the chunks. Two kinds of queries are evaluated later, when a client invokes them: queries that are registered
+    while the job runs, and queries that call functions of the operator outside the modules `functions`.
 
-    The service's folder must be reachable, under the same path, by driver and workers. `progress` is told of how far
-    it is. A service that is away when the history is to be attached is waited for, `patience` seconds. Raises
-    InvalidData; OutOfRange with the bound to use if the history ends after the first tuple there; NotFound; Conflict,
+    Driver and workers must reach the service's folder under the same path. `progress` is called as the job advances. If
+    the service is away when the history is to be attached, the job waits up to `patience` seconds. Raises InvalidData,
+    NotFound, OutOfRange (with the bound to use) if the history ends after the stream's first tuple, and Conflict,
     reason JOB_RUNS, if a job of that name is running.
     """
     _check_arguments(frame, chunk_rows)
@@ -135,7 +136,7 @@ def backfill(
             assert written is not None, "there were rows"
             watch.phase = "attaching"
             result = insist(patience, lambda: client.attach(site, directory.name))
-    # A duplicate is what an attempt before has attached, whose reply was lost: it is this very history.
+    # A duplicate was attached by an earlier attempt whose reply was lost, so it is this very history.
     extent = written.extent
     return BackfillResult(job, extent.rows, extent.chunks, bad, place, False, result.sequence)
 
@@ -160,9 +161,9 @@ def _written(directory: Path) -> tuple[int, int]:
 
 
 def standing_queries(client: Client, site: AttachSite, signatures: frozenset[str]) -> Statements:
-    """Ask for the queries, and sides of joins, that stand on the stream: their numbers here, and their statements.
+    """Ask for the standing queries on the stream, and sides of joins: their numbers here, and their statements.
 
-    Those are left out whose functions are not among `signatures`.
+    Queries with functions outside `signatures` are left out.
     """
     infos = [query.info for query in client.queries(site.stream, include_sides=True)]
     mine = (info for info in infos if not lacking(info.clause, signatures))
@@ -215,9 +216,11 @@ def write_directory(
     limit: int | None = None,
     others: tuple[str, ...] = (),
 ) -> Manifest | None:
-    """Write all files of the directory; None without a row. `limit`: about how many chunks the rows fill.
+    """Write all files of the directory; returns None without rows. `limit`: about the number of chunks that the rows
+    fill.
 
-    They are cut into ranges of time, each a task: one for a core, or more, so that one can be sorted in memory.
+    Rows are divided into ranges of time, each a task: at least one for each core, and small enough to be sorted in
+    memory.
 
     `others`: incarnations of further services, whose queries are among those `evaluated`; see `write_chunk`.
     """
@@ -238,7 +241,7 @@ def write_directory(
 
 @dataclass(frozen=True, slots=True)
 class ChunkWriter:
-    """Writes the chunks of one partition, whose rows come in order; runs in a worker. Memory: two chunks."""
+    """Writer of the chunks of one partition, whose rows come in order. It runs in a worker. Memory: two chunks."""
 
     statement: str
     directory: str
@@ -261,7 +264,9 @@ class ChunkWriter:
 
 
 def cut(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.Table]:
-    """Cut the rows into tables of `chunk_rows`, the last one shorter; and shorter ones where their texts are long."""
+    """Cut the rows into tables of `chunk_rows` rows. The last one is shorter, and tables with long texts are
+    shorter.
+    """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -1,8 +1,9 @@
-"""Queries bound once in each of Spark's worker processes, for all tasks that it runs; and which of them a job can bind.
+"""Queries that are bound once in each Spark worker process, for all its tasks; and the queries that a job can bind.
 
-A job calls functions of the operator in its own processes, from the modules that it is told to load. A service may have
-others under the same names, so only queries are evaluated whose functions are those of the job, to the letter of their
-signatures; the canonical text of a query's WHERE has these. All others are evaluated by the service when it is asked.
+A job calls the operator's functions in its own processes, from the modules of its option `functions`. A service may
+have different functions under the same names. So a job evaluates only queries whose functions have exactly the same
+signatures; the canonical text of a query's WHERE has these. The service evaluates all other queries at their
+invocation.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Queries that came later, over a past that is on disk already: evaluated on Spark's workers, handed in as one.
+"""Later queries over a past that is on disk already: evaluated on Spark's workers, handed in as one cover.
 
     service: which chunks lack them ─> a task for some chunks ─> read, evaluate, matches beside ─┐ on the workers
                                                                  manifest, then Cover <──────────┘ on the driver
 
-Chunks are read where they are. A run that dies leaves nothing that is seen, and the next one removes what it left; what
-has been covered is not evaluated again. A job is for one stream: of joins it evaluates the sides there.
+Chunks are read in place. A dead run has no effect, and the next run removes its leftovers. Covered chunks are not
+evaluated again. A job is for one stream; of a join it evaluates the sides on that stream.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _FACTS = "place long, rows long, matches long"
 
 @dataclass(frozen=True, slots=True)
 class CoverResult:
-    """The outcome of a job: `rows` in `chunks` were evaluated for `queries`, with so many `matches`.
+    """The outcome of a job: number of evaluated `rows` and `chunks`, of `queries`, and of their `matches`.
 
-    `before`: chunks on disk that had been. `gone`: chunks that expired meanwhile, or were covered by another job.
+    `before`: chunks on disk that were covered already. `gone`: chunks that expired meanwhile, or were covered by
+    another job.
     """
 
     queries: int
@@ -61,13 +62,13 @@ def cover(
 ) -> CoverResult:
     """Evaluate queries over the chunks on disk that lack them; once.
 
-    They are `queries` (IDs), those with some `keys`, and of a `stream`, or with `labels`, all. There is a job for each
-    of their streams, or for `stream` only; what a join selects of a stream is evaluated with the queries on it.
-    Answers are the same before and after; afterwards an invocation reads what was found. The service's data directory
-    must be reachable, under the same path, by driver and workers. A service that is away when a job hands in what it
-    found is waited for, `patience` seconds. `functions`: modules with functions of the operator, as the service has
-    them. Raises NotFound; InvalidData for a query whose functions are not in these; Conflict, reason JOB_RUNS, if the
-    same job is running.
+    The queries are given by IDs (`queries`), by `keys`, by `labels`, or are all queries of `stream`. There is a job for
+    each of their streams, or for `stream` only. A join's side is evaluated with the queries on its stream. Answers are
+    the same before and after; later invocations read the matches. Driver and workers must reach the service's data
+    directory under the same path. If the service is away when a job hands in its matches, the job waits up to
+    `patience` seconds. `functions`: modules with the operator's functions, equal to the service's. Raises NotFound,
+    InvalidData for a query with functions outside these modules, and Conflict, reason JOB_RUNS, if the same job is
+    running.
     """
     signatures = signatures_of(functions)
     with Client(address) as client:

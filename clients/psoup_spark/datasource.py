@@ -6,8 +6,8 @@
     spark.readStream.format("psoup")…                        either, as it grows: what the watermark has passed
     frame.write.format("psoup").option("stream", NAME)       one batch, all or nothing; option id: taken once
 
-`register(spark)` first. Option address: where the service is, else PSOUP_ADDRESS of the driver. A frame that streams is
-written with `psoup_spark.feed`, which knows the ID that makes its batches exactly once.
+Call `register(spark)` first. Option address: the service's address; the default is PSOUP_ADDRESS of the driver. A
+streaming frame is written with `psoup_spark.feed`, which has the ID that makes its batches exactly once.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class PSoupSource(DataSource):
         reading = self._reading(schema)
         if self._query:
             return AnswerReader(reading, self._window, schema)
-        # a window that begins before the oldest tuple of by then has what is kept
+        # a window that begins before the oldest tuple has the tuples that are still kept
         reading = replace(reading, accept_truncation=True)
         return StreamReader(reading, self._stream, schema, int(self.options.get("partitions", "0")))
 
@@ -168,15 +168,15 @@ class AnswerReader(DataSourceReader):
 class StreamReader(DataSourceReader):
     """The tuples kept, a window of time in each partition.
 
-    Filters are an option and not pushed down by Spark, whose Python sources keep what was pushed for one use of a frame
-    when the frame is used again (seen in 4.3.0): the second answer would be wrong.
+    Filters are an option and not pushed down by Spark. A Python source keeps the filters of a frame's first use for its
+    second use (seen in 4.3.0), so the second answer would be wrong.
     """
 
     def __init__(self, reading: QueryRead, stream: str, schema: StructType, partitions: int) -> None:
         self._reading, self._stream, self._schema, self._partitions = reading, stream, _arrow(schema), partitions
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return as many partitions as asked for; by default one for a chunk's worth of tuples, at most 64."""
+        """Return the wanted number of partitions; the default is one for each 65,536 tuples, at most 64."""
         with Client(self._reading.address) as client:
             chunks = -(-client.describe(self._stream).tuples // CHUNK_ROWS)
             parts = self._partitions or min(max(chunks, 1), MOST_PARTITIONS)

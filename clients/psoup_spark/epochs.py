@@ -1,11 +1,11 @@
-"""Numbers that count from 1970 as times, in Spark's expressions, where nothing is lost.
+"""Numbers that count from 1970, converted to times in Spark's expressions, without loss.
 
     1782824400      bigint     --time-unit s     ──> 2026-06-30 13:00:00
     1782824400.5    double                       ──> 2026-06-30 13:00:00.5
     '1782824400'    string                       ──> the same; another text is ISO 8601
     1001            bigint     --time-unit ns    ──> NULL: a TIMESTAMP has microseconds
 
-They mean what they mean in `Client.push(time_unit=…)`, with which a feed sends its rows.
+The meaning is that of `Client.push(time_unit=…)`, with which a feed sends its rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def as_time(name: str, source: DataType, unit: TimeUnit) -> Column:
 
 
 def as_times(frame: DataFrame, name: str, unit: TimeUnit) -> DataFrame:
-    """Make a column of a frame times, if it counts from 1970; a value that would lose something ends the query."""
+    """Convert a column of numbers from 1970 to timestamps. A value that would lose digits ends the query."""
     source = frame.schema[name].dataType
     if not counts(source):
         return frame

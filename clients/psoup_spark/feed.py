@@ -4,11 +4,11 @@
                     ▲                                                          │
                     └── N again, after a crash: the service says "taken" ◄─────┘
 
-Spark writes down what batch N reads before it runs it, and runs N again until it is written down as done; the query's
-ID lives in the checkpoint. So (query ID, N) names the same rows for ever, and the service takes each name once: a
-driver, worker or service that is killed, or a network that is lost, neither loses nor doubles a row. A batch begins
-when the one before is committed: a service that has no room slows the source. The query's watermark, if it has one
-(`withWatermark`), becomes the stream's heartbeat, with the batch after the one that Spark reports it for.
+Spark writes down the input of batch N before it runs it, and repeats N until it is written down as done. The query's ID
+is in the checkpoint. So (query ID, N) always names the same rows, and the service takes each name once: no row is lost
+or doubled if the driver, a worker, the service or the network fails. A batch begins when the previous one is committed,
+so a full service slows the source. The query's watermark, if any (`withWatermark`), becomes the stream's heartbeat, one
+batch after the batch for which Spark reports it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from psoup_spark.schemas import check_fits
 from psoup_spark.sending import PATIENCE, BatchId, RowTarget, insist, send
 
 Progress = Callable[[int, PushResult], None]
-"""Told of each batch: its number and what became of its rows."""
+"""Function called after each batch, with its number and the outcome of its rows."""
 
 
 class Feed(Running[PushResult]):
-    """A running feed. `query` is Spark's own handle, `result` what became of the rows so far."""
+    """A running feed. `query`: Spark's own handle. `result`: the outcome of the rows so far."""
 
 
 def feed(
@@ -51,14 +51,14 @@ def feed(
 ) -> Feed:
     """Start feeding a streaming `frame` into `stream`; returns at once.
 
-    Columns go by name; those that `frame` does not have are NULL. `checkpoint` is the folder (or URL) in which Spark
-    remembers where it is: the same one goes on, a new one begins at the source's start. `trigger`: what
-    `DataStreamWriter.trigger` takes, for example {"availableNow": True}. A batch is held by the service in memory
-    before it is committed: bound it at the source (maxFilesPerTrigger, maxBytesPerTrigger, maxOffsetsPerTrigger).
-    `since`: an event that had happened before the first batch of this checkpoint was sent, for a feed that is refused
-    with PRODUCER_FORGOTTEN. `time_unit`: as of `Client.push`.
+    Columns are found by name; columns that `frame` lacks are NULL. `checkpoint` is the folder (or URL) in which Spark
+    records its position. The same folder goes on; a new one begins at the source's start. `trigger`: arguments of
+    `DataStreamWriter.trigger`, for example {"availableNow": True}. The service holds a batch in memory before it is
+    committed, so bound its size at the source (maxFilesPerTrigger, maxBytesPerTrigger, maxOffsetsPerTrigger). `since`:
+    an event before the first batch of this checkpoint, for a feed that is refused with PRODUCER_FORGOTTEN. `time_unit`:
+    as in `Client.push`.
 
-    Raises InvalidData, which names the column, for a frame that does not fit; NotFound; Unavailable.
+    Raises InvalidData, which names the column, for a frame that does not fit, NotFound and Unavailable.
     """
     if not frame.isStreaming:
         raise TypeError("feed takes a streaming frame (spark.readStream); write another with df.write.format('psoup')")
@@ -100,7 +100,9 @@ class _FeedBatches:
             self.progress(number, result)
 
     def ended(self, query: StreamingQuery) -> None:
-        """Tell the service the last watermark, too; what was fed is in every answer then, if there soon can be one."""
+        """Send the last watermark to the service, too, so that all fed rows are in every answer, if a service can be
+        reached soon.
+        """
         self.beat(query)
         with Client(self.target.address) as client, suppress(PSoupError):
             client.wait_for(max(self.result.sequence, self.beaten))

@@ -1,4 +1,4 @@
-"""Rows of any source as rows of a stream: named, cast without loss, and those that cannot be, with the reason.
+"""Rows of any source as rows of a stream: named and cast without loss. Rows that do not fit get a reason.
 
 source row ──expressions──> try_cast to the stream's types ──> row   problem NULL
                                      └── NULL where there was a value, ──> row   "price: n/a is not a valid DOUBLE"
@@ -73,10 +73,11 @@ def apply(
 ) -> Mapped:
     """The rows of `frame` for the stream `spec`; `mapping`: column to an expression of Spark's SQL.
 
-    Rows before `since` or after `until` (microseconds) are left out. `time_unit`: what numbers count since 1970.
+    Rows before `since` or after `until` (microseconds) are left out. `time_unit`: the unit of numbers counted from
+    1970.
 
-    Columns without one go by name, in any case; NULL if there is none. Raises InvalidData that names a column which is
-    not the stream's, or is never NULL and not there. Reads the source once.
+    Columns without an expression are found by name, in any case; missing ones are NULL. Raises InvalidData for an
+    unknown column, and for a missing NOT NULL column. Reads the source once.
     """
     attributes = wanted(spec)
     columns = {attribute.name.lower(): attribute.name for attribute in attributes}
@@ -138,9 +139,9 @@ def _cast(
 
 
 def _instant(frame: DataFrame, attribute: Attribute, name: str, time_unit: TimeUnit | None) -> Column:
-    """The column; a time without a zone, or a day, that becomes an instant is one of UTC, in any zone of the session.
+    """The column, as instants. Times without a zone, and days, are taken as UTC, whatever the zone of the session.
 
-    Raises InvalidData for a column of many values, and for numbers that are to be times without a unit.
+    Raises InvalidData for a nested column, and for numbers in a TIMESTAMP column without a unit.
     """
     source, source_type = F.col(name), frame.schema[name].dataType
     if isinstance(source_type, ArrayType | MapType | StructType | VariantType):

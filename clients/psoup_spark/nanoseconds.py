@@ -1,8 +1,8 @@
-"""Parquet's times in nanoseconds, which Spark has no type for: it reads them as numbers, or not at all.
+"""Parquet's times in nanoseconds. Spark has no type for them: it reads them as numbers, or refuses the file.
 
     footer of a file: at TIMESTAMP(NANOS)   ──> a long column that says so     ──> TIMESTAMP, where nothing is lost
 
-A session made by `psoup_spark.session` reads them as numbers; which columns these are, the footer of a file tells.
+A session made by `psoup_spark.session` reads them as numbers. The footer of a file names these columns.
 """
 
 from __future__ import annotations

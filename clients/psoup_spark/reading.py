@@ -4,7 +4,7 @@
     worker:   register, invoke over its own window, unregister                    each a partition
 
 Windows that end below the watermark are final, so partitions that are read at different moments, or read again, fit
-together: the last one alone grows. Knows nothing of Spark.
+together. Only the last one grows. This module does not import Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READ_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class QueryRead:
-    """The query to invoke: one that is registered, or a `statement` that is for as long as it is read."""
+    """The query to invoke: a registered one, or a `statement` that is registered while it is read."""
 
     address: str
     query: str = ""
@@ -64,7 +64,7 @@ class QueryRead:
 
 
 def select(stream: str, columns: Sequence[str], condition: str = "") -> str:
-    """Write the statement that reads columns of the tuples kept, those that satisfy a condition in PSoup's SQL."""
+    """Write the statement that reads columns of the kept tuples that satisfy a condition in PSoup's SQL."""
     where = f" WHERE {condition}" if condition else ""
     return f"SELECT {', '.join(map(_written, columns))} FROM {_written(stream)}{where} BEGIN (START)"
 
@@ -75,7 +75,7 @@ def _written(name: str) -> str:
 
 
 def windows(client: Client, stream: str, parts: int) -> list[str]:
-    """`parts` windows with about as many tuples each, disjoint and in order, over all that is kept."""
+    """Divide all kept tuples into `parts` windows of about equal size, disjoint and in order."""
     tuples = client.describe(stream).tuples
     query = client.register(f"SELECT _time FROM {_written(stream)}")
     try:

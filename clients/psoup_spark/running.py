@@ -30,7 +30,7 @@ class RunningBatches(Protocol[R_co]):
 
 
 class Running(Generic[R_co]):
-    """A running query. `query` is Spark's own handle, `result` what became of the rows so far."""
+    """A running query. `query`: Spark's own handle. `result`: the outcome of the rows so far."""
 
     def __init__(self, query: StreamingQuery, batches: RunningBatches[R_co]) -> None:
         self.query = query

@@ -1,4 +1,4 @@
-"""Schemas of streams as Spark has them, and whether a frame fits one, told before any row is sent."""
+"""Schemas of streams in Spark's types, and a check that a frame fits one before any row is sent."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@
                        partition 1, attempt 8: AddPart, killed                 │
                        partition 1, attempt 9: AddPart, AddPart ── names, rows ┘
 
-A part's name has the attempt in it, and Spark hands the driver the result of one attempt of each task. So a task that
-is run twice, after a failure or by speculation, counts once, however its rows were cut. No row passes through the
+A part's name contains the attempt, and Spark gives the driver the result of one attempt of each task. So a task that
+runs twice, after a failure or by speculation, counts once, however its rows were divided. No row passes through the
 driver.
 """
 
@@ -72,10 +72,10 @@ class Sent:
 
 
 def send(frame: DataFrame, target: RowTarget, batch: BatchId) -> PushResult:
-    """Put the rows of `frame` into the stream as one batch, once; returns what became of them.
+    """Put the rows of `frame` into the stream as one batch, once; returns the outcome.
 
-    If the batch was taken before, `frame` is not evaluated. A stage that is lost with the service is begun anew. Raises
-    PSoupError: what the service has against the rows; Unavailable after `patience`.
+    If the batch was taken before, `frame` is not evaluated. If the stage is lost with the service, a new one is begun.
+    Raises PSoupError if the service refuses the rows, and Unavailable after `patience`.
     """
     patience = Patience(target.patience)
     with Client(target.address) as client:
@@ -95,7 +95,9 @@ def send(frame: DataFrame, target: RowTarget, batch: BatchId) -> PushResult:
 
 
 def begin(client: Client, target: RowTarget, batch: BatchId) -> Stage:
-    """Open a stage for the batch, when the service is there; it has a `result` if the batch was taken before."""
+    """Open a stage for the batch when the service is reachable. The stage has a `result` if the batch was taken
+    before.
+    """
     name, number, since = batch.producer, batch.number, batch.since
     return insist(target.patience, lambda: client.stage(target.stream, producer=name, number=number, since=since))
 

@@ -3,8 +3,8 @@
     spark = session()                                     all cores of this machine
     spark = session("spark://host:7077", conf={"spark.executor.memory": "4g"})
 
-What `conf` names wins over every default here. Sessions made elsewhere (a notebook's, spark-submit's) work as well;
-`needed` says what such a session should have. Needs Java 17 or newer.
+Settings in `conf` take precedence over these defaults. Other sessions (a notebook's, spark-submit's) work as well;
+`needed` lists the settings that they should have. Needs Java 17 or newer.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ JAVA = 17
 """The oldest Java that Spark 4 runs on."""
 
 BATCH_ROWS = 65_536
-"""Rows of an Arrow batch between Spark and Python: what the service takes as one part, and the length of a chunk."""
+"""Rows of an Arrow batch between Spark and Python: the most in one part, and the length of a chunk."""
 
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark prints with these, with all frames of Java, what it raises as well."""
+"""Loggers of PySpark that print raised errors a second time, with all Java frames."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -70,7 +70,7 @@ def defaults(master: str) -> dict[str, str]:
 
 
 def session(master: str = "local[*]", *, name: str = "psoup", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The Spark session of this process, made with these settings if there is none yet.
+    """The Spark session of this process; created with these settings if there is none yet.
 
     Takes 5 seconds. Make it before the first client of this process: Java is started by a fork, which open connections
     may not survive. Raises NoJava. Settings of the driver's process (its memory) take effect only if no session was
@@ -78,7 +78,7 @@ def session(master: str = "local[*]", *, name: str = "psoup", conf: Mapping[str,
     """
     check_java()
     settings = {**defaults(master), **(conf or {})}
-    # PySpark asks this variable which interpreter workers run; the setting alone is heeded by spark-submit only.
+    # PySpark takes the workers' interpreter from this variable; only spark-submit heeds the setting.
     os.environ.setdefault("PYSPARK_PYTHON", settings["spark.pyspark.python"])
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in settings.items():
@@ -89,7 +89,7 @@ def session(master: str = "local[*]", *, name: str = "psoup", conf: Mapping[str,
 
 
 def check_java() -> None:
-    """Raise NoJava, which says what to do, if there is no Java to start."""
+    """Raise NoJava, which names the remedy, if Java is missing."""
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
         raise NoJava(f"JAVA_HOME is {home}, which has no bin/java; name a Java {JAVA} or newer, or unset it")

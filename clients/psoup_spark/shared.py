@@ -5,8 +5,8 @@
     SHARED/join-<query>-000000007.held/        rows that wait for the watermark, as Parquet, for the batch that follows
     SHARED/join-<query>.last                   the number of the last batch that all services had
 
-A directory gets its name by a rename when it is whole, and keeps it: a job that runs the batch again attaches the
-same bytes to the services that lack them.
+A complete directory gets its final name by a rename. A job that repeats the batch attaches the same bytes to the
+services that lack them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class BatchFolder:
 
     @property
     def name(self) -> str:
-        """The name of the whole directory; it says *join*, the first name of such jobs, so that old runs go on."""
+        """The name of the complete directory. It contains *join*, the first name of such jobs, so that old runs go
+        on.
+        """
         return f"join-{self.query_id}-{self.number:09}"
 
     @property
@@ -66,7 +68,7 @@ class BatchFolder:
                 raise
 
     def offer(self, folder: str) -> None:
-        """Link the directory into the folder in which a service looks, if that is another one."""
+        """Link the directory into the service's folder for jobs, unless it is there already."""
         link = Path(folder) / self.name
         if link.parent.resolve() == self.shared.resolve():
             return

@@ -1,4 +1,4 @@
-"""The streaming source of a feed, from what a command line can say: format, path, options, expressions.
+"""The streaming source of a feed, from options of a command line: format, path, options, expressions.
 
 files that describe themselves (Parquet, ORC, Avro)    their own schema, as of now
 files that do not (CSV, JSON)                          the stream's columns, unless a schema is given
@@ -41,7 +41,7 @@ class Source:
     time_unit: TimeUnit | None = None
 
     def open(self, spark: SparkSession, stream: StreamInfo) -> DataFrame:
-        """The streaming frame for `stream`; raises InvalidData for a watermark where there is no event time."""
+        """The streaming frame for `stream`. Raises InvalidData for a watermark on a stream without event time."""
         rows = self._load(spark, stream)
         if self.select is not None:
             rows = rows.selectExpr(*expressions(self.select))

@@ -6,9 +6,9 @@
                                   └── held by the batch before          service A <── Attach N ───────┤
                                                                         service B <── Attach N ───────┘
 
-Spark runs batch N until it is written down as done, and a service takes each (query ID, N) once: a driver, worker or
-service that is killed neither loses nor doubles a row. No row passes through the driver or gRPC; a service reads each
-byte once, and keeps in memory an entry for each chunk. The watermark is the greatest time seen minus the stream's
+Spark repeats batch N until it is written down as done, and a service takes each (query ID, N) once. So no row is lost
+or doubled if the driver, a worker or a service is killed. No row passes through the driver or gRPC. A service reads
+each byte once, and keeps an entry in memory for each chunk. The watermark is the greatest time seen minus the stream's
 LATENESS; rows before it are late, and left out.
 """
 
@@ -55,17 +55,19 @@ from psoup_storage.formats.history import SERVICE_IDS, read_manifest
 QUERIES_SECONDS = 30.0
 """The greatest age of the list of standing queries while their number stays; longer where making it takes long."""
 QUERIES_SHARE = 20
-"""A list that stays the same is made anew after so many times as long as that takes, another after a quarter of it."""
+"""Pause before the list of queries is fetched again, as a multiple of the time of fetching it. After a changed list the
+pause is a quarter of that.
+"""
 MAX_AHEAD = timedelta(days=1)
 """Rows further past the clock are left out, as the services would refuse the whole batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandResult:
-    """The outcome for the rows so far: attached in `chunks`, left out as `late` or `ahead`, or `bad`.
+    """The outcome of the rows so far: attached in `chunks`, left out as `late` or `ahead`, or `bad`.
 
-    `held` wait for the watermark. `duplicates`: batches that an earlier run had attached; of one that it had written,
-    only `rows` and `chunks` are known.
+    `held`: rows that wait for the watermark. `duplicates`: batches that an earlier run had attached. For a batch that
+    it had only written, just `rows` and `chunks` are known.
     """
 
     rows: int = 0
@@ -77,17 +79,17 @@ class StandResult:
     duplicates: int = 0
 
     def joined(self, later: StandResult) -> StandResult:
-        """Add the later outcome, whose `held` counts."""
+        """Add a later outcome. The sum has the later `held`."""
         names = [field.name for field in fields(self) if field.name != "held"]
         return StandResult(**{name: getattr(self, name) + getattr(later, name) for name in names}, held=later.held)
 
 
 Progress = Callable[[int, StandResult], None]
-"""Told of each batch: its number and what became of its rows."""
+"""Function called after each batch, with its number and the outcome of its rows."""
 
 
 class Stand(Running[StandResult]):
-    """A running standing job. `query` is Spark's own handle, `result` what became of the rows so far."""
+    """A running standing job. `query`: Spark's own handle. `result`: the outcome of the rows so far."""
 
 
 def stand(
@@ -107,14 +109,14 @@ def stand(
 ) -> Stand:
     """Start the job over a streaming `frame`, whose rows become those of `stream` in each service; returns at once.
 
-    `shared` is a folder that workers, driver and services reach under one path; by default the one in which the first
-    service looks. `mapping`, `quarantine` and `time_unit` are those of `backfill`; rows of a stream in system time have
-    the time of their batch. The services have the same CREATE STREAM, and queries of their own, all of which are
-    evaluated here; one that is registered meanwhile, or calls functions of the operator that are not in the modules
-    `functions`, is evaluated when a client invokes it.
+    `shared` is a folder that workers, driver and services reach under one path; the default is the first service's
+    folder for jobs. `mapping`, `quarantine` and `time_unit` are as in `backfill`. In system time rows have the time of
+    their batch. The services have the same CREATE STREAM, and each its own queries, all of which are evaluated here.
+    Two kinds of queries are evaluated later, when a client invokes them: queries that are registered meanwhile, and
+    queries that call functions of the operator outside the modules `functions`.
 
-    Raises InvalidData if the streams differ; NotFound; FailedPrecondition where tuples were pushed; Unavailable. A
-    service that lacks batches which others have ends the job with InvalidData.
+    Raises InvalidData if the streams differ, NotFound, Unavailable, and FailedPrecondition if tuples were pushed to the
+    stream. If a service lacks batches that another one has, the job ends with InvalidData.
     """
     if not frame.isStreaming:
         raise TypeError("stand takes a streaming frame (spark.readStream); attach another one with backfill")
@@ -244,9 +246,9 @@ def release(
     target: BatchTarget,
     queries: Statements,
 ) -> StandResult:
-    """Write the directory of a batch: what the watermark has passed of its rows and of those held before them.
+    """Write the directory of a batch: those of its rows, and of the rows held before, that the watermark has passed.
 
-    The rest is held for the batch that follows. Without a row to be released there is no directory.
+    The remaining rows are held for the next batch. If no row is released, there is no directory.
     """
     spec, site = create_stream(sites[0].statement), sites[0]
     watermark = _watermark(sites)

@@ -1,8 +1,8 @@
-"""Progress of a job while it runs: what its workers have written, seen from the driver.
+"""Progress of a running job: the output of its workers, seen from the driver.
 
     Watch   every half a second ──> Progress(phase, rows of total, chunks) ──> the command that shows it
 
-The directory that workers write to is shared, so files are counted, and Spark is asked only which tasks have ended.
+The workers' directory is shared, so the driver counts files in it, and asks Spark only for ended tasks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Spark's daemon of Python workers, with the engine imported and its kernels loaded once: each worker is a fork of it.
+"""Spark's daemon of Python workers, which imports the engine and loads its kernels once. Each worker is a fork of it.
 
-Without it every worker does that for itself, which takes seconds. It may fork, as nothing that is loaded has a thread
-that a fork would lose: gRPC comes with the package, and has no channel yet. `spark.python.daemon.module` names it.
+Without this daemon every worker would do that, which takes seconds. Forking is safe, because no loaded module has a
+thread that a fork would lose: gRPC is imported, but has no channel yet. `spark.python.daemon.module` names the daemon.
 """
 
 from __future__ import annotations

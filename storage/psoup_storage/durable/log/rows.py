@@ -1,4 +1,4 @@
-"""A row of the table `log`: its columns, its checksum, and the error for one that is damaged.
+"""A row of the table `log`: its columns, its checksum, and the error for a damaged row.
 
 `codec` describes the content of each kind of event.
 """
