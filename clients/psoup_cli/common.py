@@ -82,7 +82,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def confirmed(question: str, yes: bool) -> bool:
-    """Ask on standard error whether to go on, unless `yes` says so; without a terminal the answer is no."""
+    """Ask on standard error whether to go on, unless `yes` is set. Without a terminal the answer is no."""
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -134,9 +134,10 @@ def message(text: str) -> None:
 
 @contextmanager
 def connect(address: str | None, timeout: float | None = None) -> Iterator[Client]:
-    """Open a client for one command, after flags, environment and psoup.toml.
+    """Open a client for one command, by flags, environment and psoup.toml.
 
-    It ends when every call sees what the command did: the next command is another client, which waits for nothing.
+    At its end it waits until every call sees the command's changes, because the next command is another client, which
+    does not wait.
     """
     settings = client_settings(address, timeout)
     if notice := address_notice(settings):
@@ -148,9 +149,10 @@ def connect(address: str | None, timeout: float | None = None) -> Iterator[Clien
 
 
 def _wait_until_visible(client: Client) -> None:
-    """Wait within the timeout; what was done is safe by then, and a wait in vain is said, not an error.
+    """Wait within the timeout. The changes are safe already, so a wait in vain gives a message, not an error.
 
-    Who is let in no longer, after the first token was made or his own was revoked, learns by that that it is visible.
+    A refused credential also shows that the change is visible: the first token was made, or the caller's own was
+    revoked.
     """
     try:
         client.wait_for(client.last_sequence)

@@ -1,5 +1,5 @@
-"""Text that others wrote, as a terminal may have it: keys, labels, statements and values come from whoever may register
-or push, and a terminal would do what control characters in them say.
+"""Text of clients, made safe for a terminal. Keys, labels, statements and values may have control characters, which a
+terminal would obey.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def legible_lines(text: str) -> str:
 
 
 def legible_json(text: str) -> str:
-    r"""Escape in JSON, which has \u001b for others already, the control characters that it may contain."""
+    r"""Escape the control characters that JSON leaves unescaped."""
     return _OF_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -67,7 +67,7 @@ def iso(value: dt.datetime) -> str:
 
 
 def to_the_second(value: dt.datetime | str) -> dt.datetime | str:
-    """Leave out the fraction of a second, for a table for people; a text that is no time stays as it is."""
+    """Remove the fraction of a second, for a table that people read. Any other text is unchanged."""
     if isinstance(value, str):
         try:
             value = dt.datetime.fromisoformat(value)
@@ -77,7 +77,7 @@ def to_the_second(value: dt.datetime | str) -> dt.datetime | str:
 
 
 def plain(value: Any) -> Any:
-    """Turn a value into what JSON has: times and decimals are text, and so are NaN and the infinities."""
+    """Convert a value to a JSON value. Times and decimals become texts, and so do NaN and the infinities."""
     if isinstance(value, dt.datetime):
         return iso(value)
     if isinstance(value, dt.date | Decimal):
@@ -101,8 +101,8 @@ def print_json(row: Mapping[str, Any]) -> None:
 def print_table(names: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[bool] = ()) -> None:
     """Print a table without borders; `right` says which columns are aligned to the right.
 
-    The first SAMPLE rows decide how wide the columns are; the others follow as they come, and a longer value pushes
-    what is right of it. So any number of rows takes the memory of the sample.
+    The first SAMPLE rows decide the widths of the columns. Later rows are printed as they come; a longer value shifts
+    the columns to its right. So any number of rows takes the memory of the sample.
     """
     left = iter(rows)
     sample = [[show(value) for value in row] for row in islice(left, SAMPLE)]
@@ -125,7 +125,7 @@ def print_list(
 ) -> None:
     """Print a list: on a terminal as a table of `rows`, in a pipe as CSV.
 
-    The CSV has the names and values of `facts`, which --json prints, but for those that are lists themselves.
+    The CSV has the names and values of `facts`, as --json prints them, except values that are lists.
     """
     if sys.stdout.isatty():
         print_table(names, rows, right)
@@ -237,7 +237,9 @@ def row_bar(description: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def byte_bar(description: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, if that is a terminal: to be told what is at work, and bytes done of a total."""
+    """A bar on standard error, if that is a terminal. The returned function takes the name of the present work, the
+    finished bytes and all bytes.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:

@@ -45,7 +45,7 @@ def push_pieces(source: PushedFiles, client: Client, stream: str, as_json: bool)
 
 
 def print_ids(client: Client, result: PushResult, taken: int, as_json: bool) -> None:
-    """Print the tuple IDs of rows, before which so many were taken."""
+    """Print the tuple IDs of a push's rows; `taken` rows were taken before them."""
     for row, tuple_id in enumerate(client.tuple_ids(result), taken):
         if as_json:
             print_json({"row": row, "tuple_id": tuple_id})

@@ -1,9 +1,9 @@
-"""Files of rows on their way into a stream: what fits is given to a sender, what does not is written down.
+"""Files of rows on their way into a stream: fitting rows go to a sender, the other rows to a file of rejects.
 
     files ──open_rows──> pieces ──sift──> tables ──> producer or stage ──> replies: so many were late
                            └───────────────┴──> rejects: file, line, reason, row <───┘      without --rejects: an error
 
-The place of a row is known until the service has replied to it. A bar shows how far the reading is, on a terminal.
+The place of a row is kept until the service has replied to it. On a terminal a bar shows the progress of reading.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ class _Sent:
 
 @dataclass
 class PushedFiles:
-    """The rows of files, and where each is that was sent and not replied to yet.
+    """The rows of files, with the places of sent rows that have no reply yet.
 
-    `rejects`: what takes rows that do not fit; None: the first one is an error. `text_bytes`: what one text may have.
+    `rejects`: takes rows that do not fit; None: the first such row is an error. `text_bytes`: most bytes of one text.
     """
 
     files: Sequence[tuple[str, str]]
@@ -137,7 +137,9 @@ class PushedFiles:
                     progress.update(task, completed=sum(sizes[:at]) + piece.position, rows=self.rows)
 
     def _taken(self, piece: FilePiece, info: StreamInfo) -> tuple[Any, Callable[[int], str], Callable[[int], str]]:
-        """Return the rows of a piece that may be sent, where they are in the file, and how they are written there."""
+        """Return the rows of a piece that may be sent, a function for their places in the file, and one for their
+        original text.
+        """
         if self.rejects is None:
             piece.check()
             return piece.rows, piece.place, piece.written

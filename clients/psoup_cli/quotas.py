@@ -50,7 +50,7 @@ _WHOLE_NUMBER = re.compile(r"[0-9](_?[0-9]){0,20}", re.ASCII)
 
 
 def with_quotas(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command a flag for each quota in the place of its argument `quotas`, which has those that were given."""
+    """Replace a command's argument `quotas` by a flag for each quota. The argument then has the given ones."""
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -70,7 +70,7 @@ def with_quotas(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_quota(name: str, text: str) -> float:
-    """The number that a flag says; `none` is 0, no limit, so 0 itself is refused. Raises BadParameter."""
+    """The number of a flag. `none` gives 0, which means no limit, so a written 0 is refused. Raises BadParameter."""
     flag = f"--{name.replace('_', '-')}"
     if text.strip().lower() == NONE and name != "weight":
         return 0

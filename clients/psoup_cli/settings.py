@@ -3,9 +3,9 @@
     address   --address > PSOUP_ADDRESS > [client] address of psoup.toml > where `psoup serve` would listen here
     timeout   --timeout > PSOUP_TIMEOUT > [client] timeout_seconds of psoup.toml > 30 seconds
 
-Where `psoup serve` would listen are the service's settings `listen` (its first place on this machine), `socket`, or
-`host` and `port`, so that `psoup serve` and `psoup status` in one shell meet without a word. Of the service's settings
-only these are looked at; the service checks the rest.
+The address of `psoup serve` follows from the service's settings `listen` (its first place on this machine), `socket`,
+or `host` and `port`. So `psoup serve` and `psoup status` in one shell agree without options. Only these settings of the
+service are read; the service checks the rest.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class ClientSettings:
     """For each of the fields above: the flag, the variable, the file, or "default"."""
 
     found_file: str = ""
-    """The settings file that the address is from, if it was found in the current directory and not named; else ""."""
+    """The settings file with the address, if it was found in the current directory and not named; else ""."""
 
 
 def client_settings(
     address: str | None = None, timeout: float | None = None, config: str | None = None
 ) -> ClientSettings:
-    """The settings of one command; the arguments are its flags. Raises typer.BadParameter, which is exit code 2."""
+    """The settings of one command, from its flags. Raises typer.BadParameter (exit code 2)."""
     path, content = _file(config)
     client, service = _table(path, content, "client"), _table(path, content, "service")
     unknown = sorted(set(client) - set(KEYS))
@@ -74,10 +74,11 @@ def client_settings(
 
 
 def address_notice(settings: ClientSettings) -> str:
-    """Say that a file of the current directory chose the address; "" if none did.
+    """The notice that a file of the current directory gave the address; "" if none did.
 
-    Raises typer.BadParameter if a token of the environment would go there: the directory may have come from elsewhere,
-    and nobody has said that the token is for its service. PSOUP_TOKEN_ADDRESS says so, and the client looks at it.
+    Raises typer.BadParameter if a token of the environment would be sent there: the directory may come from elsewhere,
+    and the token may be meant for another service. PSOUP_TOKEN_ADDRESS names the token's service, and the client checks
+    it.
     """
     if not settings.found_file:
         return ""

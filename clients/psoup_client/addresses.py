@@ -27,7 +27,9 @@ _LONGEST_PATH = 107
 
 
 def completed(address: str) -> str:
-    """Return an address with its port: 7433 for a host without one. Raises TypeError, and ValueError for others."""
+    """Return an address with its port: 7433 for a host without one. Raises TypeError, and ValueError for an invalid
+    address.
+    """
     if not isinstance(address, str):
         raise TypeError(f"the address is {address!r}: write it as text, such as '127.0.0.1:7433'")
     if _RESOLVED.match(address):

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 class Answer:
     """A whole answer. `len()` is its rows; iterating gives a dict for each row, in the answer's order.
 
-    `answer[0]` is a row as a dict, `answer["price"]` a column as an Arrow array, `answer[:10]` an answer of some of the
-    rows. Of two columns with one name a dict keeps the last; `rows()` has them all. Polars, DuckDB, pandas and PyArrow
-    read an answer without a copy (`polars.DataFrame(answer)`, `FROM answer` in DuckDB's Python), and a notebook shows
-    it as a table. `query_id` and `key` are those of the query that was
-    invoked, "" where there is none.
+    `answer[0]` is a row as a dict, `answer["price"]` a column as an Arrow array, `answer[:10]` an answer of some rows.
+    If two columns have one name, a dict has the last one; `rows()` has both. Polars, DuckDB, pandas and PyArrow read an
+    answer without a copy (`polars.DataFrame(answer)`, `FROM answer` in DuckDB's Python), and a notebook shows it as a
+    table. `query_id` and `key` name the invoked query; "" if it has none.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class Answer:
     def rows(self) -> list[tuple[Any, ...]]:
         """Return all rows as tuples of Python values; NULL is None, a TIMESTAMP an aware datetime in UTC.
 
-        A DATE or TIMESTAMP outside of the years 1 to 9999, which Python does not have, is a text in ISO 8601.
+        A DATE or TIMESTAMP outside the years 1 to 9999, which Python cannot represent, is a text in ISO 8601.
         """
         return list(rows_of(self._table))
 
@@ -115,9 +114,9 @@ class Answer:
     def to_pandas(self, *, nullable: bool = False, **options: Unpack[PandasOptions]) -> pandas.DataFrame:
         """Return the rows as a pandas frame; needs pandas.
 
-        A BIGINT column with NULLs becomes floats, as pandas has it; `nullable` gives pandas' own types with NULLs
-        (Int64, boolean, string, ...) instead, so that each value stays what it is. `options`: as of
-        `pyarrow.Table.to_pandas`, which does it.
+        By default a BIGINT column with NULLs becomes floats, as usual in pandas. With `nullable` columns have pandas'
+        own types with NULLs (Int64, boolean, string, ...), so that each value is exact. `options`: options of
+        `pyarrow.Table.to_pandas`.
         """
         if nullable:
             options.setdefault("types_mapper", _nullable_types().get)
@@ -175,8 +174,8 @@ def _nullable_types() -> dict[pa.DataType, Any]:
 class AnswerStream:
     """An answer in pieces of about 256 KiB, in bounded memory: iterate over it inside a `with` statement, once.
 
-    A reader of Arrow's C stream interface, such as DuckDB, takes it piece by piece as well. All pieces belong to one
-    snapshot. The call is cancelled when the block is left.
+    A reader of Arrow's C stream interface, such as DuckDB, also reads it piece by piece. All pieces belong to one
+    snapshot. The call is cancelled at the end of the block.
     """
 
     def __init__(self, replies: Generator[Any]) -> None:

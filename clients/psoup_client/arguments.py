@@ -26,7 +26,7 @@ _NEVER = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """An argument that is checked: its place among those of the method, and what it is."""
+    """A checked argument: its place among the method's arguments, and its type."""
 
     place: int
     name: str
@@ -38,8 +38,8 @@ class _Checked:
 def checking_arguments(cls: T) -> T:
     """Make the public methods of a class refuse arguments by name.
 
-    They raise TypeError for what is no text or whole number where the annotation wants one, ValueError for a number
-    beyond 64 bits, and InvalidRequest for text with half of a surrogate pair in it.
+    They raise TypeError if the annotation is a text or a whole number and the value is not, ValueError for a number
+    beyond 64 bits, and InvalidRequest for a text with half of a surrogate pair.
     """
     for name, method in list(vars(cls).items()):
         if inspect.isfunction(method) and not name.startswith("_"):

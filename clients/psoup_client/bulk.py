@@ -3,8 +3,8 @@
     [("JFK", 60), ("BOS", 15)]   [{"origin": "JFK", "late": 60}]   pa.Table, pandas, Polars     or: [statement, ...]
           └─ columns in order       └─ by name ($origin, $late)      └─ by name if the statement has names
 
-Each part is registered whole or not at all, and has a request ID of its own made from the caller's: a call that is
-repeated after an error takes up where it ended.
+Each part is registered whole or not at all. It has its own request ID, made from the caller's, so that a repeated call
+continues where the first one ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from psoup_client.wording import counted, verb
 from psoup_proto.v1 import queries_pb2
 
 PART_QUERIES = 8_192
-"""Queries of one call: some tenths of a second of the service's time, so that pushes do not wait long for it."""
+"""Queries of one call. They take some tenths of a second of the service's time, so pushes do not wait long."""
 
 _PART_BYTES = 1024 * 1024
 _ROWS = "rows of parameters are a list of tuples or dicts, a dict of lists, or a table"
@@ -52,7 +52,7 @@ class ParameterTable:
 
 
 def parameters_of_one(sql: str, params: Any) -> ParameterTable | None:
-    """Make a table of the values for one statement, if there are any; raises as `parameters_of`."""
+    """Make a table of the values for one statement; None without values. Raises the errors of `parameters_of`."""
     if params is None:
         return None
     if isinstance(params, str | bytes) or not isinstance(params, Sequence | Mapping):
@@ -153,7 +153,7 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def _too_long(value: Any) -> str:
-    """The reason for which a number has too many digits to be sent, and the way out; "" if it has not."""
+    """The fault of a number with too many digits, and the way out; "" for any other value."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         way = "give it as a Decimal" if abs(value) < 10**_DIGITS else "no column has such a number"
         return f"is out of the range of 64 bits; {way}"
@@ -192,7 +192,9 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
 
 @dataclass(frozen=True, slots=True)
 class Tagging:
-    """Which columns of the rows are the keys and the labels of the queries; whether queries with the keys give way."""
+    """The columns of the rows that are keys and labels of the queries, and whether queries with these keys are
+    replaced.
+    """
 
     key: str | None = None
     labels: Sequence[str] = ()

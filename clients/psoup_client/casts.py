@@ -1,11 +1,12 @@
-"""Arrow arrays -> the Arrow types of a stream's columns, where no value is changed.
+"""Arrow arrays -> the Arrow types of a stream's columns, if no value changes by that.
 
     float  1.5  ──> DECIMAL(9,2)   1.50      exact at the column's scale: 0.1 + 0.2 is not
     int64  1.7e12  ──> TIMESTAMP   with a unit: epoch milliseconds
     text   "04.07.2013"  ──> DATE  with a format, "%d.%m.%Y"; ISO 8601 is always read
     time   ns, ms, s  ──> TIMESTAMP in microseconds, where nothing is lost
 
-What cannot be converted raises an error of Arrow, or ValueError; `psoup_client.convert` finds its row and column.
+A value that cannot be converted raises an error of Arrow, or ValueError; `psoup_client.convert` finds its row and
+column.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ REFUSALS = (pa.ArrowException, TypeError, ValueError, ArithmeticError)
 class TimeOptions:
     """Formats of times and dates that are not in ISO 8601.
 
-    `unit`: what numbers count since 1970, "s", "ms", "us" or "ns"; None: numbers are not times. `formats`: of texts, as
-    in Python's strptime, tried in this order before ISO 8601. Raises ValueError for what says no day.
+    `unit`: the unit of numbers counted from 1970: "s", "ms", "us" or "ns"; None: numbers are not times. `formats`:
+    formats of texts, as in Python's strptime, tried in this order before ISO 8601. Raises ValueError for a format
+    without a day.
     """
 
     unit: TimeUnit | None = None
@@ -162,10 +164,11 @@ def _exact_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> p
 
 
 def _scaled(array: pa.Array | pa.ChunkedArray, scale: int) -> tuple[Any, Any]:
-    """Return value * 10^scale of floats as int64, 0 where NULL, and where there is a value.
+    """Return value * 10^scale of floats as int64 (0 for NULL), and a mask of the values that are not NULL.
 
-    Below 2^53 no two decimal numbers of that scale have the same nearest double, and dividing by a power of ten rounds
-    to the nearest: equality says that the float stands for this number and no other. Of a 32-bit float it is 2^24.
+    Below 2^53 no two decimal numbers of that scale have the same nearest double, and a division by a power of ten
+    rounds to the nearest. So equality shows that the float stands for exactly this number. For a 32-bit float the bound
+    is 2^24.
     """
     import pyarrow.compute as pc  # it takes 40 ms, which most clients need not spend
 
@@ -234,7 +237,7 @@ def _epoch_of_text(text: pa.Array, unit: TimeUnit) -> pa.Array:
 
 
 def _parse_format(text: pa.Array, given: str) -> pa.Array:
-    """Read the texts of one format; NULL where one has another."""
+    """Read the texts in one format; NULL for texts in another format."""
     import pyarrow.compute as pc
 
     different = pc.utf8_trim_whitespace(text).dictionary_encode()
@@ -276,7 +279,7 @@ def _parse_iso(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
-    """Find those of `count` values at which `attempt` raises, which it is called for from one place to another.
+    """Find the values, of `count`, for which `attempt` raises. `attempt(start, stop)` tries a range of them.
 
     O(failing * log(count)) calls.
     """

@@ -9,9 +9,9 @@
     [('b',)]
     >>> client.close()
 
-Every call has a deadline, and every call may be repeated without harm, so UNAVAILABLE is retried before it is raised:
-for a second, or for ten if the service has been there before, as it may restart. A client may be shared by threads. It
-does not keep data: that is the service's. The calls themselves are in `psoup_client.calls`, a file for each group.
+Every call has a deadline and may be repeated without harm. So UNAVAILABLE is retried before it is raised: for a second,
+or for ten seconds if the service has answered before, because it may be restarting. Threads may share a client. A
+client keeps no data. The calls themselves are in `psoup_client.calls`, a file for each group.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Client(  # a group that builds on others stands before them
 ):
     """A connection to a PSoup service; use it in a `with` statement, or call `close()`.
 
-    `address` is "host:port", "host" alone for its port 7433, "https://host:port" for TLS, or "unix:" and the path of a
-    socket; without it the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. TLS takes the files that PSOUP_CA,
-    PSOUP_CERT and PSOUP_KEY name; the access token is that of PSOUP_TOKEN_FILE or PSOUP_TOKEN. Nothing is sent before
-    the first call. `timeout` is the deadline in seconds of each call that names none. `options`: credentials, a token,
-    channel options, interceptors, and how calls are repeated.
+    `address` is "host:port", "host" for port 7433, "https://host:port" for TLS, or "unix:" and the path of a socket.
+    The default is the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. PSOUP_CA, PSOUP_CERT and PSOUP_KEY name
+    the files for TLS; PSOUP_TOKEN_FILE or PSOUP_TOKEN gives the access token. Nothing is sent before the first call.
+    `timeout` is the default deadline of a call in seconds. `options`: credentials, a token, channel options,
+    interceptors, and the repetition of calls.
     """
 
     def __init__(

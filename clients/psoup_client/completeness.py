@@ -1,4 +1,4 @@
-"""Completeness of an answer: what it contains, what is missing, and whether that can change; as fields and in words."""
+"""Completeness of an answer: its content, its missing tuples, and whether it can change; as fields and in words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SourceCompleteness(html.Facts):
     """Completeness of one source of a join; the fields are those of `Completeness`.
 
     `alias`: the name of the source in the statement. `idle`: its stream has been silent for longer than its IDLE AFTER,
-    so NOW does not wait for it: the answer is not final, and NOW may step back when the stream goes on.
+    so NOW does not wait for it. Then the answer is not final, and NOW may step back when the stream goes on.
     """
 
     alias: str
@@ -46,20 +46,20 @@ class SourceCompleteness(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class Completeness(html.Facts):
-    """Completeness of an answer: what it contains and what not.
+    """Completeness of an answer: the tuples that it contains, and the missing ones.
 
     `sequence`: the last event that the answer reflects. `begin`, `end`: the closed window; None is unbounded or, for a
-    window that counts rows, empty. `final`: no tuple can get into the window any more. `late`, `ahead`: tuples of the
-    stream that were refused so far, as too late or too far ahead of the clock; `late_in_window`, `ahead_in_window`:
-    those whose time lies in the window, so that they are missing here; None if that is not known any more. `pending`:
-    tuples of the stream that still wait for the watermark; `pending_in_window`: those in the window. `truncated`: the
-    window begins before the oldest tuple that is kept. `errors`: tuples that are missing because a value in WHERE
-    could not be computed, in the chunks that the window touches: a tuple counts once, and only where nothing else in
-    WHERE keeps it out. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not be
-    computed and are NULL; an answer in pieces knows it when all are read.
+    window of rows, empty. `final`: no tuple can come into the window any more. `late`, `ahead`: tuples of the stream
+    that were refused so far, as too late or too far ahead of the clock. `late_in_window`, `ahead_in_window`: the
+    refused tuples with times in the window, which the answer lacks; None if their number is not known any more.
+    `pending`: tuples of the stream that still wait for the watermark; `pending_in_window`: the pending tuples in the
+    window. `truncated`: the window begins before the oldest kept tuple. `errors`: tuples that are missing because a
+    value in WHERE could not be computed, in the chunks that the window touches. Each tuple counts once, and only if the
+    rest of WHERE does not exclude it. `select_errors`: values of the SELECT list, and keys of ORDER BY, that could not
+    be computed and are NULL. An answer in pieces has this number when all pieces are read.
 
-    `sources`: the same for each source of a join, in the order of FROM. Then `watermark`, `begin` and `end` are the
-    least of theirs, and the counts are sums. It is () for a query over one stream, which the other fields describe.
+    `sources`: the same for each source of a join, in the order of FROM; () for a query over one stream. For a join,
+    `watermark`, `begin` and `end` are the least of the sources' values, and the counts are sums.
     """
 
     sequence: int
@@ -122,7 +122,7 @@ class Completeness(html.Facts):
 
 
 def _held(now: dt.datetime | None, sources: Sequence[SourceCompleteness], final: bool) -> list[str]:
-    """Say which sources of a join hold its NOW, where others have come further."""
+    """Name the sources that hold back the NOW of a join, if another source is further."""
     if now is None:
         empty = [source.alias for source in sources if source.watermark is None]
         return [f"NOW begins when something comes to {' and to '.join(empty)}"] if empty else []
@@ -134,7 +134,7 @@ def _held(now: dt.datetime | None, sources: Sequence[SourceCompleteness], final:
 
 
 def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[str]:
-    """Say what is missing of a source, or of the only one, and why."""
+    """Say which tuples of a source (or of the only one) are missing, and why."""
     parts = _waiting(source, final)
     parts += _refused(source.late, source.late_in_window, "came too late")
     parts += _refused(source.ahead, source.ahead_in_window, "lay too far ahead of the clock")

@@ -6,10 +6,10 @@
     stream     many replies                             repeated on UNAVAILABLE until the first one has come
     open       a call that its holder repeats           `Producer`, `Watching`
 
-Every call has a deadline, which is for all attempts together. `psoup_client.options` says how many attempts are made;
-`psoup_client.patience` makes the pauses between them. One layer repeats a call: two would multiply the calls to an
-overloaded service, so gRPC repeats none. The caller repeats calls whose second attempt needs another request
-(CreateStream, Execute). Nothing here knows the meaning of messages.
+Every call has a deadline for all attempts together. `psoup_client.options` sets the number of attempts, and
+`psoup_client.patience` makes the pauses between them. Only this layer repeats calls, and gRPC does not: two layers
+would multiply the calls to an overloaded service. The caller repeats calls whose second attempt needs another request
+(CreateStream, Execute). This module does not know the meaning of messages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_SEND_BYTES = 16 * 1024 * 1024
 """Largest request; the service takes no larger one."""
 
 MAX_RECEIVE_BYTES = 64 * 1024 * 1024
-"""Largest reply: one row of an answer comes in one message, whatever its size."""
+"""Largest reply. A row of an answer comes in one message, whatever its size."""
 
 Names = tuple[tuple[str, str | bytes], ...]
 
@@ -56,9 +56,9 @@ _LONGEST_NAME = 1_024
 
 
 def naming(payload: int, stream: str | None = None) -> Names:
-    """Make metadata that name how long a request with such a payload may be, and the stream it is pushed to.
+    """Make metadata that declare the most bytes of a request with such a payload, and the stream of a push.
 
-    A service that knows them can refuse what it has no room for before it is sent, and gives a long one more time.
+    By these a service can refuse a request before it is sent, and gives a long one more time.
     """
     names: Names = (("psoup-size", str(max(payload, min(payload + _ENVELOPE, MAX_SEND_BYTES)))),)
     return names if stream is None else (*names, *naming_stream(stream))
@@ -71,7 +71,7 @@ def naming_stream(stream: str) -> Names:
 
 
 def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
-    """List gRPC's arguments of a channel: those of the SDK, with the caller's in their place where both have one."""
+    """List gRPC's arguments of a channel. The caller's arguments override those of the SDK."""
     retry = options.retry
     arguments = {
         "grpc.enable_retries": 1,  # of a request that the service has not seen; the SDK makes all other attempts
@@ -82,9 +82,9 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
         "grpc.initial_reconnect_backoff_ms": round(retry.first_pause_seconds * 1_000),
         "grpc.max_reconnect_backoff_ms": round(retry.longest_pause_seconds * 1_000),
         "grpc.use_local_subchannel_pool": 1,
-        # A service whose machine or network has gone says nothing any more, and a call would wait for its deadline, a
-        # day for a backup. So it is asked when nothing has come for so long, and given up after a minute more, which is
-        # gRPC's: over a slow line less would be wrong. A service allows that every 10 s.
+        # If the service's machine or network is gone, a call would wait for its deadline, which is a day for a backup.
+        # So the client pings after this time without traffic, and gives up after another minute (gRPC's value; less
+        # would be wrong for a slow line). A service allows a ping every 10 s.
         "grpc.keepalive_time_ms": 30_000,
     }
     return list({**arguments, **dict(options.channel_options)}.items())
@@ -108,9 +108,8 @@ def _too_large(size: int) -> InvalidRequest:
 class Connection:
     """A channel to `address` ("host:port", "https://host:port", "unix:path").
 
-    `timeout`: the deadline of calls that name none, in seconds.
-    Raises ValueError for a malformed address, and for a timeout that is not above 0; TypeError for other types;
-    InvalidRequest for files of TLS, and for a token, that cannot be used.
+    `timeout`: the default deadline of a call, in seconds. Raises ValueError for a malformed address, and for a timeout
+    that is not above 0; TypeError for other types; InvalidRequest for unusable files of TLS, or an unusable token.
     """
 
     def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
@@ -153,9 +152,9 @@ class Connection:
     ) -> Any:
         """Make a unary call and return its reply; raises PSoupError. `timeout` is for all attempts together.
 
-        With `wait_for_ready` it waits for a server to come up, without `repeat` it is tried once. `before_repeating`
-        makes the request one that may come twice. `names`: what the service may know of the request before it reads it
-        (`naming`).
+        With `wait_for_ready` it waits for a server to start; without `repeat` it is tried once. `before_repeating`
+        changes the request so that it may be sent twice. `names`: metadata about the request, which the service reads
+        first (`naming`).
         """
         attempts = Attempts(self._seconds(timeout), self.retry, self._throttle)
         while True:
@@ -173,10 +172,10 @@ class Connection:
                 before_repeating()
 
     def stream(self, method: Any, request: Any, timeout: float | None = None) -> Generator[Any]:
-        """Give the messages of a call with many replies, for all of which `timeout` is. Raises PSoupError.
+        """Give the messages of a call with many replies. `timeout` is for the whole call. Raises PSoupError.
 
-        The call begins with the first `next`. Until the first message has come it is repeated as `call` repeats; later
-        it is not, as a second answer need not go on where the first one ended. Closing the iterator cancels the call.
+        The call begins with the first `next`. Until the first message has come it is repeated like `call`. Later it is
+        not repeated, because a second answer might not continue the first one. Closing the iterator cancels the call.
         """
         attempts = Attempts(self._seconds(timeout), self.retry, self._throttle)
         begun = False
@@ -202,9 +201,9 @@ class Connection:
         return method(request, timeout=self._seconds(timeout), metadata=(*self._token.metadata(), *names))
 
     def replies(self, call: Any, request: Any = None, lost: str = "") -> Generator[Any]:
-        """Give the messages of an opened call, which is cancelled when the iteration ends or is abandoned.
+        """Give the messages of an opened call. The call is cancelled when the iteration ends or is abandoned.
 
-        gRPC itself never ends a call whose replies are not read any more. `lost`: the error of the attempt before.
+        gRPC itself never ends a call whose replies are not read any more. `lost`: the error of the previous attempt.
         """
         try:
             yield from call
@@ -250,6 +249,6 @@ class Connection:
         return self.timeout if timeout is None else seconds(timeout)
 
     def _check_open(self) -> None:
-        """Raise Cancelled on a closed channel: with interceptors, gRPC itself would end the process there."""
+        """Raise Cancelled on a closed channel. With interceptors, gRPC itself would end the process."""
         if self._closed:
             raise Cancelled("the client is closed; make a new one: Client(address)")

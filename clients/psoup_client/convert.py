@@ -1,12 +1,12 @@
-"""Rows as callers have them -> an Arrow table that fits a stream.
+"""Rows of callers -> an Arrow table that fits a stream.
 
     pa.Table, pa.RecordBatch, pandas, Polars, DuckDB ...   (whatever speaks Arrow)
     [{"a": 1}, {"a": 2}]     {"a": [1, 2]}                 (Python values)
 
-Columns are found by name, in any case. Values are converted where none is changed (`psoup_client.casts`): text to
-TIMESTAMP, DATE and DECIMAL, floats to DECIMAL and, if they are whole, to BIGINT (pandas makes floats of integers with
-gaps), a date to the first instant of its day. A time without a zone is UTC. In pandas, NaN is NULL, as pandas means it,
-and an index with a name is a column; elsewhere NaN is a DOUBLE. Raises InvalidData that names the column and the row.
+Columns are found by name, in any case. Values are converted if none changes (`psoup_client.casts`). Text becomes
+TIMESTAMP, DATE and DECIMAL. Floats become DECIMAL and, if they are whole, BIGINT (pandas makes floats of integers with
+gaps). A date becomes the first instant of its day. A time without a zone is UTC. In pandas NaN is NULL, and an index
+with a name is a column; elsewhere NaN is a DOUBLE. Raises InvalidData that names the column and the row.
 """
 
 from __future__ import annotations

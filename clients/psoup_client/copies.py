@@ -1,9 +1,9 @@
-"""A copy of an answer that is kept up to date: the rows, and the token that says which they are.
+"""A copy of an answer that is kept up to date: the rows, and the token that identifies them.
 
     rows      _id 3 4 9 12 …     token     sync ──> keep [4, 13)   new rows 13 14      token'
                                             └ 3 leaves, 13 and 14 come; rows and token change together
 
-The service knows nothing of copies. Any program that has the bytes of a copy (`to_bytes`) goes on with it, at any time,
+The service keeps no state of copies. Any program with the bytes of a copy (`to_bytes`) can go on with it, at any time,
 in any process.
 """
 
@@ -50,10 +50,10 @@ REASONS = {
 class Synced(html.Facts):
     """Changes of a copy by one call: rows that came and rows that left.
 
-    `complete`: the copy is the answer, and all of it; else call again: `left` rows, or more, had no room. `reset`: why
-    the rows of before were forgotten, if they were: `first`, `whole` (what they are cannot be computed again), `other
-    data`, `data put back`, `other query` (has the copy's key by now), `other window`, `other key`, `other version`;
-    else "". `error`: what is wrong with the query; the copy has not changed then.
+    `complete`: the copy is the whole answer; else call again, because at least `left` rows had no room. `reset`: the
+    reason if the old rows were dropped: `first`, `whole` (the old answer cannot be computed again), `other data`, `data
+    put back`, `other query` (which has the copy's key now), `other window`, `other key`, `other version`; else "".
+    `error`: the error of the query; the copy is unchanged then.
     """
 
     came: int = 0
@@ -81,11 +81,11 @@ class _State:
 
 
 class AnswerCopy:
-    """A copy of a query's answer, made by `Client.copy`; `Client.sync` brings it up to date, by what has changed.
+    """A copy of a query's answer, made by `Client.copy`. `Client.sync` brings it up to date by changes.
 
-    `complete`: it is the answer as of its last sync, `now`; else a part of it. `len()` is its rows, iterating gives a
-    dict for each, as of an `Answer`. Without a connection `rows(now=copy.estimated_now)` are those that have not left a
-    sliding window since, by the clock here: others are hidden, and none is deleted.
+    `complete`: the copy is the whole answer as of its last sync, `now`; else a part of it. `len()` is the number of
+    rows; iterating gives a dict for each, as for an `Answer`. Without a connection, `rows(now=copy.estimated_now)`
+    hides the rows that have left a sliding window since, by the local clock; none is deleted.
     """
 
     def __init__(
@@ -96,8 +96,9 @@ class AnswerCopy:
         self._state = _State()
         self._greatest = 0
         self._named: Literal["id", "key", "key alone"] = "id"
-        """How the query is asked for, once its ID is known: by that, or, if that is gone, by the key, with the token
-        or, if that is of another query, without it."""
+        """The name by which the query is asked for: its ID; if the ID is gone, its key with the token; if the key is
+        another query's now, the key without the token.
+        """
 
     @property
     def query_id(self) -> str:
@@ -121,10 +122,10 @@ class AnswerCopy:
 
     @property
     def estimated_now(self) -> dt.datetime | None:
-        """NOW by the clocks here: NOW of the last sync, and the time since then. Never goes back.
+        """NOW by the local clocks: NOW of the last sync, plus the time since then. It never goes back.
 
-        NOW of streams in event time stands still, as it does of answers whose rows do not tell how they age: LIMIT,
-        windows of rows, and those that are sent whole. None as `now`.
+        NOW stands still for streams in event time, and for answers whose rows do not show when they leave: LIMIT,
+        windows of rows, and answers that are sent whole. It is None when `now` is None.
         """
         state = self._state
         if state.now is None or state.form is None or not (state.form.ages and state.form.by_clock):
@@ -135,7 +136,9 @@ class AnswerCopy:
 
     @property
     def certainty(self) -> Literal["exact now", "as of", "partial"]:
-        """What `rows(now=estimated_now)` are: the answer now of all that was known, as of `now`, or a part of it."""
+        """The meaning of `rows(now=estimated_now)`: the answer now by all known tuples, the answer as of `now`, or a
+        part of it.
+        """
         form = self._state.form
         if not self.complete:
             return "partial"
@@ -160,7 +163,8 @@ class AnswerCopy:
     def to_arrow(self, *, now: Instant | None = None) -> pa.Table:
         """Return the rows as an Arrow table, in the order of the answer. Raises InvalidData before the first sync.
 
-        `now`: without those that have left the window by then; where rows do not tell that, as of the last sync.
+        `now`: leave out rows that have left the window by then. If rows do not show when they leave, the rows are as of
+        the last sync.
         """
         table, form = self._state.table, self._state.form
         if table is None or form is None:
@@ -178,10 +182,10 @@ class AnswerCopy:
     def sync(
         self, *, max_bytes: int | None = None, wait_for: int | None = None, timeout: float | None = None
     ) -> Synced:
-        """Bring the copy up to date: only what has changed comes. Raises what `Query.invoke` raises.
+        """Bring the copy up to date; only changes are transferred. Raises the errors of `Query.invoke`.
 
-        `max_bytes`: stop once so many have come; the copy is not `complete` then, and the next sync goes on. What this
-        client itself pushed and was told is in, or what was there at the event `wait_for`; `timeout` is for a call.
+        `max_bytes`: stop after this many bytes; the copy is not `complete` then, and the next sync goes on. The copy
+        reflects this client's own acknowledged pushes, or the event `wait_for`. `timeout` is for each call.
         """
         (synced,) = sync_copies(self._session, [self], max_bytes, wait_for, timeout)
         if synced.error is not None:
@@ -216,7 +220,7 @@ class AnswerCopy:
 
 
 def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
-    """Make the copy again whose `to_bytes` these are. Raises InvalidData for anything else."""
+    """Restore a copy from the bytes of its `to_bytes`. Raises InvalidData for any other bytes."""
     try:
         table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
         facts = table.schema.metadata or {}
@@ -251,14 +255,14 @@ def want_of(copy: AnswerCopy) -> sync_pb2.Want:
 
 
 def token_of(copy: AnswerCopy) -> bytes:
-    """The token that says what a copy holds; it is another one with each change."""
+    """The token that identifies a copy's rows. Each change brings a new one."""
     return copy._state.token
 
 
 def falls_back(copy: AnswerCopy, want: sync_pb2.Want, error: PSoupError) -> bool:
-    """Whether a copy is to be asked for again by its key, as the query of its ID is gone: after a restore, say.
+    """Whether to ask for a copy again by its key, because the query of its ID is gone, for example after a restore.
 
-    `want`: what it was asked for with, which ended so.
+    `want`: the request that ended with the error.
     """
     if want.query_id and copy.key and isinstance(error, NotFound):
         copy._named = "key"
@@ -270,7 +274,7 @@ def falls_back(copy: AnswerCopy, want: sync_pb2.Want, error: PSoupError) -> bool
 
 
 def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) -> Synced:
-    """Bring a copy up to date by a change, all or nothing. Raises ServerFault for what is no change of this copy."""
+    """Apply a change to a copy, all or nothing. Raises ServerFault for a change that does not fit this copy."""
     before = len(copy)
     with suspicious():
         now = now_of(change, body.streams)
@@ -331,7 +335,9 @@ def changes(
     wait_for: int | None = None,
     timeout: float | None = None,
 ) -> tuple[sync_pb2.SyncBody, int]:
-    """Ask what has changed in some copies, in one call; returns the outcomes of the first, and the bytes that came."""
+    """Ask for the changes of some copies in one call; returns the outcomes of the first copies, and the received
+    bytes.
+    """
     request = sync_pb2.SyncRequest(
         wants=wants, max_bytes=min(max_bytes, _REPLY_BYTES), compression=sync_pb2.COMPRESSION_ZSTD
     )

@@ -24,9 +24,9 @@ ORDERS: dict[CostOrder, queries_pb2.CostOrder.ValueType] = {
 class QueryCost(html.Facts):
     """The costs of one query since it was registered or the service started.
 
-    Of `tuples` that came, `candidates` were looked at for it, and `matched_new` of these matched; `matched` are all,
-    with older ones that it was applied to. `cpu_share` (0 to 1) and `bytes` are its own part where queries share their
-    WHERE; counts are of all.
+    `tuples`: tuples that came. `candidates`: tuples of these that were evaluated for the query. `matched_new`:
+    candidates that matched. `matched`: all matches, with older tuples. `cpu_share` (0 to 1) and `bytes` are the query's
+    own part if queries share their WHERE; the counts are those of all of them.
     """
 
     query: QueryInfo
@@ -72,7 +72,9 @@ class QueryCost(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class MemoryItem(html.Facts):
-    """Memory of one structure: its bytes, of which some could be given back; it is for `count` things, each a `per`."""
+    """Memory of one structure: its bytes, the bytes that could be given back, and the `count` of its entries. `per`:
+    the kind of an entry.
+    """
 
     structure: str
     bytes: int

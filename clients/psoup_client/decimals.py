@@ -1,10 +1,10 @@
-"""Exact decimals: numbers and texts -> DECIMAL values, where no digit is lost.
+"""Exact decimals: numbers and texts -> DECIMAL values, without loss of a digit.
 
     "1.50"  Decimal("1.5")      at most 38 decimal places, no exponent     Arrow converts
     "1e-5000"  1.5000…000       everything else                            one by one, in Python
 
-Arrow rescales by a table of 39 powers of ten, which it reads at any place that a number's exponent names: such a number
-becomes another one (0 for "1e-5000"), or ends the process. So Arrow gets none.
+Arrow rescales by a table of 39 powers of ten, without a check of the exponent. A number with a large exponent becomes
+another number (0 for "1e-5000"), or crashes the process. So Arrow gets only numbers without an exponent.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def are_near(values: Iterable[Any]) -> bool:
 
 
 def of_texts(texts: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Read texts as decimals. Raises ArrowException or ValueError for a value that is not exact in `target`.
+    """Read texts as decimals. Raises ArrowException or ValueError for a value that `target` cannot hold exactly.
 
     O(bytes); a microsecond for each value once one of them has an exponent, or more than 38 digits in a row.
     """

@@ -37,8 +37,8 @@ from psoup_proto.v1 import queries_pb2
 class PSoupError(Exception):
     """Base of every error that the SDK raises.
 
-    `message` is for people; `reason` is a stable upper-case word for programs; `facts` are the names and values that
-    the message mentions; `retry_after` is how many seconds the server asks to wait, or None.
+    `message` is for people; `reason` is a stable upper-case word for programs. `facts` are the names and values in the
+    message. `retry_after`: seconds that the server asks to wait, or None.
     """
 
     reason = "ERROR"
@@ -100,7 +100,7 @@ class NotFound(PSoupError):
 
     @property
     def replaced_by(self) -> str:
-        """The ID of the query that took the place of the one that is asked for; "" if none did."""
+        """The ID of the query that replaced the requested one; "" if none did."""
         return self.facts.get("replaced_by", "")
 
 
@@ -123,7 +123,7 @@ class FailedPrecondition(PSoupError):
 
 
 class OutOfRange(PSoupError):
-    """A time or a window outside what is retained or known."""
+    """A time or a window outside the kept or known range."""
 
     reason = "OUT_OF_RANGE"
 
@@ -236,7 +236,7 @@ _WAYS = (
 
 
 def _unanswered(message: str, address: str) -> str:
-    """Say why no service answers, and what to do: to gRPC a refused certificate is one more broken connection."""
+    """Say why no service answers, and what to do. gRPC reports a refused certificate only as a broken connection."""
     nobody, secured = message.startswith(_NOBODY), address.startswith("https://")
     why = message.removesuffix(": OK").rpartition(": ")[2] if nobody else message
     why = "the name of the host is not known" if "address lookup failed" in message else why

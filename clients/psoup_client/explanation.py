@@ -19,10 +19,10 @@ from psoup_proto.v1 import queries_pb2
 
 @dataclass(frozen=True, slots=True)
 class PlanStep(html.Facts):
-    """A step of what an answer makes of the tuples that satisfy WHERE; its inputs are below it, one deeper.
+    """A step of an answer's plan, after WHERE. Its inputs follow it, one level deeper.
 
-    `update_pattern` says how its rows come and leave: `monotonic` (rows only come), `weakest` (they leave in the order
-    in which they came), `weak` (with the tuples that they are made of) or `strict` (at any time).
+    `update_pattern`: how rows come and leave. `monotonic`: rows only come. `weakest`: rows leave in the order in which
+    they came. `weak`: rows leave with their tuples. `strict`: rows may leave at any time.
     """
 
     depth: int
@@ -37,13 +37,13 @@ class PlanStep(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class PlanNode(html.Facts):
-    """A node of the plan. `id`: its place in the list; `inputs`: the IDs of those whose rows it takes.
+    """A node of the plan. `id`: its place in the list. `inputs`: the IDs of its input nodes.
 
-    `operator`: `source`, `join`, `aggregate`, `having`, `project`, `distinct`, `sort` or `limit`. `figures` are counted
-    or measured, `facts` are texts, by their names: a source has the tuples and the matches in its window, its stream
-    and its clause; an aggregate has its groups, and how many aggregates it makes of how many states; over
-    one stream how many folds of chunks (`leaves`) and of more chunks (`nodes`) an invocation combines, chunks that are
-    `unfolded` yet, and tuples at the two `ends` of the window.
+    `operator`: `source`, `join`, `aggregate`, `having`, `project`, `distinct`, `sort` or `limit`. `figures` are
+    numbers, and `facts` are texts, by their names. A source has the tuples and the matches in its window, its stream
+    and its clause. An aggregate has the numbers of its groups, aggregates and states. Over one stream it also has the
+    numbers of folds that an invocation combines: of single chunks (`leaves`) and of several chunks (`nodes`). Then come
+    chunks without a fold (`unfolded`), and tuples at the two `ends` of the window.
     """
 
     id: int
@@ -70,11 +70,11 @@ class PlanNode(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class Checked(html.Facts):
-    """A statement that could be registered: what the query would be.
+    """The description of a valid statement as a standing query.
 
-    `columns` are those of its answers, `nodes` its plan from the last step on: a source has the tuples in its window
-    now (`tuples_in_window`), which a first invocation looks at, and how many of them are on disk (`tuples_on_disk`).
-    `update_pattern` is that of the first node. The other fields are as in `QueryInfo`.
+    `columns`: columns of its answers. `nodes`: its plan from the last step on. A source has the tuples in its window
+    now (`tuples_in_window`), which a first invocation reads, and how many of them are on disk (`tuples_on_disk`).
+    `update_pattern`: that of the first node. The other fields are as in `QueryInfo`.
     """
 
     sql: str
@@ -108,10 +108,10 @@ class Checked(html.Facts):
 
 
 class Explanation:
-    """Explanation of how a query is kept: `lines` for people, `details` for programs.
+    """Explanation of a query's state in the service: `lines` for people, `details` for programs.
 
-    `plan` has the steps of an answer from the last one on, `nodes` the same with what is known of each. `str()` joins
-    the lines.
+    `plan` has the steps of an answer from the last one on, `nodes` the same with figures and facts. `str()` joins the
+    lines.
     """
 
     def __init__(

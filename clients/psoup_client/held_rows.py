@@ -1,4 +1,4 @@
-"""The rows of a copy by their tuple IDs: which stay when it changes, and in which order they are.
+"""The rows of a copy by their tuple IDs: the rows that stay after a change, and their order.
 
 _id1 _id2  …            keep  [4, 13) [0, 9)      new rows
 3    8                  leaves, as 3 is outside   sorted in among those that stay, by all their tuple IDs
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from psoup_proto.v1 import sync_pb2
 
 _HIDDEN = 2
-"""Columns before those of the answer of one source: `_id` and `_time`."""
+"""Number of columns before the answer's own, for one source: `_id` and `_time`."""
 
 
 def hidden_columns(form: sync_pb2.CopyForm) -> int:
@@ -29,7 +29,9 @@ def hidden_columns(form: sync_pb2.CopyForm) -> int:
 
 
 def staying(table: pa.Table, form: sync_pb2.CopyForm, keep: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Whether each row stays: its tuple ID is in an interval, or all those of a joined row in that of their column."""
+    """Whether each row stays: its tuple ID is in an interval. For a joined row, each tuple ID must be in the interval
+    of its column.
+    """
     ends = np.fromiter(accumulate(keep), np.int64, len(keep))
     if form.id_columns <= 1:
         inside: npt.NDArray[np.bool_] = np.searchsorted(ends, table.column(0).to_numpy(), "right") % 2 == 1
@@ -64,7 +66,7 @@ def _numbered(ids: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64] | N
 
 
 def order_of(columns: Sequence[pa.ChunkedArray], keys: Sequence[sync_pb2.SortKey]) -> pa.Array:
-    """The order of rows by some keys; NaN is the greatest number, and rows with equal keys stay as they are."""
+    """The order of rows by some keys. NaN is the greatest number; rows with equal keys keep their order."""
     order = pa.array(np.arange(len(columns[0])))
     for column, key in reversed(list(zip(columns, keys, strict=True))):
         direction = "descending" if key.descending else "ascending"

@@ -39,7 +39,7 @@ def table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def counted_table(names: Sequence[str], rows: Iterable[Sequence[Any]], count: int, noun: str) -> str:
-    """Make a table of the first of `count` rows, and say how many there are; without rows say that alone."""
+    """Make a table of the first of `count` rows, followed by their number. Without rows, give only the number."""
     more = f", the first {SHOWN_ROWS} shown" if count > SHOWN_ROWS else ""
     return (table(names, rows) if count else "") + paragraph(counted(count, noun) + more)
 

@@ -1,4 +1,4 @@
-"""Types of what callers hand in, so that an editor and a type checker see what a call takes.
+"""Types of callers' arguments, for editors and type checkers.
 
 push(stream, Rows)      [{"a": 1}]   {"a": [1]}   pa.Table, pandas, Polars, DuckDB: a table that speaks Arrow
 register(sql, Parameters)            [1, "x"] for ? and $1      {"name": 1} for $name

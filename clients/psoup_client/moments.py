@@ -1,10 +1,10 @@
-"""NOW at a service that cannot be reached: the last known NOW, and the time since then by the clocks here.
+"""NOW at a service that cannot be reached: the last known NOW, plus the time since then by the local clocks.
 
     last sync   NOW of the service   wall clock 12:00:00   since boot 5,000 s
     later                            wall clock 11:10:00   since boot 5,600 s     NOW = then + 600 s; the clock was set
 
-The clock that counts since boot cannot be set, and counts while the machine sleeps; after another boot the wall clock
-has to do. An estimate is never before the greatest one of earlier: what was hidden stays hidden until the next sync.
+The boot clock cannot be set, and counts while the machine sleeps. After another boot the wall clock is used instead. An
+estimate is never before an earlier one, so hidden rows stay hidden until the next sync.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _STEP_US = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The clocks here at one moment, in microseconds: the wall clock, and the time since the boot `boot_id`.
+    """The local clocks at one moment, in microseconds: the wall clock, and the time since the boot `boot_id`.
 
-    `boot_id` is "" where boots cannot be told apart.
+    `boot_id` is "" on systems that cannot tell boots apart.
     """
 
     wall: int
@@ -45,7 +45,7 @@ def elapsed(then: Moment, later: Moment) -> int:
 
 
 def step(then: Moment, later: Moment) -> int:
-    """Microseconds by which the wall clock was set between two moments; 0 if it was not, or that cannot be told."""
+    """Microseconds by which the wall clock was set between two moments; 0 if it was not set, or if that is unknown."""
     if not _same_boot(then, later):
         return 0
     by = (later.wall - then.wall) - (later.boot - then.boot)

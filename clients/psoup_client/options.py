@@ -1,4 +1,4 @@
-"""Options of a client: its channel, its credentials, and how often a lost call is tried again.
+"""Options of a client: its channel, its credentials, and the repetition of lost calls.
 
     Client(address, options=ClientOptions(
         credentials=grpc.ssl_channel_credentials(certificate),      TLS as you make it; https://… needs none
@@ -30,7 +30,9 @@ MAX_PAUSE_SECONDS = 86_400.0
 """A day: gRPC counts the milliseconds of a pause in 32 bits."""
 
 MIN_PAUSE_SECONDS = 0.01
-"""gRPC loses calls whose pause it rounds to nothing: with 0.001 s every third one waited for its deadline instead."""
+"""Least pause. gRPC loses calls whose pause it rounds to zero: with 0.001 s every third call waited for its
+deadline.
+"""
 
 
 def seconds(timeout: float) -> float:
@@ -52,11 +54,11 @@ def check_number(name: str, value: object, kind: type = Real) -> None:
 class RetryOptions:
     """Repetition of calls while the service is unavailable. Only calls that do no harm twice are repeated.
 
-    A call is tried `attempts` times, and for `restart_seconds` if the service has been there before; one with many
-    replies (a streamed answer, a table, a backup) until its first reply has come. A client whose calls fail for the
-    most part repeats none, and waits for a restart with the longest pauses. A `Producer` and a watch repeat for as
-    long as `patience_seconds` says. A service that asks for a longer pause gets it. Raises ValueError for numbers that
-    make no sense, and TypeError for what is not a number.
+    A call is tried `attempts` times, and for `restart_seconds` if the service has answered before. A call with many
+    replies (a streamed answer, a table, a backup) is repeated until its first reply. If most of a client's calls fail,
+    it repeats none, and waits for a restart with the longest pauses. A `Producer` and a watch repeat for
+    `patience_seconds`. If a service asks for a longer pause, the client waits that long. Raises ValueError for
+    impossible numbers, and TypeError for a value that is not a number.
     """
 
     attempts: int = 3
@@ -103,15 +105,17 @@ class ClientOptions:
 
     credentials: grpc.ChannelCredentials | None = None
     """Credentials that secure the channel, made by gRPC: `grpc.ssl_channel_credentials(…)` for TLS, composed with call
-    credentials for a token. None: for an address https://… the files that the environment names (`psoup_client.tls`),
-    for others neither encryption nor proof of who answers."""
+    credentials for a token. None: an address https://… takes the files that the environment names (`psoup_client.tls`);
+    any other address has neither encryption nor proof of the service's identity.
+    """
 
     channel_options: tuple[tuple[str, Any], ...] = ()
-    """gRPC's channel arguments, such as ("grpc.keepalive_time_ms", 60_000). One that the SDK sets, too, replaces its
-    value. Attempts that "grpc.service_config" makes come on top of those of `retry`."""
+    """gRPC's channel arguments, such as ("grpc.keepalive_time_ms", 60_000). They replace the SDK's values. Attempts by
+    "grpc.service_config" multiply those of `retry`.
+    """
 
     interceptors: tuple[Any, ...] = ()
-    """`grpc.UnaryUnaryClientInterceptor` and its siblings, which see every call; the first one sees it first."""
+    """`grpc.UnaryUnaryClientInterceptor` and its siblings, which see every call, in this order."""
 
     retry: RetryOptions = RetryOptions()
     """Rules for repeating calls."""

@@ -1,7 +1,7 @@
 """Patience with a service that is away: pauses that double, and an end.
 
-`Attempts` are those at one call, within its deadline: a unary call, or a streaming one until it begins. `Patience` is
-that of a producer or a watch, which end after a time without progress.
+`Attempts` is for one call, within its deadline: a unary call, or a streaming one until it begins. `Patience` is for a
+producer or a watch, which end after a time without progress.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Throttle:
 
 
 class Attempts:
-    """The attempts at one call, which has `seconds` for all of them. `lost`: the message of the last failure."""
+    """The attempts at one call, with `seconds` for all of them. `lost`: the message of the last failure."""
 
     def __init__(self, seconds: float, retry: RetryOptions, throttle: Throttle) -> None:
         self._deadline = time.monotonic() + seconds
@@ -82,9 +82,9 @@ class Attempts:
         return max(0.001, self._deadline - time.monotonic())
 
     def wait(self, error: Unavailable, reached: bool) -> None:
-        """Wait before the next attempt; raises `error` if there is none.
+        """Wait before the next attempt; raises `error` if no attempt is left.
 
-        `reached`: the service has answered this client before, so it may be restarting.
+        `reached`: whether the service has answered this client before, so that it may be restarting.
         """
         now = time.monotonic()
         self._failed = now if self._failed is None else self._failed

@@ -1,4 +1,4 @@
-"""Rows of a copy without tuple IDs, which are told by their positions in the answer: some leave, move, or come between.
+"""Rows of a copy without tuple IDs, identified by their positions in the answer: some leave, move, or come between.
 
 rows     a b c d e      removed 1 3      places 2 4      new x f
 after    a c x e f      a, c, e stay, at the positions 0, 1, 3 that no new row takes
@@ -42,6 +42,6 @@ def placed(rows: pa.Table, new: pa.Table, change: sync_pb2.Change) -> pa.Table:
 
 
 def _inside(differences: Sequence[int], count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which of the positions up to `count` are in intervals whose ends are given as differences."""
+    """A mask of the positions up to `count` that are in intervals, whose ends are given as differences."""
     ends = np.fromiter(accumulate(differences), np.int64, len(differences))
     return np.asarray(np.searchsorted(ends, np.arange(count), "right") % 2 == 1)

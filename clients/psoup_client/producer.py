@@ -13,9 +13,9 @@
     ...     producer.result.accepted, producer.acknowledged
     (3, 3)
 
-Batches carry (producer, epoch, number); the service takes each number once, so sending again after a lost connection
-cannot double rows. The window is bounded in batches and bytes: `push` waits when it is full. The first batch that
-the service refuses ends the producer: later ones were not taken, and every further call raises that error.
+Batches carry (producer, epoch, number). The service takes each number once, so sending again after a lost connection
+cannot double rows. The window is bounded in batches and bytes: `push` waits when it is full. The first batch that the
+service refuses ends the producer. Later batches are not taken, and every further call raises that error.
 """
 
 from __future__ import annotations
@@ -71,19 +71,21 @@ class ProducerOptions(TypedDict, total=False):
 
 
 class Producer:
-    """Sends rows to `stream`; use it in a `with` statement, which flushes at the end.
+    """A sender of rows to `stream`. Use it in a `with` statement, which flushes at the end.
 
-    `name`: who sends; a random name by default. `epoch`: a greater one shuts out producers of that name with smaller
-    ones; the time in microseconds by default. To go on where an earlier process stopped, with no row lost or
-    double, give its `name` and `epoch`, and the first `number` that was not taken: `Client.position` knows both.
-    `since`: an event that had happened before number 0 was first sent, if you name both and know that nothing was sent
-    before; it is known otherwise. See PushRequest.
-    `retry_seconds`: for how long without progress a lost service is tried again; by default `patience_seconds` of the
-    client's `RetryOptions`. `on_reply` is told the sum of all replies, `on_refused` before that which rows of a batch
-    were too late or too far ahead, by their numbers among all that were pushed, and `on_wait` before each pause why it
-    is made, and its seconds; all on the producer's thread.
-    `time_unit`: as of `Client.push`.
-    Of one thread; several threads take a producer each.
+    `name`: the sender; the default is a random name. `epoch`: excludes producers of the same name with smaller epochs;
+    the default is the time in microseconds. To go on where an earlier process stopped, without loss or doubles, give
+    its `name` and `epoch`, and the first `number` that was not taken; `Client.position` has both numbers. `since`: an
+    event before number 0 was first sent; needed only if you give `name` and `epoch` and nothing was sent before. See
+    PushRequest.
+
+    `retry_seconds`: seconds without progress for which a lost service is tried again; the default is `patience_seconds`
+    of the client's `RetryOptions`. `time_unit`: as in `Client.push`. Three functions are called on the producer's
+    thread. `on_reply` gets the sum of all replies. Before it, `on_refused` gets the rows of a batch that were too late
+    or too far ahead, by their numbers among all pushed rows. `on_wait` gets the reason and the seconds of each pause
+    before it begins.
+
+    For one thread; each thread needs its own producer.
     """
 
     def __init__(

@@ -35,13 +35,12 @@ class PushedRows:
 
 @dataclass(frozen=True, slots=True)
 class PushResult(html.Facts):
-    """The outcome of a push: how many rows were taken, how many refused as too late or too far ahead.
+    """The outcome of a push: the number of rows taken, and of rows refused as too late or too far ahead.
 
-    `sequence` is the last event's place in the service's order (0 if nothing was sent), `watermark` the stream's
-    then. `duplicates` counts batches that had been taken before and were not taken again. `refused`: the numbers of the
-    refused rows among all that were pushed, of each kind the first 65,536; of a `Stage` they are not known.
-    `Client.tuple_ids` takes the result of `Client.push` or of a committed `Stage`, which has the `stream` and what it
-    `sent`.
+    `sequence`: place of the last event in the service's order (0 if nothing was sent). `watermark`: the stream's
+    watermark then. `duplicates`: batches that had been taken before and were not taken again. `refused`: the numbers of
+    the refused rows among all pushed rows, at most the first 65,536 of each kind; unknown for a `Stage`. `stream` and
+    `sent` are for `Client.tuple_ids`, which takes the result of `Client.push` or of a committed `Stage`.
     """
 
     sequence: int = 0
@@ -61,7 +60,7 @@ class PushResult(html.Facts):
         return replace(self, stream=stream, sent=tuple(sent))
 
     def plus(self, reply: Any, refused: RefusedRows = NONE_REFUSED) -> PushResult:
-        """Add one more reply (PushResponse or PushStreamResponse), of whose rows these were refused."""
+        """Add one more reply (PushResponse or PushStreamResponse) and its refused rows."""
         return replace(
             self,
             sequence=max(self.sequence, reply.sequence),
@@ -75,7 +74,7 @@ class PushResult(html.Facts):
         )
 
     def joined(self, later: PushResult) -> PushResult:
-        """Add the outcome of `later` rows, whose numbers are others."""
+        """Add the outcome of later rows, whose numbers follow these."""
         return PushResult(
             max(self.sequence, later.sequence),
             self.accepted + later.accepted,
@@ -95,10 +94,10 @@ def refused_of(payload: Payload, reply: Any, before: int) -> RefusedRows:
 
 
 class DirectPusher:
-    """The producer behind `Client.push`, one for each stream: it makes retries of a call harmless.
+    """The hidden producer of `Client.push`, one for each stream. It makes retries of a call harmless.
 
-    Numbers have no gaps, so pushes of several threads go one after the other. After a call whose outcome is unknown
-    (or any other failure) it takes a new epoch: the number may be used up or not.
+    Numbers have no gaps, so pushes of several threads go one after the other. After any failure it takes a new epoch,
+    because the number may be used up or not.
     """
 
     def __init__(self, client: Session, stream: str) -> None:
@@ -130,9 +129,9 @@ class DirectPusher:
         try:
             reply = self._call(payload, timeout)
         except FailedPrecondition as problem:
-            # The service does not know this producer (any more): the stream was made anew, the service restarted, or
-            # others took its place. It took nothing, so a second attempt, in the new epoch that the failure began,
-            # cannot double anything. Who was forgotten had been silent for a minute: no attempt of this call was taken.
+            # The service does not know this producer (any more): the stream was created anew, the service restarted, or
+            # newer producers displaced it. It took nothing, so a second attempt in a new epoch cannot double rows. A
+            # displaced producer had been silent for a minute, so no attempt of this call was taken.
             if problem.reason == "PRODUCER_FORGOTTEN" and time.monotonic() - begin > _FORGOTTEN_AFTER_S / 2:
                 raise
             reply = self._call(payload, timeout)
@@ -165,10 +164,10 @@ class DirectPusher:
 
 @dataclass(frozen=True, slots=True)
 class Position(html.Facts):
-    """The place where a producer stopped, on the service's disk: batches up to before `number` of `epoch` are taken.
+    """The position at which a producer stopped, by the service's disk: batches before `number` of `epoch` are taken.
 
-    `rows`: how many rows these had, those that were refused for their times among them; None if a version that did
-    not count took a part of them. `sequence`: the event of the last one, `time`: when it was taken.
+    `rows`: the number of rows in these batches, including refused ones; None if a version that did not count took some
+    of them. `sequence`: the event of the last batch. `time`: the time at which it was taken.
     """
 
     epoch: int
@@ -192,7 +191,7 @@ def ids_of(reply: Any) -> range | list[int | None]:
 
 
 def together(parts: Sequence[range | list[int | None]]) -> range | list[int | None]:
-    """Put IDs one after the other: a range, if they follow.
+    """Concatenate IDs; the result is a range if they are consecutive.
 
     >>> together([range(3, 5), range(5, 9)]), together([range(3, 5), [7, None]])
     (range(3, 9), [3, 4, 7, None])

@@ -1,4 +1,4 @@
-"""Many queries that were registered together: ranges of numbers. A `Query` is made when it is asked for.
+"""Many queries that were registered together, as ranges of numbers. A `Query` object is made on access.
 
     register_many(…)  ->  Queries   q-7f3a91c2-  1 … 8192        two parts of a call: one range, if nothing came between
                                     q-7f3a91c2-  8193 … 16384

@@ -30,7 +30,7 @@ from psoup_client.times import Instant
 from psoup_proto.v1 import queries_pb2, statements_pb2
 
 ONE_MESSAGE_BYTES = 1024 * 1024
-"""Answers up to this size come in one message; larger ones in pieces."""
+"""Most bytes of an answer in one message; larger answers come in pieces."""
 
 
 @checking_arguments
@@ -43,7 +43,7 @@ class Query:
     __slots__ = ("_client", "_id", "_info", "_key")
 
     def __init__(self, client: Session, info: QueryInfo | str, *, key: str = "") -> None:
-        """`info`: the facts of the query, or its ID; if that is "", the query is the one that has the `key`."""
+        """`info`: the facts of the query, or its ID; "" for the query with the `key`."""
         self._client = client
         self._info = None if isinstance(info, str) else info
         self._id = info if isinstance(info, str) else info.query_id
@@ -56,7 +56,7 @@ class Query:
 
     @property
     def info(self) -> QueryInfo:
-        """Facts of the query, of when the object was made; of a query among many, of when they are first asked for."""
+        """Facts of the query as of the object's creation; for a query among many, as of the first access."""
         if self._info is None:
             self._info = fetch_info(self._client, self._id, self._key)
             self._id, self._key = self._info.query_id, ""
@@ -84,7 +84,7 @@ class Query:
 
     @property
     def sources(self) -> tuple[QuerySource, ...]:
-        """The sources of FROM: one, or those of a join."""
+        """The sources of FROM: one, or several for a join."""
         return self.info.sources
 
     @property
@@ -102,7 +102,7 @@ class Query:
         return f"<Query {self._id or self._key}>" if self._info is None else f"<Query {self.id}: {self.sql}>"
 
     def _repr_html_(self) -> str:
-        """Show the facts of the query in a notebook, as far as they are known without a call."""
+        """Show the facts of the query in a notebook, without a call to the service."""
         return html.facts({"query": self.id}) if self._info is None else self._info._repr_html_()
 
     def invoke(
@@ -117,10 +117,11 @@ class Query:
     ) -> Answer:
         """Return the answer now, or with NOW set to `as_of`, as a whole in memory.
 
-        No tuple after `as_of` is in it: a window that ends later is cut there. `window` ("BEGIN … END …") replaces the
-        query's own, `windows` those of some sources of a join, by their names in the statement. `wait_for` is a
-        sequence that the answer must reflect; without it, what this client itself pushed and was told is in. Raises
-        OutOfRange where window or `as_of` lie outside what is kept (see `accept_truncation`) or known.
+        The answer has no tuple after `as_of`: a window that ends later is cut there. `window` ("BEGIN … END …")
+        replaces the query's own window, `windows` the windows of some sources of a join, by their names in the
+        statement. `wait_for`: a sequence that the answer must reflect; by default it reflects this client's own
+        acknowledged pushes. Raises OutOfRange if the window or `as_of` lies outside the kept tuples (see
+        `accept_truncation`) or the known time.
         """
         names = {"query_id": self._id, "key": self._key, "max_bytes": ONE_MESSAGE_BYTES}
         request = question_of(queries_pb2.InvokeRequest, as_of, window, windows, accept_truncation, **names)
@@ -168,7 +169,9 @@ class Query:
         return self._client.reflecting(wait_for, attempt)
 
     def explain(self, *, wait_for: int | None = None, timeout: float | None = None) -> Explanation:
-        """Ask how the service keeps the query, and what an invocation would read; reflects what `invoke` does."""
+        """Explain how the service keeps the query, and which data an invocation would read. It reflects the same events
+        as `invoke`.
+        """
         connection = self._client.connection
         request = queries_pb2.ExplainRequest(query_id=self._id, key=self._key)
 
@@ -208,6 +211,6 @@ def ids_of(queries: Iterable[Query | str] | None) -> Iterator[str]:
 
 
 def answer_of(reply: queries_pb2.InvokeResponse | statements_pb2.AskResponse, query_id: str = "") -> Answer:
-    """Make the answer that came in one message, of a query with that ID if it is one of a query."""
+    """Make an answer from one message. `query_id`: the query; "" for a statement that was asked once."""
     key = reply.key if isinstance(reply, queries_pb2.InvokeResponse) else ""
     return Answer(read(reply.arrow_ipc), reply.completeness, query_id, key)

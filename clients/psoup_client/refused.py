@@ -1,11 +1,11 @@
-"""Rows that the service refused for their times, found by how many of a batch its reply counts.
+"""Rows that the service refused for their times, found by the counts in its reply.
 
     times of a batch   12:07  11:02  12:05  19:00  11:30        reply: 2 late, 1 ahead
     by time            11:02  11:30 | 12:05  12:07 | 19:00
                        '-- late --'                 ahead       the least are the late ones, the greatest those ahead
 
-A row is late if its time is below the watermark of that moment, and ahead if it is above a bound: the counts alone say
-which rows those are. So does a reply that was lost on the way, and comes again from what the service remembers.
+A row is late if its time is below the watermark of that moment, and ahead if it is above a bound. So the counts are
+enough to find these rows. That also works for a lost reply that the service repeats from memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LISTED = 65_536
 
 @dataclass(frozen=True, slots=True)
 class RefusedRows(html.Facts):
-    """Numbers of rows, from 0 and ascending: those that were too late, and those too far ahead of the clock."""
+    """Numbers of refused rows, from 0 and ascending: `late` ones, and ones too far `ahead` of the clock."""
 
     late: tuple[int, ...] = ()
     ahead: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class RefusedRows(html.Facts):
         }
 
     def plus(self, later: RefusedRows) -> RefusedRows:
-        """Add rows that come after these, as far as there is room for them."""
+        """Add later rows, up to the limit of remembered rows."""
         return RefusedRows(_joined(self.late, later.late), _joined(self.ahead, later.ahead))
 
 
@@ -62,9 +62,9 @@ def instants(times: Any) -> Any:
 
 
 def refused_rows(times: Any, late: int, ahead: int, before: int = 0) -> RefusedRows:
-    """Find so many refused rows by the times of all rows (int64[n]); their numbers begin at `before`. O(n).
+    """Find `late` and `ahead` refused rows by the times of all rows (int64[n]). Row numbers begin at `before`. O(n).
 
-    None are found where the counts do not fit the times: the reply is of other rows.
+    The result is empty if the counts do not fit the times, because the reply belongs to other rows.
     """
     if late + ahead > len(times):
         return NONE_REFUSED

@@ -1,4 +1,4 @@
-"""Replies with changes of copies, read with suspicion: the service may be broken, or be another program.
+"""Replies with changes of copies, checked carefully: the service may be broken, or be another program.
 
 body, compressed ── size told, at most 64 MiB ──> SyncBody ── as many rows as told ──> a table
 """
@@ -66,9 +66,9 @@ def placed_among(wanted: Sequence[T], body: sync_pb2.SyncBody) -> list[tuple[T, 
 
 
 def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema) -> pa.Table:
-    """The new rows of a change, as many as it says, and whose intervals are some.
+    """The new rows of a change. Their number and the intervals are checked.
 
-    Raises ValueError and the like for others: see `suspicious`.
+    Raises ValueError and similar errors for an invalid change; see `suspicious`.
     """
     _check_intervals("keep", change.keep, form.id_columns if form.id_columns > 1 else 1)
     _check_intervals("removed", change.removed, 1, bound=0)
@@ -83,7 +83,9 @@ def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema
 
 
 def _check_intervals(name: str, differences: Sequence[int], sources: int, bound: int = -(2**63)) -> None:
-    """Raise ValueError unless these are intervals, none empty: ascending, or of joined rows one for each source."""
+    """Raise ValueError unless the differences give ascending intervals, none empty; for joined rows, one for each
+    source.
+    """
     steps = np.fromiter(differences, np.int64, len(differences))
     grows = steps[1:] if sources == 1 else steps[1::2]
     if len(steps) % (2 if sources == 1 else 2 * sources) or bool((grows <= 0).any()):

@@ -1,4 +1,4 @@
-"""The Results Structure of a window as a client holds it: which tuples satisfy which queries, as bits.
+"""The Results Structure of a window at a client: the tuples that satisfy each query, as bits.
 
     tuple        70 71 72 73 74 75 76 77   78 …
     query 7       1  0  0  1  0  0  0  0    1       a `frozenbitarray`: `&`, `|`, `~`, `count()`

@@ -52,12 +52,12 @@ class ColumnInfo(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo(html.Facts):
-    """A stream and its state when it was asked for; times are UTC, None where there is none.
+    """A stream and its state at the time of the call. Times are UTC; None for a missing time.
 
-    `archive` and `archive_rows` are the older part of `retention` and `retention_rows`, which is on disk only; the
-    `archived_tuples`, in `archived_chunks`, take `archived_bytes` there. `bytes` are of memory. `max_ahead`: how far
-    past the clock times may lie, None where that is not the stream's to say. `first_time`: of the oldest tuple kept;
-    `first_time_in_memory`: of the oldest that is not on disk only.
+    `archive` and `archive_rows`: the older part of `retention` and `retention_rows`, which is only on disk.
+    `archived_tuples`, `archived_chunks`, `archived_bytes`: its size there. `bytes`: bytes in memory. `max_ahead`: how
+    far past the clock times may lie; None if the stream does not set it. `first_time`: time of the oldest kept tuple.
+    `first_time_in_memory`: time of the oldest tuple in memory.
     """
 
     name: str
@@ -175,10 +175,11 @@ class QuerySource(html.Facts):
 class QueryInfo(html.Facts):
     """A registered query. `clause` is its canonical FROM-WHERE part, `window_kind` snapshot, landmark or sliding.
 
-    `streams` are those of FROM, each once, and `sources` has what is selected of each: one, or those of a join, whose
-    `stream` is the first, and whose `clause` and `window` are the texts of all together. `side_of` is "" but for the
-    sides of joins that jobs ask for. `keep_pairs`: the pairs of the join are kept, as `register` was told. `outside`:
-    why it is not in the index, so that each answer evaluates it row by row; () if it is.
+    `streams`: the streams of FROM, each once. `sources`: the selection of each; one, or several for a join. For a join
+    `stream` is the first stream, and `clause` and `window` are the texts of all sources together. `side_of`: the join
+    of a side, which only jobs ask for; else "". `keep_pairs`: whether the pairs of the join are kept, by the option of
+    `register`. `outside`: the reasons why the query is not in the index, so that each answer evaluates it row by row;
+    () if it is in the index.
     """
 
     query_id: str
@@ -244,8 +245,8 @@ class QueryInfo(html.Facts):
 class SuppliedFunction(html.Facts):
     """A function that the operator of the service supplied, and its types.
 
-    `nulls`: it is called for rows in which an argument is NULL, which is the result there otherwise. `cost`: how many
-    simple functions a call is worth. `about`: what it does, in a line.
+    `nulls`: whether it is called for rows with a NULL argument; otherwise the result is NULL there. `cost`: the cost of
+    a call, in calls of simple functions. `about`: its purpose, in a line.
     """
 
     name: str
@@ -275,10 +276,10 @@ class SuppliedFunction(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo(html.Facts):
-    """A service and its state. `memory` is bytes by structure; `durable` whether pushes survive a restart.
+    """A service and its state. `memory`: bytes by structure. `durable`: whether pushes survive a restart.
 
-    `text_bytes`: what one text of a row may have; 0 if the service does not say. `web_address`: its page, as the
-    service sees it; "" if there is none. `calls` are under way, beside those of clients that watch, the `watchers`.
+    `text_bytes`: most bytes of one text of a row; 0 if the service does not say. `web_address`: the address of its
+    page, as the service sees it; "" without a page. `calls`: open calls without watches. `watchers`: open watches.
     """
 
     version: str

@@ -12,11 +12,12 @@ from psoup_proto.v1 import server_pb2
 
 @dataclass(frozen=True, slots=True)
 class ServiceClock(Facts):
-    """The time of a service, and the wall clock of its machine, which it follows unless that was set forward.
+    """The time of a service, and the wall clock of its machine. The service follows the wall clock unless that was set
+    forward.
 
-    `pending_since`: the service's time when the wall clock was set forward by more than a minute; None while it is
-    followed. `followed_in`: how long the wall clock must still hold. `steps`: such steps since the start.
-    `last_time`: the greatest time that the service had, or the time of the last event before the start.
+    `pending_since`: the service's time when the wall clock was set forward by more than a minute; None while the wall
+    clock is followed. `followed_in`: how long the wall clock must still be steady. `steps`: such steps since the start.
+    `last_time`: the greatest time of the service so far, at least that of the last event before the start.
     """
 
     wall: dt.datetime

@@ -3,8 +3,8 @@
     push ──> the service: sequence 41          describe(stream)   ──> as of event 41 at least
                 └─ note_sequence(41)               └─ min_sequence 41
 
-A client sees what it did itself: each call waits for the last event that this client was told of, or for the event that
-the call names with `wait_for` (0: it does not wait). What other clients did may be in or not.
+A client reads its own writes: each call waits for the last event that this client knows, or for the event `wait_for`
+(0: no wait). Changes of other clients may be visible or not.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class Session:
         self._lock = threading.Lock()
 
     def describe(self, stream: str, *, wait_for: int | None = None, timeout: float | None = None) -> StreamInfo:
-        """Return the definition and the present state of one stream; raises NotFound, which names the nearest.
+        """Return the definition and the present state of one stream. Raises NotFound, which names the most similar
+        stream.
 
-        What this client itself pushed and was told is counted; `wait_for` is another sequence to reflect.
+        The state reflects this client's own acknowledged pushes; `wait_for` is a further sequence to reflect.
         """
         request = streams_pb2.GetStreamRequest(name=stream)
         reply = self._read(self.connection.streams.GetStream, request, wait_for, timeout)
@@ -67,7 +68,7 @@ class Session:
         return to_table(data, self.describe(stream, wait_for=0), times)
 
     def _time_column(self, stream: str) -> str:
-        """Name the column that has the times of a stream's rows, as far as its schema is known; empty if none has."""
+        """The name of the column with the times of a stream's rows, if its schema is known; else empty."""
         schema = self._schemas.get(stream.lower())
         return "" if schema is None else schema.time_column
 
@@ -84,7 +85,7 @@ class Session:
             return attempt(0)
 
     def note_sequence(self, sequence: int) -> None:
-        """Remember what this client was told, so that its invocations reflect it."""
+        """Remember the sequence of an acknowledgement, so that this client's invocations reflect it."""
         with self._lock:
             self.last_sequence = max(self.last_sequence, sequence)
         self.know_sequence(sequence)
@@ -102,7 +103,7 @@ class Session:
         timeout: float | None = None,
         names: Names = (),
     ) -> Any:
-        """Make a call that reads, as of what it must reflect; `names` are those of `Connection.call`."""
+        """Make a reading call with the sequence that it must reflect. `names` are those of `Connection.call`."""
 
         def attempt(sequence: int) -> Any:
             request.min_sequence = sequence

@@ -1,4 +1,4 @@
-"""Rows that fit a stream, and the reason for each that does not.
+"""The rows that fit a stream, and the reason for each other row.
 
 rows ──to_table──> table                          they fit: the usual case, and nothing else is done
   └── one does not ──> column by column, halved ──> rows to leave out ──to_table──> table of the others
@@ -31,10 +31,10 @@ class Sifted:
 
 
 def sift(data: Any, stream: StreamInfo, times: TimeOptions = ISO, text_bytes: int = 0) -> Sifted:
-    """Part the rows of an Arrow table, or dicts, into those that fit `stream` and the others.
+    """Divide the rows of an Arrow table, or dicts, into fitting and refused ones.
 
-    `text_bytes`: what one text may have (`ServerInfo.text_bytes`), 0 for no limit. Raises InvalidData for what is not
-    the fault of single rows: a column that the stream does not have, or of another type. O(rows + refused * log(rows)).
+    `text_bytes`: most bytes of one text (`ServerInfo.text_bytes`); 0 for no limit. Raises InvalidData for a fault of
+    the whole table: an unknown column, or one of another type. O(rows + refused * log(rows)).
     """
     return _without_extremes(_fitting(data, stream, times), stream, text_bytes)
 

@@ -7,8 +7,8 @@
 
     Stage.join(client, "readings", stage.id).add(frame, part="7")      in another process, by the ID
 
-The service takes each (producer, epoch, number) once: a stage for one that was committed before has its `result` at
-once and drops what is added.
+The service takes each (producer, epoch, number) once. If it was committed before, the stage has its `result` at once
+and drops added rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from psoup_proto.v1 import staging_pb2
 
 
 class Stage:
-    """An open batch of `stream`. `id` names it for others (empty if it was committed before). For one thread."""
+    """An open batch of `stream`. `id` names it for other processes; empty if it was committed before. For one
+    thread.
+    """
 
     def __init__(self, client: Session, stream: str, stage_id: str, result: PushResult | None = None) -> None:
         self.stream = stream
@@ -38,10 +40,10 @@ class Stage:
 
     @classmethod
     def begin(cls, client: Session, stream: str, producer: str, epoch: int, number: int, since: int = 0) -> Stage:
-        """Open a stage, dropping one that the producer left open; `Client.stage` is the short way.
+        """Open a stage, and drop an open one of the same producer. `Client.stage` is the short form.
 
-        Raises NotFound, FailedPrecondition for a gap in the numbers or a fenced epoch, and Conflict if a plain push had
-        the number.
+        Raises NotFound, FailedPrecondition for a gap in the numbers or a fenced epoch, and Conflict if a plain push has
+        used the number.
         """
         request = staging_pb2.BeginStageRequest(
             stream=stream, producer=producer, epoch=epoch, number=number, since=since
@@ -71,11 +73,11 @@ class Stage:
     def add(
         self, data: Rows, *, part: str | None = None, time_unit: TimeUnit | None = None, timeout: float | None = None
     ) -> list[str]:
-        """Send rows, in any form that `Client.push` takes; returns the names of the parts that they made.
+        """Send rows in any form that `Client.push` takes; returns the names of their parts.
 
-        `part` names them: what is added again under the same name takes the place of what was there, if it is cut as
-        before. By default each call has the next name. `time_unit`: as of `Client.push`. Raises InvalidData for rows
-        that do not fit, NotFound if the stage is gone, ResourceExhausted if the service's stages are full.
+        `part` names them. Rows that are added again under the same name replace the earlier ones, if they are divided
+        in the same way. By default each call has the next name. `time_unit`: as in `Client.push`. Raises InvalidData
+        for rows that do not fit, NotFound if the stage is gone, and ResourceExhausted if the service's stages are full.
         """
         if self.result is not None:
             return []
@@ -97,10 +99,11 @@ class Stage:
         return names
 
     def commit(self, parts: Sequence[str] = (), *, timeout: float | None = None) -> PushResult:
-        """Apply the parts of these names, in this order, as one batch; without names all, in the order of names.
+        """Apply the named parts, in this order, as one batch. Without names, apply all parts in the order of their
+        names.
 
-        Returns what became of the rows; `duplicates` is 1 if the batch had been committed before. May be called again.
-        Raises FailedPrecondition for a part that did not come, ResourceExhausted if there is no room; the stage stays.
+        Returns the outcome of the rows; `duplicates` is 1 if the batch was committed before. It may be called again.
+        Raises FailedPrecondition for a missing part, and ResourceExhausted without room; the stage stays.
         """
         if self.result is None:
             request = staging_pb2.CommitStageRequest(stage=self.id, parts=parts)
@@ -110,7 +113,7 @@ class Stage:
         return self.result
 
     def abort(self) -> None:
-        """Forget what was added. Harmless if the stage is gone; after a commit it does nothing."""
+        """Drop the added rows. It is harmless if the stage is gone, and has no effect after a commit."""
         if self.result is None:
             request = staging_pb2.AbortStageRequest(stage=self.id)
             self._client.connection.call(self._client.connection.staging.AbortStage, request)

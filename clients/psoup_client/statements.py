@@ -1,10 +1,10 @@
-"""Statements in a text: where each begins and ends, and which word says what it is.
+"""Statements in a text: the beginning and end of each, and the word that shows its kind.
 
     -- set up; once             a comment ends at its line, and /* these /* may nest */ */
     CREATE STREAM s (x TEXT);   ──> line 2, column 1: "CREATE STREAM s (x TEXT)"
     SELECT ';' FROM s;          ──> line 3, column 1: a ; between quotes ends nothing, nor in E'\\';' and $$;$$
 
-What a statement means, and whether it is one, only the service knows.
+Only the service checks whether a statement is valid, and what it means.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Statement:
 
 
 def statements_of(text: str) -> Iterator[Statement]:
-    """Give the statements of a text, which a ; separates; without the comments before them, and without empty ones."""
+    """Give the statements of a text, separated by a ;, without empty ones and without the comments before them."""
     start = number = line = counted = 0
     while start < len(text):
         begin, end = _after_space(text, start), _end(text, start)

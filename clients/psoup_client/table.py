@@ -1,10 +1,10 @@
-"""The answers of many queries as one table: rows with the place of their query, how complete they are, what failed.
+"""The answers of many queries as one table: rows with the place of their query, their completeness, and failures.
 
     _query   sym   price
          0   IBM    12.5      of the first query of the call
          3   IBM    12.5      of the fourth; the second and the third have no rows, or are among the failures
 
-Places are numbers in the order of the call, from 0; `query_id` says whose a place is.
+Places are numbers in the order of the call, from 0; `query_id` gives the query of a place.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FEW = 1_000
 
 
 class Places(Sequence[int]):
-    """Places of queries in a call, ascending; kept as ranges, so that a million of them take little memory."""
+    """Places of queries in a call, ascending, as ranges, so that a million places take little memory."""
 
     __slots__ = ("_counts", "_ends", "_firsts")
 
@@ -118,11 +118,13 @@ class TableFailure(html.Facts):
 
 
 class AnswerTable:
-    """The answers of many queries, in memory: a collection of rows, as dicts. `queries` is how many were asked for.
+    """The answers of many queries, in memory: a collection of rows as dicts. `queries`: the number of requested
+    queries.
 
-    The first column, `_query`, is the place of a row's query in the call; the others are those of its answer. Rows come
-    in the order of places. Polars, DuckDB, pandas and PyArrow read it without a copy. `completeness` says how complete
-    the answers are, for each set of streams and windows; each query is in one of these, or among the `failures`.
+    The first column, `_query`, is the place of a row's query in the call; the other columns are those of its answer.
+    Rows come in the order of places. Polars, DuckDB, pandas and PyArrow read the table without a copy. `completeness`
+    has an entry for each set of streams and windows. Each query belongs to one of these entries, or is among the
+    `failures`.
     """
 
     def __init__(
@@ -222,7 +224,7 @@ def table_request(
     labels: Mapping[str, str] | None,
     key_prefix: str | None,
 ) -> tuple[queries_pb2.InvokeTableRequest, Sequence[str] | Queries]:
-    """Make the request for some queries, and their IDs by place, as far as they are known."""
+    """Make the request for some queries, and their IDs by place, if known."""
     if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
         raise ValueError("say which queries: by their IDs, by labels, or by a prefix of keys")
     check_labels(labels)

@@ -1,7 +1,7 @@
-"""Instants between Python, protobuf and Arrow: always UTC, always microseconds.
+"""Conversion of instants between Python, protobuf and Arrow: always UTC, always microseconds.
 
-A `datetime` without a zone is taken as UTC. What lies outside the years 1 to 9999 cannot be a Python `datetime`: a time
-that the service names is shown as the nearest one, a value of an answer as text.
+A `datetime` without a zone is taken as UTC. A Python `datetime` is limited to the years 1 to 9999. Outside these, a
+time from the service becomes the nearest `datetime`, and a value of an answer becomes text.
 """
 
 from __future__ import annotations

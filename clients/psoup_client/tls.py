@@ -1,10 +1,10 @@
-"""TLS of a client, from files that the environment names: trusted authorities, and its own certificate.
+"""TLS of a client, from files that the environment names: trusted authorities, and the client's certificate.
 
     PSOUP_CA                 PEM file of the authorities that may sign the service's certificate
     PSOUP_CERT, PSOUP_KEY    PEM files of the client's own certificate and key, where the service wants one
 
-Without PSOUP_CA the public authorities that gRPC comes with. The files are read when a client is made. `ClientOptions`
-take credentials that were made otherwise.
+Without PSOUP_CA, gRPC's own list of public authorities is used. The files are read when a client is made.
+`ClientOptions` accepts credentials that were made in another way.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The access token of a client: where it is found, and which services get it.
+"""The access token of a client: its sources, and the services that get it.
 
     ClientOptions(token=…)  >  PSOUP_TOKEN_FILE, a path  >  PSOUP_TOKEN, the token itself
                                 └─ read again when it has changed
 
-It is no part of an address and no flag of a command, as others see those. It goes with every call as metadata, to a
-service on this machine, at a Unix socket, or over TLS: in plain text it is shown to no other machine. A token of the
-environment goes only to the addresses that PSOUP_TOKEN_ADDRESS names, where that is set.
+A token is neither part of an address nor a flag of a command, because other users can see these. It goes with every
+call as metadata: to a service on this machine, at a Unix socket, or over TLS. It is never sent to another machine in
+plain text. If PSOUP_TOKEN_ADDRESS is set, a token of the environment is sent only to the addresses in it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class CallToken:
-    """The metadata of a client's calls. A file that the environment names is read again when it has changed, so a
-    token that ends soon is followed by the next one that is written there; until that can be read the old one is sent.
+    """The metadata of a client's calls. A token file that the environment names is read again when it has changed, so a
+    new token in it replaces an expiring one. If the file cannot be read, the old token is sent.
     """
 
     def __init__(self, token: str | None, address: str, *, encrypted: bool) -> None:
@@ -53,10 +53,11 @@ class CallToken:
 
 
 def token_metadata(token: str | None, address: str, *, encrypted: bool) -> Metadata:
-    """Make the metadata of every call; empty without a token. `token`: None for that of the environment, "" for none.
+    """Make the metadata of every call; empty without a token. `token`: None for the token of the environment, "" for
+    none.
 
-    Raises InvalidRequest for a file that cannot be read or is empty, for what cannot be a token, and if it would go to
-    another machine in plain text, or to another address than the environment says.
+    Raises InvalidRequest for an unreadable or empty file, and for an invalid token. Also raises it if the token would
+    go to another machine in plain text, or to an address that PSOUP_TOKEN_ADDRESS lacks.
     """
     origin = "the access token"
     if token is None:

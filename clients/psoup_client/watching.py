@@ -1,11 +1,11 @@
-"""Copies of answers that are watched: each change comes as it becomes visible, until the program has had enough.
+"""Watched copies of answers: each change comes as it becomes visible, until the program ends the watch.
 
     wants with tokens ──> Watch ──> message ──> changes, each applied as a whole ──> (copy, what has changed)
          ^                             └ the connection is lost, the service restarts, an hour is over
          '───── a pause, then the same call with the tokens that the copies have by then ──'
 
-A program that reads slowly gets one change for all that has happened meanwhile; nothing is queued for it. A service of
-an older version, which does not know Watch, is asked again and again by Sync, with pauses.
+A slow program gets one change for everything that has happened meanwhile; nothing is queued for it. A service of an
+older version, which does not know Watch, is polled by Sync, with pauses.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ LONGEST_POLL_S = 60.0
 """Most seconds between two such questions, after many without a change."""
 _POLL_BYTES = 1024 * 1024
 _CALL_S = 600.0
-"""Seconds after which a call is over and made anew, at once: a connection lost without a word is noticed by then."""
+"""Seconds after which a call is ended and made anew, so that a silently lost connection is noticed."""
 
 
 class WatchMessages:
-    """The messages of Watch, which go on after a lost connection. `wants` gives the wants, when a call begins.
+    """The messages of Watch, which go on after a lost connection. `wants`: gives the wants at the beginning of a call.
 
-    Iterating waits for the next message; `close`, of any thread, ends that. Raises what is wrong, and Unavailable if
-    the service is away for longer than `patience` seconds. `polls` is told why, if the service does not know Watch and
-    is asked with pauses. `received`: bytes that have come.
+    Iterating waits for the next message; `close`, from any thread, ends that. Raises the error of a call, and
+    Unavailable if the service is away for longer than `patience` seconds. `polls`: called with the reason if the
+    service does not know Watch and is polled. `received`: received bytes.
     """
 
     def __init__(
@@ -153,16 +153,17 @@ class WatchMessages:
 
 
 class Watching:
-    """Changes of some copies, made by `Client.watch`: iterating waits for the next one, and gives (copy, Synced).
+    """Changes of some copies, made by `Client.watch`: iterating waits for the next change, and gives (copy, Synced).
 
-    The copies are up to date as of what was given last. Each is given once at first; what is wrong with a query comes
-    as `error`, once, and the others go on. Use it in a `with` statement, or call `close`, which any thread may.
+    The copies are up to date as of the last given change. At first each copy is given once. The error of a query comes
+    once, as `error`, and the remaining copies go on. Use it in a `with` statement, or call `close`, which any thread
+    may do.
     """
 
     def __init__(self, session: Session, copies: Sequence[AnswerCopy], progress: int, patience: float | None) -> None:
         self._copies = list(copies)
         self._wanted = list[tuple[AnswerCopy, sync_pb2.Want]]()
-        """The copies of the present call, and what they were asked for with."""
+        """The copies of the present call, with their wants."""
         self._tokens = dict[AnswerCopy, bytes]()
         """The state that the service assumes of each copy."""
         self._new = set(self._copies)
@@ -198,7 +199,7 @@ class Watching:
         return wants
 
     def _take(self, body: sync_pb2.SyncBody) -> None:
-        """Apply a message. Copies that are to be asked for in another way are, all of them, by a call anew."""
+        """Apply a message. If some copies must be asked for in another way, a new call is made for all."""
         anew = False
         for (copy, want), outcome in placed_among(self._wanted, body):
             if outcome.HasField("failure"):

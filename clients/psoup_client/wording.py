@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Write a count and its noun, as a person writes them; `plural` where the ending is another one.
+    """Write a count and its noun in natural English. `plural`: an irregular plural.
 
     >>> counted(1, "row"), counted(1_200, "row"), counted(0, "query"), counted(2, "match")
     ('1 row', '1,200 rows', '0 queries', '2 matches')

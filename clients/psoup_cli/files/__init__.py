@@ -1,4 +1,4 @@
-"""Files of rows as people have them: CSV of any dialect, JSON lines, Parquet, Arrow, compressed or not.
+"""Readers of files with rows: CSV of any dialect, JSON lines, Parquet, Arrow, compressed or not.
 
     path ──source──> bytes, decompressed, in UTF-8 ──records──> whole records ──csv_rows, json_rows──> pieces
               Parquet and Arrow ──────────────────────────────────────────────────arrow_rows──┘

@@ -20,7 +20,7 @@ _FILE = b"ARROW1"
 
 @dataclass(frozen=True, slots=True)
 class ArrowPiece:
-    """Rows, how many of the file come before them, and how many bytes were read, as far as that is known."""
+    """Rows, the number of rows before them in the file, and the bytes read so far, if known."""
 
     table: pa.Table
     before: int
@@ -28,7 +28,7 @@ class ArrowPiece:
 
 
 def parquet_pieces(file: BinaryIO, names: Names, size: int) -> Iterator[ArrowPiece]:
-    """The rows of a Parquet file; the whole of a pipe is read first, as its index is at the end."""
+    """The rows of a Parquet file. A pipe is read completely first, because the index is at its end."""
     source: Any = file if file.seekable() else pa.BufferReader(file.read())
     if Source(file).compression if file.seekable() else False:
         raise InvalidData("a Parquet file has its own compression; decompress the outer file first")

@@ -1,10 +1,10 @@
-"""CSV as tables, and what is wrong with the rows that cannot be read.
+"""CSV as tables, and the fault of each row that cannot be read.
 
     records ──Arrow, typed──> table                       a piece at a time
        └── it fails: Arrow, all text ──> column by column, the different values halved ──> table of the good rows, and
                                                                                            a reason for each other row
 
-Times stay text: the SDK reads them. Lines are those of the file, as `records` counts them.
+Times stay text, because the SDK reads them. Line numbers are those of the file, as `records` counts them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CsvColumns:
         return 0
 
     def choose(self, fields: Sequence[str], line: int) -> list[CsvField | None]:
-        """Return what each field of the header becomes, None for one that is left out; raises InvalidData."""
+        """Return the column for each field of the header; None for a field that is left out. Raises InvalidData."""
         return [CsvField(name, pa.string(), "TEXT") for name in fields]
 
 
@@ -91,7 +91,7 @@ def _after(read: Read, skipped: int) -> Read:
 
 
 def _sampled(read: Read) -> tuple[bytes, Read]:
-    """Read what tells the dialect; returns it, and what reads from the beginning."""
+    """Read the first bytes, which show the dialect. Returns them, and a function that reads from the beginning."""
     sample = block = read(records.PIECE_BYTES)
     while block and b"\n" not in sample.lstrip(b"\r\n") and len(sample) < SAMPLE_BYTES:
         block = read(records.PIECE_BYTES)
@@ -128,7 +128,7 @@ class _Shape:
             return piece
 
     def _table(self, data: bytes) -> pa.Table:
-        """Read all records; raises one of REFUSALS. Decimals come as texts first if one may have an exponent."""
+        """Read all records; raises one of REFUSALS. Decimals are read as texts first if one may have an exponent."""
         types = {csv_field.name: csv_field.arrow for csv_field in self._wanted}
         if not self._decimals or not has_exponents(data):
             return self._read(data, types)
@@ -161,7 +161,7 @@ class _Shape:
         )
 
     def _sifted(self, records: Records) -> CsvPiece:
-        """Read the records that can be read, and say what is wrong with the others."""
+        """Read the readable records, and give the fault of each other record."""
         data, refused = self._told(records)
         places = np.delete(np.arange(len(records.starts())), list(refused))
 
@@ -182,7 +182,7 @@ class _Shape:
         return CsvPiece(table, records, numbers[good], refused)
 
     def _told(self, records: Records) -> tuple[bytes, dict[int, str]]:
-        """Leave out what Arrow cannot tell of: records that are not UTF-8 and have another number of fields."""
+        """Leave out records that Arrow cannot report: records that are not UTF-8 and have a wrong number of fields."""
         refused = dict[int, str]()
         if _is_utf8(records.data):
             return records.data, refused

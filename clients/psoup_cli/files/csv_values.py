@@ -1,4 +1,4 @@
-"""Texts of a CSV as values of a column, and the reason for each that is not one.
+"""Texts of a CSV as values of a column, and the reason for each invalid text.
 
 different texts of a column ──Arrow──> values
                    └── it fails: halved ──> values of the good ones, and a reason for each other one
@@ -48,7 +48,7 @@ class CsvField:
 
 
 def typed(texts: pa.BinaryArray, field: CsvField) -> tuple[pa.Array, dict[int, str]]:
-    """Read texts as values of a column; those that cannot be read are NULL, and have a reason by their row."""
+    """Read texts as values of a column. Invalid texts become NULL, and have a reason by their row."""
     different = texts.dictionary_encode()
     values = different.dictionary
     bad = _hopeless(values, field)
@@ -112,7 +112,7 @@ def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def as_decimals(text: pa.Array | pa.ChunkedArray, arrow: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Read texts as decimals of a type; raises one of REFUSALS for one that is not exact there. O(bytes)."""
+    """Read texts as decimals of a type. Raises one of REFUSALS for a text that is not exact in it. O(bytes)."""
     import pyarrow.compute as pc
 
     return of_texts(pc.utf8_trim(text, " \t"), arrow)

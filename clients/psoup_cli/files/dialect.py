@@ -1,10 +1,10 @@
-"""The dialect of a CSV: what stands between its fields, and around them.
+"""The dialect of a CSV: its delimiter and its quote.
 
     id;note;price            by ","  1 field   names none of the stream's columns
     1;'a;b';2,5              by ";"  3 fields  names all three   ──> ";", and "'" as then all lines have 3 fields
 
-The stream's columns tell more than the text does: the dialect in which the first line names most of them is taken, of
-equals that in which most lines have as many fields as the first.
+The dialect in which the first line names most of the stream's columns is chosen. Among equals it is the one in which
+most lines have as many fields as the first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Dialect:
 def find_dialect(
     sample: bytes, delimiter: str | None, quote: str | None, matches: Callable[[Sequence[str]], int]
 ) -> Dialect:
-    """Find the dialect of a text that begins so, where it is not given; `matches`: how many columns a record names."""
+    """Find the parts of the dialect that are not given, from the beginning of a text. `matches`: counts the columns
+    that a record names.
+    """
     text = sample[:SAMPLE_BYTES].decode("utf-8", errors="replace").lstrip("\r\n")
     if len(sample) > SAMPLE_BYTES or "\n" in text:  # the last line may be a part of one
         text = text[: text.rfind("\n") + 1] or text

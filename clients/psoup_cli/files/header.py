@@ -1,10 +1,10 @@
-"""The first line of a CSV: which of the stream's columns each of its fields is.
+"""The first line of a CSV: the stream's column of each field.
 
     Order ID , PRICE,comment       the stream has order_id and price
     order_id   price  (left out)   with --ignore-extra; else an error that names the nearest column
 
-Case and blanks around a name do not count; blanks, hyphens and underscores within are the same, if that leaves one
-column.
+Case and blanks around a name are ignored. Blanks, hyphens and underscores within a name are equal, if only one column
+then fits.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _refusal(line: int, problem: str) -> InvalidData:
 
 
 _EXACT = ("BIGINT", "DECIMAL", "TIMESTAMP")
-"""Types of columns that take a number as it is written: a double may be another one."""
+"""Types of columns whose numbers must not become doubles, which could change them."""
 
 
 _SHAPES = 256

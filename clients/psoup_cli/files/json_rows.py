@@ -26,7 +26,7 @@ class JsonPiece:
 
 
 def json_pieces(read: Callable[[int], bytes], names: Names) -> Iterator[JsonPiece]:
-    """The rows of JSON lines, those of a block or of what has come at a time; blank lines are left out."""
+    """The rows of JSON lines, a block at a time, or the lines that have arrived so far. Blank lines are left out."""
     for records in read_records(read, _LINES, header=False):
         piece = JsonPiece(records)
         for number, line in enumerate(records.texts()):

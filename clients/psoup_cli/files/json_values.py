@@ -1,4 +1,4 @@
-"""The JSON value of a line, with numbers that keep their digits until the column that they go into is known.
+"""The JSON value of a line. Numbers keep their digits until their column is known.
 
 1.005            Decimal("1.005")          a double is another number, and one of a DECIMAL perhaps
 1e500            Decimal("1E+500")         a double is infinite
@@ -33,7 +33,8 @@ def json_kind(value: Any) -> str:
 def json_value(line: bytes | str, *, shortest: bool = False) -> Any:
     """Read the JSON value on a line of a file; raises InvalidData that names the column of the fault.
 
-    Numbers that are not written as whole ones are Decimals; with `shortest`, floats where those are written alike.
+    Numbers with a point or an exponent are Decimals. With `shortest` they are floats, if the float is written in the
+    same way.
     """
     decode = _FLOATS if shortest else _DECIMALS
     try:

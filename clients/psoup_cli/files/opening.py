@@ -3,7 +3,7 @@
     open_rows(path, format, stream, options)  ->  pieces: rows for `Client.push`, the bytes that were read so far,
                                                   where a row is, and what was refused
 
-The stream's schema says how text is read: in CSV every value is text, in JSON times, dates and decimals are.
+The stream's schema decides how text is converted: in CSV every value, in JSON times, dates and decimals.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """Rows as `Client.push` takes them, how many bytes were read so far, and where a row (from 0) is in the file.
+    """Rows for `Client.push`, the bytes read so far, and the place of each row (from 0) in the file.
 
-    Of a text that is the line, from 1, of other files the row, from 1. `written`: a row as it is in the file.
+    The place is the line of a text file, or the row of any other file, from 1. `written`: a row as written in the file.
     """
 
     rows: Any
@@ -84,7 +84,7 @@ class FilePiece:
 
 
 def format_of(path: str, choice: str | None) -> str:
-    """The format that was asked for, or the one that the name says; raises ValueError."""
+    """The given format, or the format by the file's name. Raises ValueError."""
     if choice:
         return choice
     if path == "-":

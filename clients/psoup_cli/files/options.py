@@ -16,10 +16,10 @@ class FileOptions:
     """Texts of a CSV that stand for NULL, beside an empty field."""
 
     delimiter: str | None = None
-    """The delimiter of a CSV, one character; None: it is found out."""
+    """The delimiter of a CSV, one character; None: it is detected."""
 
     quote: str | None = None
-    """The quote of a CSV, one character; "" for nothing, None: it is found out."""
+    """The quote of a CSV, one character; "": no quotes; None: it is detected."""
 
     encoding: str | None = None
     """The encoding of a text; None: UTF-8, or what its first bytes say."""

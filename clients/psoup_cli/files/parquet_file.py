@@ -40,7 +40,7 @@ def check_int96(parquet: Any, source: Any, wanted: Collection[str]) -> None:
     columns = [name for name in wanted if kinds.get(name) == "INT96"]
     if not columns:
         return
-    # Without threads: several readers of one file in Python would move its position under one another.
+    # Without threads, because several readers of one Python file would change its position for each other.
     files = [pq.ParquetFile(source, coerce_int96_timestamp_unit=unit, pre_buffer=False) for unit in _UNITS]
     readers = [file.iter_batches(BATCH_ROWS, columns=columns, use_threads=False) for file in files]
     before = 0

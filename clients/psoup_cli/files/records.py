@@ -1,4 +1,4 @@
-"""Bounds of the records of a CSV, so that it is read in pieces, and an error names the line of the file.
+"""The bounds of the records of a CSV, so that it is read in pieces, and an error names the line of the file.
 
     1  id,note                 blocks of bytes ──> pieces of whole records ──> Arrow, piece by piece
     2  1,"two
@@ -6,8 +6,8 @@
     4  2,"no end               the quote of line 4 is open at the end of the file: an error, and not one row of all
     5  3,x
 
-Lines are counted from 1, blank ones and the header with them, as editors count. A quote counts where it begins a field;
-others are text. Looking for quotes costs some milliseconds a piece, if there are any.
+Lines are counted from 1, including blank ones and the header, as in editors. Only a quote at the beginning of a field
+counts; any other quote is text. The search for quotes takes some milliseconds a piece, if there are any.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Array = Any
 
 
 class _Marks:
-    """The bytes that matter of a dialect.
+    """The bytes of a dialect that end or quote fields.
 
-    `around`: what stands before a quote that begins a field, and after one that ends it; a quote, if it is one of a
-    pair. `quoted`: fields in quotes.
+    `around`: bytes that may stand before an opening quote and after a closing one; a quote for a doubled one. `quoted`:
+    pattern of quoted fields.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -94,10 +94,10 @@ class Records:
 def read_records(
     read: Callable[[int], bytes], dialect: Dialect = COMMAS, *, header: bool = True, line: int = 1
 ) -> Iterator[Records]:
-    """The first record, if that is the header, then pieces of whole records; `read` gives bytes, and none at the end.
+    """The header, if there is one, then pieces of whole records. `read` gives bytes, and none at the end.
 
-    `line`: that of the first byte. Raises InvalidData for a quote without an end, which names the line where it opens,
-    and for a line without an end. Memory: the longest line, at most 32 MiB.
+    `line`: line of the first byte. Raises InvalidData for an unclosed quote, with the line where it opens, and for a
+    line that is too long. Memory: the longest line, at most 32 MiB.
     """
     parts: list[bytes] = []
     marks, size = _marks(dialect), 0
@@ -125,7 +125,7 @@ def read_records(
 
 
 def _end(data: bytes, line: int, marks: _Marks, header: bool, *, last: bool) -> int:
-    """Find where the last whole record of `data` ends, or the first one, if that is the header; 0 if none does."""
+    """Find the end of the last whole record of `data` (of the first one, for a header); 0 if no record is whole."""
     if not header and not marks.in_text(data) and (last or b"\n" in data):
         return len(data) if last else data.rindex(b"\n") + 1
     starts, stops = _quoted(data, line, marks)
@@ -168,7 +168,9 @@ def _quoted(data: bytes, line: int, marks: _Marks) -> tuple[Array, Array]:
 
 
 def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _Marks) -> None:
-    """A field of several lines whose quote is followed by text has lost its own, and ends with that of another."""
+    """Refuse a field of several lines whose closing quote is followed by text: its own closing quote is missing, and it
+    ends at another field's quote.
+    """
     follows = data[match.end() : match.end() + 1]
     if match[1] and follows and follows not in (marks.delimiter, b"\r", b"\n") and b"\n" in match[0]:
         opened = line + data.count(b"\n", 0, match.start())

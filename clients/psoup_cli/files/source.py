@@ -1,4 +1,4 @@
-"""The bytes of one file: decompressed as they are read, and texts in UTF-8.
+"""The bytes of one file, decompressed while it is read; texts are converted to UTF-8.
 
     disk or pipe ──> gzip, zstd, bz2, lz4? by the first bytes ──> UTF-16? by the first bytes, or as said ──> UTF-8
 
@@ -41,7 +41,7 @@ def compression_of(file: BinaryIO) -> str | None:
 
 
 class Source:
-    """A file that is read from its beginning to its end. `live`: a pipe, which gives what has come."""
+    """A file that is read from beginning to end. `live`: a pipe, which returns the bytes that have arrived."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._raw = file

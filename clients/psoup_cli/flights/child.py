@@ -3,9 +3,9 @@
     parent: ChildService(port, data)  --stdin, held open-->  child: python -m psoup_cli.flights.child PORT DATA
                                       <--stdout: its address--
 
-The child says where it listens once it serves, so that no other service can be taken for it. It serves until it
-is told to stop, or until its standard input ends: then the parent is gone, however it ended. It has a session of its
-own, so that Ctrl-C in the terminal reaches the parent only, which stops it.
+The child prints its address once it serves, so that no other service can be mistaken for it. It serves until it is
+stopped, or until its standard input ends, which means that the parent is gone. It has its own session, so that Ctrl-C
+in the terminal reaches only the parent, which stops it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ HOST = "127.0.0.1"
 
 
 class ChildService:
-    """Starts a service on loopback; use it in a `with` statement. Its log is kept and shown if it fails.
+    """A service on loopback, in a child process; use it in a `with` statement. Its log is kept, and shown if it fails.
 
-    `port`: the one to take; another one if that is taken. `data_dir`: the service's setting of that name.
-    `address` is known after `wait_ready`.
+    `port`: the wanted port; another one if it is in use. `data_dir`: the service's setting of that name. `address` is
+    set after `wait_ready`.
     """
 
     def __init__(self, port: int, data_dir: str) -> None:

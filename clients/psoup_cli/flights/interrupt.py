@@ -1,7 +1,7 @@
 """Ctrl-C that is not lost.
 
-Python raises KeyboardInterrupt wherever the main thread happens to be. If that is inside a callback or a `__del__` of
-some library, it is printed or dropped there, and the program goes on. So the handler also remembers it.
+Python raises KeyboardInterrupt wherever the main thread is. Inside a library's callback or `__del__` it is printed or
+dropped, and the program goes on. So the handler also remembers the interrupt.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ JOINS = (
         " AND NOT a.cancelled AND NOT b.cancelled",
     ),
 )
-"""Registered in March, over two streams, or over one stream twice: pairs are found when somebody asks."""
+"""Joins that are registered in March, over two streams, or over one stream twice. Pairs are found at the invocation."""
 
 COUNTS = (
     Question(
@@ -130,7 +130,7 @@ HOUR_LATE = Question(
     "Over an hour late since January, all of them",
     f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 60 BEGIN TIMESTAMP '2013-01-01 05:00:00'",
 )
-"""Carried by the traveller only: thousands of rows, of which most were there before."""
+"""A query that only the traveller carries: thousands of rows, most of which are in the earlier copy already."""
 
 TRAVELLER = (
     "SELECT count(*) AS flights, count_if(cancelled) AS cancelled, count_if(dep_delay > 60) AS late,"

@@ -1,4 +1,6 @@
-"""Flights into their stream at the pace of a replayed year, with a progress bar and the rate; and the weather."""
+"""The replay: flights go into their stream at the pace of a replayed year, with a progress bar and the rate; and the
+weather.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ BATCH_ROWS = 1_024
 
 
 class Replay:
-    """Pushes `flights` in order of departure, up to one moment after the other.
+    """A replay of `flights` in order of departure, in steps up to given moments.
 
     `speed` 1 takes 30 seconds for the year, 2 half of that, 0 does not wait at all.
     """
@@ -99,7 +101,7 @@ class Replay:
 
 
 class Stations:
-    """Pushes the weather up to one moment after the other; it is little, so nobody waits for its pace."""
+    """A replay of the weather, in steps up to given moments. It has few rows, so it has no pace."""
 
     def __init__(self, client: Client, stream: str, weather: pa.Table) -> None:
         self._client, self._stream, self._weather = client, stream, weather

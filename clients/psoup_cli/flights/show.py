@@ -45,9 +45,9 @@ def say(console: Console, text: str, style: str = "") -> None:
 
 
 def print_answer(console: Console, title: str, manner: str, answer: Answer, window: str) -> None:
-    """Title, the first rows, how many there are, and how complete the answer is.
+    """Print the title, the first rows, their number, and the answer's completeness.
 
-    `manner`: how it was asked, if not simply now; `window`: the query's.
+    `manner`: the options of the invocation, in words; "" without any. `window`: the query's window.
     """
     console.print()
     console.print(Text(title, style="bold cyan"))

@@ -58,7 +58,7 @@ INDEPENDENCE_DAY = dt.datetime(2013, 7, 4, 16, 0, tzinfo=dt.UTC)
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An answer that was printed: of which question, and asked how."""
+    """An answer that was printed, with its question and the options of the invocation."""
 
     question: Question
     answer: Answer
@@ -201,7 +201,7 @@ class Story:
             say(self._console, f"  {line}")
 
     def _count_for_travellers(self, client: Client) -> None:
-        """A counter for each traveller, of one template; then all of them as one table."""
+        """Register a counter for each traveller, all of one template; then ask for all of them as one table."""
         say(self._console, f"\n{TRAVELLERS:,} travellers: each has a counter of one flight.", "bold cyan")
         step = self._flights.num_rows // TRAVELLERS
         taken = range(0, step * TRAVELLERS, step)

@@ -1,4 +1,5 @@
-"""The calls of a client, a class for each group: one for each service of the contract, and one for what takes several.
+"""The calls of a client, in a class for each group: one for each service of the contract, and one for calls that
+combine several.
 
     streams  ingest  queries  answers  statements      the services, in psoup_proto/v1
     server  backup  attach  cover

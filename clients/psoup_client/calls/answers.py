@@ -1,10 +1,10 @@
-"""Calls of the QueryService for answers: of many queries at once, or which queries a tuple matched.
+"""Calls of the QueryService for the answers of many queries, and for the queries that a tuple matched.
 
     IDs ── blocks of 512 ──> InvokeMany ──> outcomes of the first k ──> answers, in order
                  ^                                  |
                  '────── those after them ──────────'   (the next call is under way while these are looked at)
 
-The answer of a single query is that query's own: `Query.invoke`.
+For the answer of a single query see `Query.invoke`.
 """
 
 from __future__ import annotations
@@ -106,14 +106,15 @@ class AnswerCalls(Session):
         return_errors: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Answer | PSoupError]:
-        """Return the answers of many queries, or of their IDs, in their order: far cheaper than a call for each.
+        """Return the answers of many queries (or IDs) in their order. It is far cheaper than a call for each.
 
-        Instead of queries: `keys`, or `labels` that they have, in the order of their registration. Each answer says
-        whose it is: `query_id`, `key`.
+        Instead of queries, give `keys`, or `labels` for all queries with these labels, in the order of their
+        registration. Each answer names its query: `query_id`, `key`.
 
-        They come some at a time, the next ones while the caller looks at those before; answers of one reply belong to
-        one snapshot, later ones may reflect more. What is wrong with a query is raised where its answer would come, or
-        with `return_errors` takes its place. The other arguments are those of `Query.invoke`; `timeout` is for a call.
+        Answers come some at a time; the next ones are fetched while the caller processes the present ones. Answers of
+        one reply belong to one snapshot; later ones may reflect more. The error of a query is raised in the place of
+        its answer, or returned there with `return_errors`. The other arguments are those of `Query.invoke`; `timeout`
+        is for each call.
         """
         names = self._names(queries, keys, labels)
         request = question_of(
@@ -158,16 +159,16 @@ class AnswerCalls(Session):
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> AnswerTable:
-        """Return the answers of many queries as one table, of one snapshot: for tens of thousands of small answers.
+        """Return the answers of many queries as one table, from one snapshot; for tens of thousands of small answers.
 
-        The queries: what `register_many` gave (which goes as a few ranges), IDs or queries in any order; or all that
-        have some `labels`, or a key that begins with `key_prefix`, in the order of their registration. 1,048,576 at
-        most.
+        The queries are the result of `register_many` (sent as a few ranges), or IDs or queries in any order. Or they
+        are all queries with some `labels`, or with a key that begins with `key_prefix`, in the order of their
+        registration. There are at most 1,048,576.
 
         The table's first column, `_query`, is the place of the query in the call, from 0; the columns of the answers
-        follow. What is wrong with a query is among the table's `failures`. Raises InvalidRequest with reason
-        MIXED_COLUMNS if the answers of two queries have different columns. The other arguments are those of
-        `Query.invoke`, for all of them; `timeout` is for the whole call.
+        follow. The error of a query is among the table's `failures`. Raises InvalidRequest with reason MIXED_COLUMNS if
+        the answers of two queries have different columns. The other arguments are those of `Query.invoke`, for all
+        queries; `timeout` is for the whole call.
         """
         request, ids = table_request(queries, labels, key_prefix)
         request.window, request.accept_truncation = window, accept_truncation
@@ -212,11 +213,11 @@ class AnswerCalls(Session):
     ) -> list[str]:
         """Return the IDs of the queries whose WHERE the tuple satisfies (windows apart), oldest first.
 
-        With `keys`, their keys instead, "" for a query without one; `matches_table` has both. With `labels`, only
-        queries that have all of these.
+        With `keys`, return their keys instead; "" for a query without one. `matches_table` has both. With `labels`,
+        only queries with all of these labels.
 
-        What this client itself pushed is there; `wait_for` is another sequence to reflect. Raises OutOfRange for a
-        tuple that is not there, or waits for the watermark.
+        The result reflects this client's own pushes; `wait_for` is a further sequence to reflect. Raises OutOfRange for
+        a tuple that does not exist, or waits for the watermark.
         """
         check_labels(labels)
         request = queries_pb2.MatchesRequest(stream=stream, tuple_id=tuple_id, page_size=PAGE, labels=labels, keys=keys)

@@ -23,10 +23,10 @@ TIMEOUT = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class AttachSite(html.Facts):
-    """Site of a job: its `folder` on the service's machine, for tuples with times up to `bound` (None: any).
+    """Site of a job: its `folder` on the service's machine, for tuples with times up to `bound` (None: no bound).
 
-    With a number `batch` the site is for the next batch of a standing job: tuples from `watermark` on (None: any);
-    `last` is the number of the last batch of that job which is attached, None without one.
+    With a number `batch` the site is for the next batch of a standing job, with tuples from `watermark` on (None: no
+    bound). `last` is the number of the job's last attached batch; None without one.
     """
 
     stream: str
@@ -43,7 +43,9 @@ class AttachSite(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class AttachResult(html.Facts):
-    """Outcome of attaching. `first_time`: history of another job ends there; `duplicate`: it was attached before."""
+    """Outcome of attaching. `first_time`: the least time now; another job's history must end at or before it.
+    `duplicate`: the job was attached before.
+    """
 
     sequence: int
     duplicate: bool

@@ -2,7 +2,7 @@
 
     Client.backup("monday")     monday.part/ psoup.db, chunks/ …  ──all there──>  monday/
 
-What arrives is a data directory: `psoup serve --data-dir monday` runs on it, with IDs of a new incarnation.
+The received folder is a data directory: `psoup serve --data-dir monday` runs on it, with IDs of a new incarnation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SHOWN = 200
 """Characters of a name that a message shows."""
 Progress = Callable[[str, int, int], None]
-"""Told which file comes, and how many bytes of how many are here."""
+"""Function called with the name of the present file, the received bytes and all bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class BackupResult(html.Facts):
 
 
 class Receiver:
-    """Writes the messages of one backup to the new folder `folder`; a complete file is on the disk.
+    """Writer of the messages of one backup to the new folder `folder`. A complete file is on the disk.
 
-    The sender may be any program: a file has a name that a backup has, is new, and is opened relative to its folder
-    without following links. All files together have the bytes of the plan. Use it in a `with` statement.
+    The sender may be any program, so each file must have a name of a backup and must be new. It is opened relative to
+    its folder without following links. All files together must have the bytes of the plan. Use it in a `with`
+    statement.
     """
 
     def __init__(self, folder: Path, progress: Progress) -> None:
@@ -176,10 +177,10 @@ class BackupCalls(Session):
     ) -> BackupResult:
         """Copy the data directory of the service, as of one event, to the new folder `destination`.
 
-        The service goes on meanwhile. What arrives is a data directory; the first service that runs on it gives it IDs
-        of its own. `progress` is told which file comes, and bytes done and in all. Raises FailedPrecondition if
-        the service keeps nothing on disk, FileExistsError for a place that is taken, and InvalidData for a file or a
-        size that no backup has: nothing is left then. Memory: one message.
+        The service goes on meanwhile. The result is a data directory; the first service that runs on it gives queries
+        new IDs. `progress` is called with the name of the present file, the received bytes and all bytes. Raises
+        FailedPrecondition if the service keeps nothing on disk, FileExistsError for an existing destination, and
+        InvalidData for a file or a size that no backup has. After an error nothing is left. Memory: one message.
         """
         target = Path(destination)
         if target.exists():

@@ -1,8 +1,8 @@
-"""Calls of the CoverService: a job asks which chunks on disk some queries lack, and hands in what matches there.
+"""Calls of the CoverService: a job asks for chunks on disk that queries have not met, and hands in their matches.
 
     begin_cover([query]) ──> CoverSite: folder, chunks, numbers ──> a directory ──> cover(site, name)
 
-What evaluates the queries is `psoup_spark`.
+`psoup_spark` evaluates the queries.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class CoverSide(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class CoverSite(html.Facts):
-    """Chunks to be evaluated, and for which queries.
+    """Chunks to evaluate, and their queries.
 
-    `numbers`: the number of each query over this stream alone that needs it, by its ID; `sides`: what needs it of
-    joins. `covered`: how many chunks are covered already.
+    `numbers`: by ID, the number of each query over only this stream that needs the evaluation. `sides`: the same for
+    sides of joins. `covered`: number of chunks that are covered already.
     """
 
     queries: tuple[str, ...]
@@ -65,9 +65,10 @@ class CoverCalls(QueryCalls):
     def begin_cover(
         self, queries: Sequence[str], *, stream: str | None = None, include_sides: bool = False
     ) -> CoverSite:
-        """Ask which chunks some queries of one stream lack; raises NotFound, FailedPrecondition without a disk.
+        """Ask for the chunks that some queries of one stream have not met. Raises NotFound, and FailedPrecondition
+        without a disk.
 
-        Of joins their sides on `stream` are meant. With `include_sides` the IDs may be those of sides.
+        For a join, its sides on `stream` are meant. With `include_sides` the IDs may be IDs of sides.
         """
         request = cover_pb2.BeginCoverRequest(query_ids=queries, stream=stream or "", include_sides=include_sides)
         reply = self.connection.call(self.connection.cover.BeginCover, request, TIMEOUT)

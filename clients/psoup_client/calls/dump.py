@@ -3,8 +3,8 @@
     client.dump("readings", "out")     out/ stream.json          what it was: CREATE STREAM, rows, files
                                             part-00000.parquet   _id, _time and the columns, in stream order
 
-The files are for others as well: DuckDB, Polars, Spark read the folder as it is. Tuples that still wait for the
-watermark are not in a dump.
+Other programs can read the folder, too: DuckDB, Polars, Spark. Tuples that still wait for the watermark are not in a
+dump.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _SHOWN = 200
 """Characters of a name that a message shows."""
 FILE_ROWS = 262_144
 FILE_BYTES = 128 * 1024 * 1024
-"""A file ends with the batch that reaches one of these: the service takes it as one batch."""
+"""A file ends with the batch that reaches this size or the limit of rows, because the service takes a file as one
+batch.
+"""
 
 _TIMEOUT = 86_400.0
 
@@ -61,9 +63,10 @@ class DumpInfo(html.Facts):
 
 
 def read_description(folder: Path) -> DumpInfo:
-    """Read the description of a dump; raises InvalidData if the folder is not a dump, or one of another form.
+    """Read the description of a dump. Raises InvalidData if the folder is not a dump, or has an unknown form.
 
-    A dump may come from elsewhere: each of its files has a name as `dump` gives it, and is a file in the folder.
+    A dump may come from elsewhere, so each of its files must have a name that `dump` gives, and must be a file in the
+    folder.
     """
     path = folder / DESCRIPTION
     if not path.is_file():
@@ -110,10 +113,10 @@ class DumpCalls(QueryCalls):
     """The call that writes a stream to files."""
 
     def dump(self, stream: str, destination: str | os.PathLike[str], *, progress: Progress | None = None) -> DumpInfo:
-        """Write the tuples of a stream that are kept, with `_id` and `_time`, as Parquet files in a new folder.
+        """Write the kept tuples of a stream, with `_id` and `_time`, as Parquet files in a new folder.
 
-        Those that wait for the watermark are counted and not in it. Raises NotFound, and FileExistsError for a place
-        that is taken. Memory: one file.
+        Tuples that wait for the watermark are left out, and counted. Raises NotFound, and FileExistsError for an
+        existing destination. Memory: one file.
         """
         target = Path(destination)
         if target.exists():

@@ -33,15 +33,15 @@ class IngestCalls(Session):
     ) -> PushResult:
         """Push rows: an Arrow table or batch, a pandas or Polars frame, a list of dicts or a dict of lists.
 
-        More rows than fit one batch (65,536, or 8 MiB) go in several, each applied whole or not at all: the error of a
-        later one leaves the earlier ones in. Rows that are too late or too far ahead are refused alone; the result
-        counts and lists them. A call that is retried on the way is taken once. For many pushes use `producer`.
+        More rows than fit into one batch (65,536, or 8 MiB) go in several batches. Each is applied whole or not at all;
+        after an error the earlier batches stay. Single rows that are too late or too far ahead are refused; the result
+        counts and lists them. A retried call is taken once. For many pushes use `producer`.
 
-        Values are converted where none is changed: whole floats to BIGINT, text to TIMESTAMP, DATE and DECIMAL, a date
-        to its midnight; a bool is not a number. Missing values of pandas are NULL, and an index with a name is a
-        column. Raises InvalidData for others, which names the row and the column.
+        Values are converted if that loses nothing: whole floats to BIGINT, text to TIMESTAMP, DATE and DECIMAL, a date
+        to its midnight. A bool is not a number. Missing values of pandas are NULL, and an index with a name is a
+        column. For any other value InvalidData is raised, which names the row and the column.
 
-        `time_unit`: numbers in TIMESTAMP columns count seconds ("s"), "ms", "us" or "ns" since 1970.
+        `time_unit`: the unit of numbers in TIMESTAMP columns, counted from 1970: seconds ("s"), "ms", "us" or "ns".
         """
         table = self.convert(stream, data, TimeOptions(time_unit))
         with self._lock:
@@ -57,15 +57,15 @@ class IngestCalls(Session):
     def tuple_ids(
         self, result: PushResult, *, wait_for: int | None = None, timeout: float | None = None
     ) -> range | list[int | None]:
-        """Find the tuple IDs of the rows that a push took, in the order they were sent; None for a row that waits.
+        """Find the tuple IDs of the rows that a push took, in the order of sending; None for a row that waits.
 
-        Rows wait for the watermark in event time: ask again later. A range if the IDs follow one another, as in system
-        time. Rows that were refused have none: `result.late` and `result.ahead` count them. `result` is that of `push`
-        or of a committed `stage`; a pipelined producer's has added up its batches, ValueError.
+        In event time rows wait for the watermark: ask again later. The result is a range if the IDs are consecutive, as
+        in system time. Refused rows have no ID: `result.late` and `result.ahead` count them. `result` is the result of
+        `push` or of a committed `stage`. Raises ValueError for the result of a producer, which sums several batches.
 
-        Raises OutOfRange, reason UNKNOWN_PUSH, if they are not known any more. The service knows the newest 16,384
-        pushes to a stream, also after a restart as far as they are still in its log; and where times come out of order,
-        the newest million tuples or so.
+        Raises OutOfRange, reason UNKNOWN_PUSH, if the IDs are not known any more. The service knows the newest 16,384
+        pushes to a stream; after a restart only those that are still in its log. If times come out of order, it knows
+        about the newest million tuples.
         """
         if not isinstance(result, PushResult):
             raise TypeError(f"result is {result!r}: give what push returned")
@@ -87,10 +87,11 @@ class IngestCalls(Session):
         return Producer(self, stream, **options)
 
     def position(self, stream: str, producer: str, *, timeout: float | None = None) -> Position:
-        """Find where the producer of that name stopped: what a device that has restarted goes on from.
+        """Find the position at which a producer stopped, so that a restarted device can go on from there.
 
-        It goes on in the same epoch, so that a batch of before that is still under way is taken once: it, or the new
-        one of its number, which is refused with Conflict (reason PAYLOAD_CONFLICT) then; ask again.
+        The device goes on in the same epoch. An old batch may still be under way then; either it or the new batch of
+        the same number is taken. If the old one is taken, the new one is refused with Conflict (reason
+        PAYLOAD_CONFLICT); ask for the position again.
 
         >>> from psoup_client import Client
         >>> rows = [{"value": value} for value in (20.5, 20.75, 21.0)]
@@ -104,8 +105,8 @@ class IngestCalls(Session):
         ...     at.number, client.position("roofs", "roof").rows
         (1, 3)
 
-        Raises NotFound, reason UNKNOWN_PRODUCER, for a producer that has sent nothing, and for a name that was silent
-        for a week, or made way for others.
+        Raises NotFound, reason UNKNOWN_PRODUCER, for a producer that has sent nothing, that was silent for a week, or
+        that the service forgot to make room for newer producers.
         """
         request = ingest_pb2.GetProducerRequest(stream=stream, producer=producer)
         return Position.of(self.connection.call(self.connection.ingest.GetProducer, request, timeout))
@@ -113,11 +114,11 @@ class IngestCalls(Session):
     def stage(
         self, stream: str, *, producer: str | None = None, epoch: int = 0, number: int = 0, since: int = 0
     ) -> Stage:
-        """Open a batch in parts, visible as a whole once it is committed, and taken once; see `Stage`.
+        """Open a batch in parts. It becomes visible as a whole when it is committed, and is taken once; see `Stage`.
 
-        `producer` and `number` name the batch, so that a job that runs again does not double it; without a producer it
-        has a name of its own. `number` counts up from 0 for each producer (and `epoch`) without a gap. `since`: an
-        event that had happened before number 0 was first sent, if that is known; see PushRequest.
+        `producer` and `number` name the batch, so that a repeated job does not double it. Without a producer it gets a
+        random name. `number` counts from 0 for each producer (and `epoch`) without a gap. `since`: an event before
+        number 0 was first sent, if known; see PushRequest.
         """
         if producer is None:
             self.describe(stream, wait_for=0)

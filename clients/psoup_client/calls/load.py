@@ -1,11 +1,11 @@
-"""A dump pushed into a stream: each row once, also if the load is cut off and repeated; and all rows, or an error.
+"""The push of a dump into a stream: each row once, even if the load is interrupted and repeated; all rows, or an error.
 
     client.load("out")      part 0 ── known ──> taken before          the batches are named after the dump
                             part 1 ── first row below the watermark? ──> refused before anything of it is sent
                                    └─ stage, commit ──> counts        rows that were not taken are an error at the end
 
-A stream that has tuples of another origin is left alone unless the caller says `append`: what is in both would be there
-twice, and rows that are late are lost and told in every later answer.
+A stream with tuples of another origin is refused without `append`, because rows in both would be doubled, and late rows
+would be lost and reported in every later answer.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class LoadCalls(IngestCalls, StreamCalls):
         since: int = 0,
         progress: Progress | None = None,
     ) -> PushResult:
-        """Push a dump into its stream, or into `stream`; it is created if it is not there.
+        """Push a dump into its stream, or into `stream`. A missing stream is created.
 
-        Each row is taken once, also if the load is repeated: `duplicates` counts files that were loaded before. A
-        stream that has tuples, and not of this dump, raises FailedPrecondition (reason STREAM_HAS_TUPLES) unless
-        `append`, and so do rows that the watermark has passed (reason LATE), before they are sent. If rows were refused
-        all the same, the error (reason ROWS_REFUSED) comes when the rest is in, with the counts. In system time tuples
-        have the time of the load. `since`: an event that had happened before the dump was first loaded into the stream,
-        for one that is refused with PRODUCER_FORGOTTEN. Raises InvalidData for rows that do not fit, and for a folder
-        that is not a dump.
+        Each row is taken once, also if the load is repeated: `duplicates` counts files that were loaded before. Raises
+        FailedPrecondition, reason STREAM_HAS_TUPLES, for a stream with other tuples, unless `append` is set. Raises
+        FailedPrecondition, reason LATE, before sending rows that the watermark has passed. If the service still refuses
+        rows, the error (reason ROWS_REFUSED) comes after all other rows are in, with the counts. In system time tuples
+        have the time of the load. `since`: an event before the dump's first load into the stream, for a load that is
+        refused with PRODUCER_FORGOTTEN. Raises InvalidData for rows that do not fit, and for a folder that is not a
+        dump.
         """
         folder = Path(source)
         dumped = read_description(folder)

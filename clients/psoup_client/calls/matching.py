@@ -1,4 +1,5 @@
-"""Calls of the MatchingService: which queries rows would match, without storing them; why a tuple is in an answer.
+"""Calls of the MatchingService: the queries that rows would match, without storing them, and the reasons why a tuple is
+in an answer.
 
 rows ── messages ──> Match ──> the first k rows with their queries ──> a table of pairs
                        ^                        |
@@ -76,10 +77,10 @@ class MatchResult(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class WhyStep(html.Facts):
-    """A condition on a tuple: `text` as SQL, `values` what it reads, `passed` whether it is true of the tuple.
+    """A condition on a tuple: `text` in SQL, the `values` that it reads, and whether the tuple `passed` it.
 
-    `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival": whether a push takes the row. `values` are
-    constants of SQL by the text of the expression: of a computed one the columns that it reads come after it.
+    `kind`: "factor" (a part of WHERE), "window", "retention", or "arrival" (whether a push takes the row). `values`:
+    SQL constants by the text of their expression. A computed expression is followed by the columns that it reads.
     """
 
     kind: str
@@ -132,7 +133,7 @@ class Why:
 
 
 _TYPED = re.compile(r"CAST\((\S+) AS [^']+\)|(?:TIMESTAMP|DATE) '([^']+)'|(-?[0-9.]+)e0")
-"""A constant of SQL whose type is written with it; a group has the value alone."""
+"""Matches an SQL constant with its type; a group has only the value."""
 
 
 def _plain(value: str) -> str:
@@ -157,9 +158,9 @@ class MatchingCalls(Session):
     ) -> Why:
         """Explain why a tuple is in the answer of a query, or why not: each condition with its values and verdict.
 
-        `key` names the query instead of `query`. `tuple` is the ID of one, or a row that is not pushed (a dict). GROUP
-        BY, HAVING, ORDER BY, DISTINCT and LIMIT are not asked. Raises OutOfRange for a tuple that never was, or waits
-        for the watermark.
+        `key` names the query instead of `query`. `tuple` is the ID of a tuple, or a row that is not pushed (a dict).
+        GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT are not evaluated. Raises OutOfRange for a tuple that never
+        existed, or waits for the watermark.
         """
         check_key(key)
         if not isinstance(query, Query | str) and (query is not None or key is None):
@@ -197,11 +198,11 @@ class MatchingCalls(Session):
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> pa.Table:
-        """Find the queries that the tuples with IDs from `first` to before `end` matched: windows are not applied.
+        """Find the queries that the tuples with IDs from `first` to before `end` matched. Windows are not applied.
 
-        The table has the columns `tuple_id` (int64, ascending), `query_id`, `key` (NULL where the query has none), and
-        one for each label named by `label_columns`. With `labels`, only queries that have all of these. Raises
-        OutOfRange for a tuple that is not there, or waits for the watermark.
+        The table has the columns `tuple_id` (int64, ascending), `query_id`, `key` (NULL for a query without one), and a
+        column for each label in `label_columns`. With `labels`, only queries with all of these labels. Raises
+        OutOfRange for a tuple that does not exist, or waits for the watermark.
         """
         check_labels(labels)
         request = matching_pb2.MatchesBetweenRequest(
@@ -235,16 +236,16 @@ class MatchingCalls(Session):
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> Results:
-        """Find which tuples of a window satisfy which queries: a bit for each, so that sets of tuples are `&` and `|`.
+        """Find the tuples of a window that satisfy each query, as bits, so that `&` and `|` combine sets of tuples.
 
-        `queries`: queries, their IDs or keys (what has the form of an ID is one); or `labels` that they all have;
-        without either all queries on the stream; the first `limit` of them. Their own windows are not applied. The
-        window has the tuples with times from `begin` to `end`, both included, and with `ids`; `last`: only the last so
-        many of these. It may have 1 GiB of bits, ResourceExhausted otherwise, before any work; `timeout` is for a call
-        of some megabytes.
+        `queries`: queries, IDs or keys (a text in the form of an ID is an ID). Or `labels`: all queries with these
+        labels. The default is all queries on the stream. At most the first `limit` queries are taken; their own windows
+        are not applied. The window has the tuples with times from `begin` to `end`, both included, and with `ids`;
+        `last` takes only the last tuples of these. More than 1 GiB of bits raises ResourceExhausted before any work.
+        `timeout` is for each call, which has some megabytes.
 
-        Raises NotFound, InvalidRequest for a query on another stream, OutOfRange for tuples that are not kept (see
-        `accept_truncation`), or leave meanwhile.
+        Raises NotFound, InvalidRequest for a query on another stream, and OutOfRange for tuples that are not kept (see
+        `accept_truncation`) or leave during the call.
         """
         request = matching_pb2.ResultsRequest(
             stream=stream,
@@ -277,9 +278,9 @@ class MatchingCalls(Session):
     ) -> MatchResult:
         """Find the standing queries that rows would match if they were pushed now; nothing is stored.
 
-        `data` is what `push` takes; the errors are those of `push`. Windows are not applied. As fast as a push: many
-        rows in one call are looked at together. The pairs are all held; `match_pages` gives them some at a time.
-        `labels` and `label_columns` are those of `matches_table`.
+        `data` and the errors are as in `push`. Windows are not applied. It is as fast as a push, because the rows of a
+        call are evaluated together. All pairs are in memory; `match_pages` gives them in pages. `labels` and
+        `label_columns` are as in `matches_table`.
         """
         pages = list(
             self.match_pages(
@@ -304,9 +305,10 @@ class MatchingCalls(Session):
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> Iterator[MatchResult]:
-        """Give what `match` finds page by page, each of some megabytes at most and of one published state.
+        """Give the result of `match` page by page. A page has at most some megabytes, and belongs to one published
+        state.
 
-        `rows` of a page counts those that are done by then; the pairs of a row with very many queries are in several.
+        `rows` of a page counts the finished rows. The pairs of a row with very many queries are in several pages.
         """
         check_labels(labels)
         request = matching_pb2.MatchRequest(

@@ -39,24 +39,24 @@ class QueryCalls(Session):
         keep_pairs: bool = False,
         request_id: str | None = None,
     ) -> Query:
-        """Register a standing query; it stays when this client goes.
+        """Register a standing query. It stands after this client has left.
 
         `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`.
 
-        `key` is a name of your own for the query, unique among those that stand; `labels` are texts to find it by
-        (`queries`). A call with the same key, text, params and labels gives the same query as long as that stands;
-        the same key with others raises Conflict, which says what differs. With `replace` it gives a new query then, in
-        the place of the old one: that is unregistered at the same moment, and calls with its ID raise NotFound with
-        the new ID as `replaced_by`.
+        `key` is your own name for the query, unique among standing queries; `labels` are texts to find it by
+        (`queries`). A call with the same key, text, params and labels gives the same query while it stands. If the key
+        is the same and another of these differs, it raises Conflict, which names the difference. With `replace` it
+        gives a new query instead. The old query is unregistered at the same moment, and calls with its ID raise
+        NotFound with the new ID as `replaced_by`.
 
-        `expires_after` ("90 days") unregisters the query when it is not asked for so long: when no call names it or
-        finds it by its matches. See `queries(expiring=…)`.
+        `expires_after` ("90 days") unregisters the query after this time without a call that names it or finds it by
+        its matches. See `queries(expiring=…)`.
 
-        `keep_pairs`: of a join of two streams, the service keeps which tuples belong together, so that an answer with
-        few of them comes soon however many tuples its sides have. No answer depends on it. Other queries are refused.
+        `keep_pairs`: for a join of two streams, the service keeps the pairs of tuples. Then an answer with few pairs is
+        quick, however many tuples its sides have. Answers are the same with and without it. Other queries are refused.
 
-        Without a key, the same goes for `request_id`, of which the last 65,536 are kept, over restarts. Without either,
-        each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
+        Without a key, the same holds for `request_id`; the last 65,536 are kept, also over restarts. Without key and
+        request ID, each call makes a query. Raises InvalidStatement, NotSupported or OutOfRange.
         """
         check_key(key)
         check_labels(labels)
@@ -74,9 +74,9 @@ class QueryCalls(Session):
         return Query(self, QueryInfo.of(reply.query))
 
     def check(self, sql: str, *, wait_for: int | None = None, timeout: float | None = None) -> Checked:
-        """Say what a SELECT would be as a standing query, without registering it: columns, windows, plan.
+        """Describe a SELECT as a standing query, without registering it: columns, windows, plan.
 
-        Raises what `register` raises for the statement: InvalidStatement with line, column and hint, NotSupported,
+        Raises the errors of `register` for the statement: InvalidStatement with line, column and hint, NotSupported,
         OutOfRange.
         """
         request = queries_pb2.CheckRequest(statement=sql)
@@ -98,20 +98,19 @@ class QueryCalls(Session):
     ) -> Queries:
         """Register a statement with parameters for each row of values, or a list of statements; in their order.
 
-        The queries are a sequence, whose length, elements and slices are there at once: of a million queries, too.
+        The result is a sequence. Its length, elements and slices take no time, also for a million queries.
 
         `rows`: tuples in the order of the parameters, dicts, an Arrow table, a pandas or Polars frame. They go in parts
-        of 8,192 queries, each registered whole or not at all; an error names the query, counted from 1, and leaves the
-        parts before it in. A call that is repeated with the same `request_id` and rows takes up where it ended, and
-        gives the same queries; FailedPrecondition if some of a part were unregistered since. Raises as `register`;
-        InvalidData for values that are not rows of parameters.
+        of 8,192 queries, each registered whole or not at all. An error names the query, counted from 1; the parts
+        before it stay registered. A repeated call with the same `request_id` and rows continues where the first one
+        ended, and gives the same queries. It raises FailedPrecondition if queries of a part were unregistered since.
+        Raises the errors of `register`, and InvalidData for values that are not rows of parameters.
 
-        `key` names the column with their keys, `labels` the columns with their labels, for rows that have names of
-        columns; texts, or whole numbers as texts, NULL for no label. They are not parameters, unless the statement has
-        them as `$name`. With keys a part is taken as a whole: all of them are new, or it was registered before with the
-        same values; else Conflict names the first key that is taken, or with `replace` the new queries of the part take
-        the place of all that have its keys. `expires_after` and `keep_pairs` are those of
-        `register`, for each of them.
+        For rows with column names, `key` names the column of keys, and `labels` the columns of labels. Their values are
+        texts or whole numbers; NULL means no label. These columns are parameters only if the statement has them as
+        `$name`. With keys, a part is accepted if all its keys are new, or if the whole part was registered before with
+        the same values. Otherwise Conflict names the first key in use; with `replace`, the queries of the part replace
+        all queries with its keys. `expires_after` and `keep_pairs` are as in `register`, for each query.
         """
         parts = self.register_parts(
             sql,
@@ -170,14 +169,14 @@ class QueryCalls(Session):
         include_sides: bool = False,
         limit: int | None = None,
     ) -> list[Query]:
-        """List all queries, or those on one stream, or that have all of some `labels`; the first `limit` of them.
+        """List all queries, or the queries on one stream, or with all given `labels`; at most the first `limit`.
 
-        With `expiring` ("7 days"), those that expire within that time if they are not asked (`info.expires` says when);
-        to be in a list is not to be asked. They come in the order of their registration. A join is on each of its
-        streams.
+        With `expiring` ("7 days"), only queries that expire within that time without a call (`info.expires` has the
+        time); a list does not count as a call. Queries come in the order of their registration. A join is on each of
+        its streams.
 
-        `include_sides` is for jobs that evaluate queries: in place of joins come their sides, the statements over one
-        stream that a join is kept as (`info.side_of` has the join). Other calls do not know their IDs.
+        `include_sides` is for jobs that evaluate queries. It replaces a join by its sides, which are hidden queries
+        over one stream each (`info.side_of` has the join). Other calls do not accept IDs of sides.
         """
         check_labels(labels)
         if limit is not None and limit < 0:
@@ -203,11 +202,11 @@ class QueryCalls(Session):
         dry_run: bool = False,
         timeout: float | None = None,
     ) -> int:
-        """Forget some queries at once, all or none; returns how many. With `dry_run`, only counts them.
+        """Unregister several queries at once, all or none; returns their number. With `dry_run`, only counts them.
 
-        They are given by their IDs (or as queries), some 200,000 at most, and NotFound is raised if one of them is
-        not there; or they are all that have all of some `labels`, or a key that begins with `key_prefix`, which may be
-        none. A call that is repeated with the same `request_id` returns the same number.
+        They are given as IDs or queries, at most some 200,000; then NotFound is raised if one of them does not exist.
+        Or they are all queries with all given `labels`, or with a key that begins with `key_prefix`; there may be none.
+        A repeated call with the same `request_id` returns the same number.
         """
         check_labels(labels)
         if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
@@ -237,8 +236,8 @@ class QueryCalls(Session):
     ) -> list[QueryCost]:
         """Return the queries that cost most, at most `limit` (None: all), by "cpu", "candidates", "matched" or "bytes".
 
-        With `labels`, only queries that have all of these. More than 1,000 come in pages, each of its own moment: a
-        query whose figure changes meanwhile may be there twice, or not at all.
+        With `labels`, only queries with all of these labels. More than 1,000 queries come in pages, each of its own
+        moment. So a query whose figure changes meanwhile may be listed twice, or not at all.
         """
         check_labels(labels)
         if by not in ORDERS:

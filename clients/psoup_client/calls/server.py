@@ -1,4 +1,4 @@
-"""Calls of the ServerService: what the service is, whether it serves, and what its memory holds."""
+"""Calls of the ServerService: facts of the service, its state, and the content of its memory."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     ask("SELECT …")       Answer      as if it were registered, invoked and unregistered; nothing is kept of it
     execute("CREATE …")   what the call for statements of its kind returns
 
-What is asked again and again is better registered: its results are kept up to date then.
+Register a query that you ask again and again, so that its results are kept up to date.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class StatementCalls(StreamCalls):
         """Return the answer of a SELECT now, without registering it, as a whole in memory.
 
         `params` are the values of its parameters: a list for `?` and `$1`, a dict for `$name`. `window` replaces the
-        statement's own, `windows` those of some sources of a join; the other arguments are those of `Query.invoke`.
-        Raises what `register` and `invoke` raise.
+        statement's own window, `windows` the windows of some sources of a join. The other arguments are those of
+        `Query.invoke`. Raises the errors of `register` and `invoke`.
         """
         whole = {"statement": sql, "max_bytes": ONE_MESSAGE_BYTES}
         request = question_of(statements_pb2.AskRequest, as_of, window, windows, accept_truncation, **whole)
@@ -90,12 +90,12 @@ class StatementCalls(StreamCalls):
     def execute(
         self, sql: str, *, if_not_exists: bool = False, timeout: float | None = None
     ) -> Answer | StreamInfo | None:
-        """Carry out one statement of any kind, told by its first word.
+        """Carry out one statement of any kind. Its first word shows the kind.
 
-        CREATE STREAM and ALTER STREAM return the stream, as `create_stream` and `alter_stream` do; DROP STREAM returns
-        None, and with CASCADE forgets the queries on the stream, too. SELECT is asked, as by `ask`, and returns its
-        answer: to have it stand, call `register`. Raises what these raise; NotSupported for a statement of another
-        kind. What may not be repeated (ALTER, DROP) is sent once.
+        CREATE STREAM and ALTER STREAM return the stream, like `create_stream` and `alter_stream`. DROP STREAM returns
+        None, and with CASCADE unregisters the queries on the stream, too. SELECT returns its answer, like `ask`; for a
+        standing query call `register`. Raises the errors of these methods, and NotSupported for a statement of another
+        kind. ALTER and DROP are sent once, because they must not be repeated.
         """
         word = first_word(sql)
         if word == "SELECT":

@@ -18,8 +18,8 @@ class StreamCalls(Session):
     def create_stream(self, sql: str, *, if_not_exists: bool = False) -> StreamInfo:
         """Create a stream from a CREATE STREAM statement.
 
-        Raises AlreadyExists if the name is taken; with `if_not_exists` only if it is taken by a stream that is
-        defined otherwise. Raises InvalidStatement that shows the place.
+        Raises AlreadyExists if the name is in use; with `if_not_exists` only if that stream has another definition.
+        Raises InvalidStatement, which shows the place.
         """
         request = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=if_not_exists)
 
@@ -31,19 +31,19 @@ class StreamCalls(Session):
         )
 
     def alter_stream(self, sql: str) -> StreamInfo:
-        """Give a stream more columns: `ALTER STREAM readings ADD COLUMN room TEXT`. Its tuples have NULL in them.
+        """Add columns to a stream: `ALTER STREAM readings ADD COLUMN room TEXT`. Existing tuples have NULL in them.
 
-        Queries that stand already do not see the columns. Raises AlreadyExists for a column that is there; with
-        `ADD COLUMN IF NOT EXISTS` only if it has another type. Raises InvalidStatement that shows the place.
+        Standing queries do not see the new columns. Raises AlreadyExists for an existing column; with `ADD COLUMN IF
+        NOT EXISTS` only if it has another type. Raises InvalidStatement, which shows the place.
         """
         request = streams_pb2.AlterStreamRequest(statement=sql)
         return self._defined(self.connection.call(self.connection.streams.AlterStream, request, repeat=False))
 
     def drop(self, stream: str, *, cascade: bool = False, expected: int | None = None) -> int:
-        """Forget a stream and its tuples; with `cascade` the queries on it, too, whose number is returned.
+        """Drop a stream and its tuples; with `cascade` also the queries on it. Returns the number of these queries.
 
-        Without, raises FailedPrecondition while queries use it. `expected`: so many queries at that moment, or the
-        drop is refused.
+        Without `cascade`, raises FailedPrecondition while queries use the stream. `expected`: the drop is refused
+        unless there are exactly this many queries.
         """
         info = self.describe(stream, wait_for=0)
         request = streams_pb2.DropStreamRequest(
@@ -61,7 +61,7 @@ class StreamCalls(Session):
         return Listing(map(StreamInfo.of, messages), "stream", StreamInfo._facts)
 
     def _defined(self, reply: Any) -> StreamInfo:
-        """The stream of a reply to a definition, whose schema is known from now on."""
+        """The stream in the reply to a definition. Its schema is remembered from now on."""
         self.note_sequence(reply.sequence)
         info = StreamInfo.of(reply.stream)
         self._schemas[info.name.lower()] = info

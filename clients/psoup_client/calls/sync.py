@@ -1,4 +1,4 @@
-"""Calls of the SyncService: copies of answers that are kept up to date by what has changed.
+"""Calls of the SyncService: copies of answers are kept up to date by their changes.
 
 copies ── wants with tokens, 1,000 at most ──> Sync ──> changes of the first k ──> each applied as a whole
                           ^                                     |
@@ -45,11 +45,12 @@ class SyncCalls(Session):
         return copy_of_bytes(self, data)
 
     def watch(self, copies: Iterable[AnswerCopy], *, progress: int = 15, patience: float | None = None) -> Watching:
-        """Keep copies up to date, a thousand at most: iterating gives (copy, Synced) for each change as it comes.
+        """Keep at most a thousand copies up to date: iterating gives (copy, Synced) for each change as it comes.
 
-        After `progress` seconds without a change, 1 to 300, NOW comes all the same, and what has left the windows
-        since. It goes on by itself after a lost connection or a restart, and raises Unavailable if the service is away
-        for `patience` seconds, by default those of `RetryOptions`. Leave the loop, or `close()`, to end it.
+        After `progress` seconds (1 to 300) without a change, a message with NOW comes nevertheless, and rows that left
+        the windows are removed. The watch goes on by itself after a lost connection or a restart. It raises Unavailable
+        if the service is away for `patience` seconds; the default is in `RetryOptions`. To end it, leave the loop or
+        call `close()`.
         """
         watched = list(copies)
         if len(set(watched)) < len(watched):
@@ -68,10 +69,10 @@ class SyncCalls(Session):
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> list[Synced]:
-        """Bring many copies up to date, a thousand in a call: only what has changed comes.
+        """Bring many copies up to date, a thousand in a call. Only changes are transferred.
 
-        Returns what became of each, in their order; what is wrong with a query is in its `error`, and its copy stays
-        as it was. `max_bytes`: stop once so many have come; copies come in their order, and those that are not
-        `complete` go on with the next sync. The copies of one reply are of one snapshot.
+        Returns the outcome of each copy, in order. If a query fails, its outcome has an `error`, and the copy stays as
+        it was. `max_bytes`: stop after this many bytes. Copies come in order; copies that are not `complete` go on with
+        the next sync. The copies of one reply belong to one snapshot.
         """
         return sync_copies(self, list(copies), max_bytes, wait_for, timeout)

@@ -16,9 +16,9 @@ from psoup_proto.v1 import admin_pb2
 
 @dataclass(frozen=True, slots=True)
 class Quotas(Facts):
-    """The most that a tenant may have or take; 0: no limit.
+    """The limits of a tenant; 0 means no limit.
 
-    Shares are processor seconds a second; `weight` is its share beside others where they wait for one another.
+    Shares are processor seconds a second. `weight` is the tenant's weight when tenants wait for each other.
     """
 
     streams: int
@@ -61,8 +61,8 @@ class Tenant(Facts):
 
 @dataclass(frozen=True, slots=True)
 class TenantUsage(Facts):
-    """The use of a tenant's quotas now. `used`: by the names of `Quotas`; of rates about the amount a second over
-    the last seconds. What limits one answer at a time is not in it.
+    """The use of a tenant's quotas now. `used`: by the names of `Quotas`; for a rate, about the amount a second over
+    the last seconds. Limits of single answers are left out.
     """
 
     name: str
@@ -86,9 +86,9 @@ class TenantCalls(Session):
         return Tenant.of(reply.tenant)
 
     def alter_tenant(self, name: str, **quotas: float) -> Tenant:
-        """Change some quotas of a tenant; the others stay. 0 takes a limit away.
+        """Change some quotas of a tenant; the remaining quotas stay. 0 removes a limit.
 
-        What the tenant has beyond a new limit stays, and it gets no more. Raises NotFound.
+        A tenant above a new limit keeps its data, and gets no more. Raises NotFound.
         """
         request = admin_pb2.AlterTenantRequest(name=name, quotas=_quotas(quotas))
         reply = self.connection.call(self.connection.admin.AlterTenant, request)

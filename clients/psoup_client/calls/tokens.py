@@ -36,7 +36,7 @@ class AccessToken(Facts):
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken(Facts):
-    """A token that was issued just now. `secret`: the token itself, which no call returns again; it is not shown."""
+    """A new token. `secret`: the token itself. No later call returns it, and `repr` does not show it."""
 
     token: AccessToken
     secret: str = field(repr=False)
@@ -58,10 +58,10 @@ class TokenCalls(Session):
     ) -> IssuedToken:
         """Issue a token to `name` with some of the roles reader, registrar, producer, owner and operator.
 
-        `streams`: patterns of the streams that a producer may push to. `first`: only if there is no token yet, raises
-        AlreadyExists else. `tenant`: of which it is, which the service's operator may choose; "" for this client's own,
-        raises NotFound for one that is not there. It is tried once: after Unavailable look at `tokens()` and revoke one
-        that nobody has.
+        `streams`: patterns of the streams that a producer may push to. `first`: raise AlreadyExists if there is a token
+        already. `tenant`: the token's tenant, which the service's operator may choose; "" for this client's own. Raises
+        NotFound for an unknown tenant. The call is tried once: after Unavailable look at `tokens()`, and revoke a token
+        whose secret was lost.
         """
         seconds = 0 if expires_after is None else max(round(expires_after.total_seconds()), 1)
         request = admin_pb2.IssueTokenRequest(
@@ -72,9 +72,10 @@ class TokenCalls(Session):
         return IssuedToken(AccessToken.of(reply.token), reply.secret)
 
     def tokens(self, *, tenant: str = "") -> list[AccessToken]:
-        """List the tokens that stand, the expired ones too, by when they were issued: of this client's tenant.
+        """List the tokens of this client's tenant that were not revoked, also expired ones, in the order of their
+        issue.
 
-        For the service's operator of all, or of one `tenant`.
+        The service's operator gets the tokens of all tenants, or of one `tenant`.
         """
         request = admin_pb2.ListTokensRequest(page_size=PAGE, tenant=tenant)
         return [AccessToken.of(token) for token in self._pages(self.connection.admin.ListTokens, request, "tokens")]

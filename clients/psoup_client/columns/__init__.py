@@ -1,4 +1,4 @@
-"""Columns as callers have them -> arrays of Arrow that fit the column of a stream, or an error that names the row.
+"""Columns of callers -> arrays of Arrow that fit the column of a stream, or an error that names the row.
 
 arrays     Arrow's own arrays           ─┐
 lists      Python values, via `plain`    ├─> an array of a type that the service takes

@@ -1,4 +1,4 @@
-"""Columns of pandas -> arrays of Arrow. NaN, NaT and NA are NULL, as pandas means them.
+"""Columns of pandas -> arrays of Arrow. NaN, NaT and NA become NULL, which is their meaning in pandas.
 
 index named "id"          a column like the others, if it is the only one of that name
 index without a name      numbers of rows, and left out
@@ -38,10 +38,10 @@ def _is_of_pandas(data: Any, name: str) -> bool:
 
 
 def columns_of_frame(frame: Any, names: Collection[str], kind: str) -> list[tuple[str, Any]]:
-    """Name the columns of a frame, before them the levels of its index that have names.
+    """List the columns of a frame by name, after the named levels of its index.
 
-    `names`: the names that a level may have, in lower case; `kind` is what an error calls them. Raises InvalidData for
-    another name, and for one that is also a column.
+    `names`: the allowed names of a level, in lower case. `kind`: the word for them in an error. Raises InvalidData for
+    any other name, and for a level that has the name of a column.
     """
     columns = [(str(name), frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
     column_names = {name.lower() for name, _ in columns}

@@ -56,11 +56,11 @@ def fit_list(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> C
 
 
 Form = Callable[[Any], Any]
-"""Makes a plain value one that Arrow takes for a column as it is; raises one of REFUSALS."""
+"""Function that converts a plain value to one that Arrow accepts for a column; raises one of REFUSALS."""
 
 
 def _form_of(target: pa.DataType, times: TimeOptions) -> tuple[Form, pa.DataType]:
-    """Return what makes a value fit, and the type of an array of what it makes."""
+    """Return the function that makes a value fit, and the Arrow type of its results."""
     t = pa.types
     if t.is_timestamp(target):
         return lambda value: _micros(value, times), pa.int64()

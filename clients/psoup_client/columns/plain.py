@@ -1,10 +1,10 @@
-"""Python values of any library, as the few types that Arrow reads without a guess.
+"""Python values of any library, converted to the few types that Arrow reads without a guess.
 
     np.int8(3), Colour.RED(3)          ──> int               pd.NaT, pd.NA, None          ──> None
     np.str_("a"), pa.scalar("a")       ──> str               np.datetime64, pd.Timestamp  ──> datetime, date
 
-Arrow makes an array of a type that it guesses from the first values, and cuts the later ones to it: a datetime behind a
-date loses its time, a float16 behind an integer its fraction. Values of one plain type, or of a few pairs, are safe.
+Arrow guesses an array's type from the first values, and cuts later values to it. A datetime after a date loses its
+time, a float16 after an integer its fraction. Values of one plain type, or of a few pairs of types, are safe.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def goes_together(kinds: frozenset[type]) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as None or one of the plain types; an unknown one as it is. Raises ValueError if that loses."""
+    """Convert a value to None or a plain type; a value of an unknown type is unchanged. Raises ValueError if the
+    conversion loses something.
+    """
     kind = type(value)
     if kind in _PLAIN or kind is _NONE:
         return value
@@ -112,8 +114,8 @@ _COPIES: tuple[tuple[type, Any], ...] = (
 def guessed(values: Sequence[Any]) -> pa.Array | pa.ChunkedArray:
     """Make an array of values whose type is not known, such as parameters. O(values).
 
-    A date among datetimes is midnight. Raises TypeError for values of several types, and ValueError or an error of
-    Arrow for one that would be changed.
+    A date among datetimes becomes its midnight. Raises TypeError for values of several types, and ValueError or an
+    error of Arrow for a value that would change.
     """
     if not isinstance(values, list | tuple):
         try:
@@ -132,9 +134,10 @@ def guessed(values: Sequence[Any]) -> pa.Array | pa.ChunkedArray:
 
 
 def typed(values: Any) -> pa.Array | pa.ChunkedArray:
-    """Make an array of values that have a type of their own, as of NumPy and Polars; raises TypeError for others.
+    """Make an array of values with a type of their own, such as NumPy's and Polars'. Raises TypeError for any other
+    value.
 
-    Also raises an error of Arrow where it does not have the type.
+    Raises an error of Arrow for a type that Arrow lacks.
     """
     if hasattr(values, "__arrow_c_stream__"):  # nanoseconds of Polars would be cut on the way through Python
         return pa.chunked_array(values)
