@@ -167,7 +167,7 @@ def _group(group: str, run: Run) -> Iterator[Row]:
 
 def _wanted(group: str, only: list[str]) -> bool:
     """Whether rows of a group were asked for; a name belongs to the group with the longest beginning of it."""
-    owners = {max((own for own in GROUPS if name.startswith(own)), key=len, default=None) for name in only}
+    owners = {max((prefix for prefix in GROUPS if name.startswith(prefix)), key=len, default=None) for name in only}
     if not only:
         return not group.startswith(NAMED_ONLY)
     return group in owners or any(group.startswith(name) for name in only)

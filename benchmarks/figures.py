@@ -137,8 +137,8 @@ def _ratios(rows: Sequence[dict[str, Any]]) -> Figure:
 
 def _shown(peer: str) -> str:
     """The name of a peer in the legend."""
-    known = [name for name in (*COLOURS, *MARKERS) if peer.startswith(name)]
-    return known[0] if known else "no engine: an empty call, in memory, …"
+    matches = [name for name in (*COLOURS, *MARKERS) if peer.startswith(name)]
+    return matches[0] if matches else "no engine: an empty call, in memory, …"
 
 
 def _times_better(row: dict[str, Any]) -> float:
@@ -156,8 +156,8 @@ def _unit(rows: Sequence[dict[str, Any]], name: str) -> str:
 
 
 def _colour(name: str) -> str:
-    known = [colour for peer, colour in COLOURS.items() if name.startswith(peer)]
-    return known[0] if known else OTHER
+    colours = [colour for peer, colour in COLOURS.items() if name.startswith(peer)]
+    return colours[0] if colours else OTHER
 
 
 def _marker(name: str) -> str:

@@ -152,7 +152,7 @@ class Soak:
     def _findings(self, peak: float, rate: float) -> dict[str, object]:
         wrong = self._wrong_answers() if not self.problems else []
         growth, median = growth_of(self.memory)
-        p50, p99, most = (1e3 * float(q) for q in np.percentile(self.latencies or [0.0], [50, 99, 100]))
+        p50, p99, maximum = (1e3 * float(q) for q in np.percentile(self.latencies or [0.0], [50, 99, 100]))
         return {
             "seconds": self.seconds,
             "peak_rate": peak,
@@ -164,7 +164,7 @@ class Soak:
             "invocations": len(self.latencies),
             "p50_ms": p50,
             "p99_ms": p99,
-            "max_ms": most,
+            "max_ms": maximum,
             "memory_mb": median / 2**20,
             "least_mb": min(size for _, size in self.memory or [(0, 0)]) / 2**20,
             "most_mb": max(size for _, size in self.memory or [(0, 0)]) / 2**20,
@@ -190,10 +190,10 @@ class Soak:
 
 def growth_of(samples: Sequence[tuple[float, int]]) -> tuple[float, float]:
     """Bytes by which a line through the samples (seconds, bytes) rises after the first third, and their median."""
-    kept = samples[len(samples) // 3 :]
-    if len(kept) < 2:
-        return 0.0, float(kept[0][1] if kept else 0)
-    times, sizes = np.array(kept, np.float64).T
+    later = samples[len(samples) // 3 :]
+    if len(later) < 2:
+        return 0.0, float(later[0][1] if later else 0)
+    times, sizes = np.array(later, np.float64).T
     slope = np.polyfit(times, sizes, 1)[0]
     return float(slope * (times[-1] - times[0])), float(np.median(sizes))
 
@@ -211,8 +211,8 @@ def _endless() -> Iterator[Query]:
 
 def soak(seconds: float, standing: int = 1_024, churn: int = 16) -> dict[str, object]:
     """A run on a directory of its own."""
-    with tempfile.TemporaryDirectory(prefix="psoup-soak-") as folder, served(Path(folder)) as there:
-        findings = Soak(there, seconds, standing, churn).run()
+    with tempfile.TemporaryDirectory(prefix="psoup-soak-") as folder, served(Path(folder)) as service:
+        findings = Soak(service, seconds, standing, churn).run()
         files = [path for path in Path(folder).rglob("*") if path.is_file()]
         return findings | {"disk_mb": sum(path.stat().st_size for path in files) / 2**20, "files": len(files)}
 

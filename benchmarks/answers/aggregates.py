@@ -52,13 +52,13 @@ Call = Callable[[], Any]
 
 def rows(run: Run) -> Iterator[Row]:
     """All rows; quick ones are of 2^20 tuples."""
-    repeats, most = run.of(31, 11, 1), run.of(1 << 20, 1 << 20, 4_096)
+    repeats, limit = run.of(31, 11, 1), run.of(1 << 20, 1 << 20, 4_096)
     names = [f"aggregate.one.{name}.w2^{size}" for name in MEASURES for size in _sizes(run)]
     yield from run.part(partial(_one, run, run.of(1 << 24, 1 << 20, 4_096), repeats), *names)
-    yield from run.part(partial(_groups, most, repeats, TARGETS), *[f"aggregate.group.{label}" for label in TARGETS])
+    yield from run.part(partial(_groups, limit, repeats, TARGETS), *[f"aggregate.group.{label}" for label in TARGETS])
     if not run.quick:
-        most, repeats = run.of((1 << 24, 7), (1 << 24, 7), (8_192, 1))
-        yield from run.part(partial(_groups, most, repeats, LONG), *[f"aggregate.group.{label}" for label in LONG])
+        limit, repeats = run.of((1 << 24, 7), (1 << 24, 7), (8_192, 1))
+        yield from run.part(partial(_groups, limit, repeats, LONG), *[f"aggregate.group.{label}" for label in LONG])
 
 
 def _sizes(run: Run) -> Sequence[int]:
@@ -95,18 +95,19 @@ def _duckdb(table: pa.Table) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _one(run: Run, most: int, repeats: int) -> Iterator[Row]:
+def _one(run: Run, limit: int, repeats: int) -> Iterator[Row]:
     """One number of each window, beside DuckDB, Polars and NumPy."""
     sizes = _sizes(run)
     cases = [(name, size) for name in MEASURES for size in sizes]
-    table = _columns(most + OPEN)
+    table = _columns(limit + OPEN)
     statements = [
-        f"{_text(name)} WHERE v < {QUARTER} BEGIN (NOW - {min(1 << size, most)} ROWS) END (NOW)" for name, size in cases
+        f"{_text(name)} WHERE v < {QUARTER} BEGIN (NOW - {min(1 << size, limit)} ROWS) END (NOW)"
+        for name, size in cases
     ]
     local, queries = _loaded(table, statements)
     for (name, size), query in zip(cases, queries, strict=True):
-        kept = table[-min(1 << size, most) :].combine_chunks()
-        connection, frame, values = _duckdb(kept), pl.from_arrow(kept), kept.column("v").to_numpy()
+        window = table[-min(1 << size, limit) :].combine_chunks()
+        connection, frame, values = _duckdb(window), pl.from_arrow(window), window.column("v").to_numpy()
         assert isinstance(frame, pl.DataFrame)
         calls: dict[str, Call] = {
             "PSoup": partial(_number, partial(_invoked, local, query)),
@@ -153,14 +154,14 @@ def _number(made: Call) -> int:
     return int(made().column(0)[0].as_py())
 
 
-def _groups(most: int, repeats: int, targets: dict[str, int]) -> Iterator[Row]:
+def _groups(limit: int, repeats: int, targets: dict[str, int]) -> Iterator[Row]:
     """COUNT and SUM by keys of a few, many and very many values, in the order of the keys."""
-    table = _columns(most + OPEN)
+    table = _columns(limit + OPEN)
     keys = {label: KEYS[label.split(".")[0]][0] for label in targets}
     texts = {label: f"SELECT {key}, count(*) AS c, sum(v) AS a FROM t GROUP BY {key}" for label, key in keys.items()}
-    local, queries = _loaded(table, [f"{text} BEGIN (NOW - {most} ROWS) END (NOW)" for text in texts.values()])
-    kept = table[-most:].combine_chunks()
-    connection, frame = _duckdb(kept), pl.from_arrow(kept)
+    local, queries = _loaded(table, [f"{text} BEGIN (NOW - {limit} ROWS) END (NOW)" for text in texts.values()])
+    window = table[-limit:].combine_chunks()
+    connection, frame = _duckdb(window), pl.from_arrow(window)
     assert isinstance(frame, pl.DataFrame)
     for (label, text), query in zip(texts.items(), queries, strict=True):
         key = keys[label]

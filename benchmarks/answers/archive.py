@@ -155,16 +155,16 @@ def _many(
     folder: Path, files: list[Path], names: list[str], queries: int, details: dict[str, Any], samples: int
 ) -> Iterator[Row]:
     """What a service answers whose queries were asked as a table while the archive grew, after a start and then."""
-    asked, first, later, theirs = np.arange(queries), list[float](), list[float](), list[float]()
+    places, first, later, theirs = np.arange(queries), list[float](), list[float](), list[float]()
 
     def started() -> tuple[Opened, Callable[[], pa.Table]]:
         soup = Opened(folder)
-        ids = soup.register_many(COUNTS, pa.table({"k": asked}))
+        ids = soup.register_many(COUNTS, pa.table({"k": places}))
         return soup, partial(soup.ask_all, ids)
 
     def counted() -> pa.Table:
         with duckdb.connect() as connection:
-            connection.register("q", pa.table({"_query": asked, "k": asked}))
+            connection.register("q", pa.table({"_query": places, "k": places}))
             return connection.sql(
                 f"SELECT _query, count(s.k) AS n FROM q LEFT JOIN read_parquet('{folder}/chunks/*.parquet') AS s"
                 " ON s.k = q.k GROUP BY _query ORDER BY _query"
@@ -251,8 +251,8 @@ class Opened:
         done = self.admission.prepare(RegisterMany([statement], values), START)
         assert done.event is not None
         self.engine.apply([done.event])
-        asked = done.acknowledgement
-        return np.arange(asked.first_id, asked.first_id + asked.count)  # type: ignore[attr-defined]
+        acknowledgement = done.acknowledgement
+        return np.arange(acknowledgement.first_id, acknowledgement.first_id + acknowledgement.count)  # type: ignore[attr-defined]
 
     def ask_all(self, queries: np.ndarray) -> pa.Table:
         """The answers of many queries."""

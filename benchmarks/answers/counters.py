@@ -58,14 +58,14 @@ def _push(soup: LocalPSoup, data: pa.Table) -> None:
     soup.maintain()
 
 
-def _check(table: pa.Table, kept: pa.Table, users: int) -> None:
-    of, price = kept["usr"].to_numpy(), kept["price"].to_numpy()
-    counts, sums = np.bincount(of, minlength=users)[:users], np.bincount(of, price, users)[:users]
-    most = np.full(2 * users, -1)
-    np.maximum.at(most, of, price)
+def _check(table: pa.Table, window: pa.Table, users: int) -> None:
+    users_, price = window["usr"].to_numpy(), window["price"].to_numpy()
+    counts, sums = np.bincount(users_, minlength=users)[:users], np.bincount(users_, price, users)[:users]
+    greatest = np.full(2 * users, -1)
+    np.maximum.at(greatest, users_, price)
     ours = [table[name].to_pylist() for name in ("n", "total", "most")]
     theirs = [counts.tolist(), [int(s) if n else None for s, n in zip(sums, counts, strict=True)]]
-    if ours != [*theirs, [m if m >= 0 else None for m in most[:users].tolist()]]:
+    if ours != [*theirs, [m if m >= 0 else None for m in greatest[:users].tolist()]]:
         raise AssertionError("NumPy disagrees with the counters")
 
 

@@ -70,16 +70,16 @@ def shape(
     standing = make_queries(queries, factors)
     columns = make_columns(-(-window // CHUNK) * CHUNK + OPEN)
     local, ids = _load(standing, columns, window)
-    kept = columns[:, -window:]
-    makers = quick_scans(kept, standing)
+    window_columns = columns[:, -window:]
+    makers = quick_scans(window_columns, standing)
     if everything:
-        makers += other_scans(kept, standing, 8 if window >= MILLION else 32)
+        makers += other_scans(window_columns, standing, 8 if window >= MILLION else 32)
     peers, missing = made(makers)
-    _check(local, ids, standing, kept, peers)
+    _check(local, ids, standing, window_columns, peers)
     turns: list[list[Callable[[], object]]] = [[partial(_invoke, local, i) for i in ids]]
     turns += [[partial(peer.invoke, n) for n in range(peer.queries)] for peer in peers]
     ours, *theirs = [Sample.of(medians) for medians in in_turns(turns, repeats)]
-    details = {"answer_rows_median": float(np.median([query.mask(kept).sum() for query in standing]))}
+    details = {"answer_rows_median": float(np.median([query.mask(window_columns).sum() for query in standing]))}
     named = [(peer.name, sample) for peer, sample in zip(peers, theirs, strict=True)]
     yield from beside(name, ours, "us", named, missing, target, details=details)
     for peer in peers:
@@ -91,9 +91,9 @@ def asked(name: str, window: int, repeats: int, queries: int) -> Iterator[Row]:
     standing = make_queries(queries, 4)
     columns = make_columns(-(-window // CHUNK) * CHUNK + OPEN)
     local, ids = _load(standing, columns, window)
-    kept, texts = columns[:, -window:], [query.statement(window) for query in standing]
-    peers, missing = made(quick_scans(kept, standing))
-    _check(local, ids, standing, kept, peers)
+    window_columns, texts = columns[:, -window:], [query.statement(window) for query in standing]
+    peers, missing = made(quick_scans(window_columns, standing))
+    _check(local, ids, standing, window_columns, peers)
     for query_id, text in zip(ids, texts, strict=True):
         if not local.ask(text).to_table().equals(local.invoke(query_id).to_table()):
             raise AssertionError(f"asked and registered, {text!r} differ")
@@ -141,10 +141,10 @@ def _load(queries: Sequence[Query], columns: Columns, window: int) -> tuple[Loca
 
 
 def _check(
-    local: LocalPSoup, ids: Sequence[int], queries: Sequence[Query], kept: Columns, peers: Sequence[Peer]
+    local: LocalPSoup, ids: Sequence[int], queries: Sequence[Query], window: Columns, peers: Sequence[Peer]
 ) -> None:
     for number, (query_id, query) in enumerate(zip(ids, queries, strict=True)):
-        expected = kept[:, query.mask(kept)]
+        expected = window[:, query.mask(window)]
         answer = local.invoke(query_id).to_table()
         ours = np.stack([column.to_numpy() for column in answer.columns])
         if not np.array_equal(ours, expected):

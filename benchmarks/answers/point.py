@@ -62,9 +62,9 @@ def measured(names: tuple[str, str], tuples: int, repeats: int) -> Iterator[Row]
         yield from beside(name, first, "us", named, [], TARGET if column == "k" else None)
 
 
-def _column(found: Any) -> list[int]:
-    values = found["a"]
-    return sorted(values.to_list() if isinstance(found, pl.DataFrame) else values.to_pylist())
+def _column(table: Any) -> list[int]:
+    values = table["a"]
+    return sorted(values.to_list() if isinstance(table, pl.DataFrame) else values.to_pylist())
 
 
 def _loaded(table: pa.Table, shape: Shape) -> LocalPSoup:
@@ -131,8 +131,8 @@ def _few(tuples: int, passing: int) -> Case:
     few = {"k": rng.integers(0, tuples, FEW), "a": np.arange(FEW)}
     large = {"k": rng.integers(0, tuples, tuples), "b": rng.integers(0, 1_000, tuples)}
 
-    def joined(of: Frames) -> pl.DataFrame:
-        return of["r"].join(of["s"] if passing == 1_000 else of["s"].filter(pl.col("b") < passing), on="k")
+    def joined(frames: Frames) -> pl.DataFrame:
+        return frames["r"].join(frames["s"] if passing == 1_000 else frames["s"].filter(pl.col("b") < passing), on="k")
 
     where = "r.k = s.k" if passing == 1_000 else f"r.k = s.k AND s.b < {passing}"
     return Few(tuples, {"r": few, "s": large}, "r.k, r.a, s.b", where, joined)

@@ -117,14 +117,14 @@ def _measured(run: Run, name: str, pairs: dict[str, str]) -> Iterator[Row]:
     count, samples = run.of(16_384, 16_384, 64), run.of(5, 5, 1)
     spec = create_stream(CREATE)
     columns = columns_from_arrow(spec.schema, _table(count))
-    found = []
+    results = []
     for newer, older in pairs.items():
         turns = [partial(_value, _bound(spec, text), columns, count) for text in (newer, older)]
         ours, nearest = in_turns(turns, (count, count), samples)
-        found.append((ours.cpu / nearest.cpu, newer, older, ours.wall, nearest.wall))
-    found.sort(key=lambda pair: pair[0])
-    _, newer, older, sample, peer = found[0]
-    note = f"{newer} beside {older}; " + ", ".join(f"{text} {ratio:.2f}x" for ratio, text, *_ in found)
+        results.append((ours.cpu / nearest.cpu, newer, older, ours.wall, nearest.wall))
+    results.sort(key=lambda pair: pair[0])
+    _, newer, older, sample, peer = results[0]
+    note = f"{newer} beside {older}; " + ", ".join(f"{text} {ratio:.2f}x" for ratio, text, *_ in results)
     yield Row(name, sample, "rows/s", "nearest", peer, Target(at_least=AS_FAST), note)
 
 
@@ -132,7 +132,7 @@ def _beside_duckdb(run: Run, name: str) -> Iterator[Row]:
     """Functions of libm: ours over a column, and DuckDB's, on one thread."""
     count, samples = run.of(16_384, 16_384, 64), run.of(7, 5, 1)
     spec, table = create_stream(CREATE), _table(count)
-    columns, found = columns_from_arrow(spec.schema, table), []
+    columns, results = columns_from_arrow(spec.schema, table), []
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.register("rows", pa.concat_tables([table] * BLOCKS))
         connection.execute("CREATE TABLE s AS SELECT d, e FROM rows")
@@ -140,11 +140,11 @@ def _beside_duckdb(run: Run, name: str) -> Iterator[Row]:
             turns = [partial(_greatest, _bound(spec, each), columns, count) for each in (text, "power(d, 1.5)")]
             turns.append(partial(_asked, connection, f"SELECT max({text}) FROM s"))
             ours, power, theirs = in_turns(turns, [BLOCKS * count] * 3, samples)
-            found.append((ours.cpu / theirs.cpu, ours.cpu / power.cpu, text, ours.wall, theirs.wall))
-    found.sort(key=lambda pair: pair[0])
-    _, _, text, sample, peer = found[0]
-    told = ", ".join(f"{text} {ratio:.2f}x ({power:.2f}x power)" for ratio, power, text, *_ in found)
-    yield Row(name, sample, "rows/s", "DuckDB, one thread", peer, Target(at_least=AS_FAST), f"{text}; {told}")
+            results.append((ours.cpu / theirs.cpu, ours.cpu / power.cpu, text, ours.wall, theirs.wall))
+    results.sort(key=lambda pair: pair[0])
+    _, _, text, sample, peer = results[0]
+    texts = ", ".join(f"{text} {ratio:.2f}x ({power:.2f}x power)" for ratio, power, text, *_ in results)
+    yield Row(name, sample, "rows/s", "DuckDB, one thread", peer, Target(at_least=AS_FAST), f"{text}; {texts}")
 
 
 def _greatest(bound: Callable[[Scope], Column], columns: Sequence[Column], count: int) -> None:

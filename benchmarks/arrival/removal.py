@@ -52,9 +52,9 @@ def _rows(queries: int) -> Iterator[Row]:
         theirs.append(seconds(lambda: _delete(database, leaving)))  # noqa: B023
         if soup.queries() != [number for (number,) in database.execute("SELECT id FROM searches ORDER BY id")]:
             raise AssertionError("other queries stand than SQLite has")
-    for one in (soup, looped):
-        one.unregister_many(one.queries())
-        one.maintain()
+    for engine in (soup, looped):
+        engine.unregister_many(engine.queries())
+        engine.maintain()
     empty = _resident() - before
     note = (
         f"tags.unregister: two times {queries:,} queries took {full / 1e6:,.0f} MB, and {empty / 1e6:,.0f} MB of that"

@@ -164,7 +164,7 @@ def _symbols(
     *,
     streaming: bool,
 ) -> Iterator[Row]:
-    one, two = targets
+    first, two = targets
     crowd = Crowd(work, cores)
     peers, missing = made(symbol_joins(work.bounds))
     large, small = work.batches(BATCH, tuples), work.batches(SMALL, tuples // 8)
@@ -174,11 +174,11 @@ def _symbols(
     check(crowd, work, peers, tuples)
     if streaming:
         theirs, missing = _with_pathway(work, theirs, missing)
-    yield from beside(name, rates[0], "tuples/s", theirs, missing, one)
+    yield from beside(name, rates[0], "tuples/s", theirs, missing, first)
     yield from beside(f"{name}.two", rates[1], "tuples/s", theirs, missing, two)
     turns = [partial(crowd.arrive, small), partial(crowd.arrive_together, small)]
     rates, theirs = beside_joins(crowd, work, peers, turns, [tuples // 8] * 2, SMALL)
-    target = Target(value_at_least=1e6) if one else None
+    target = Target(value_at_least=1e6) if first else None
     yield from beside(f"{name}.b64", rates[0], "tuples/s", theirs, missing, target)
     yield from beside(f"{name}.b64.run", rates[1], "tuples/s", theirs, missing)
     close(peers)

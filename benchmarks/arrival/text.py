@@ -143,8 +143,8 @@ class PolarsText:
             if self._texts:
                 joined = joined.filter(pl.col("n").str.contains(pl.col("word"), literal=True))
             return joined.select("query", "place").to_arrow()
-        found = pl.col("n").str.extract_many(self._queries["word"].implode(), overlapping=True).alias("word")
-        hits = frame.select("place", found).explode("word").drop_nulls().unique()
+        words = pl.col("n").str.extract_many(self._queries["word"].implode(), overlapping=True).alias("word")
+        hits = frame.select("place", words).explode("word").drop_nulls().unique()
         return hits.join(self._queries, on="word").select("query", "place").to_arrow()
 
 

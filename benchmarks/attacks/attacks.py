@@ -123,18 +123,18 @@ def _amplified_block(client: Client) -> Callable[[], Step]:
     """58 kB of parameters that decode to 200 MB, and would be a gigabyte in JSON."""
     client.create_stream("CREATE STREAM block (b TEXT)")
     values = pa.table({"v": ["\x01" * 60_000 + str(n) for n in range(3_400)]})
-    asked = queries.RegisterManyRequest(
+    request = queries.RegisterManyRequest(
         statements=["SELECT b FROM block WHERE b = ?"], parameters=_ipc(values, "zstd")
     ).SerializeToString()
-    return lambda: _call(client, "QueryService", "RegisterMany", asked)
+    return lambda: _call(client, "QueryService", "RegisterMany", request)
 
 
 def _zeros(client: Client) -> Callable[[], Step]:
     """12 kB that decode to 260 MB, into a stream that has no such columns."""
     client.create_stream("CREATE STREAM zeros (a BIGINT)")
     table = pa.table({f"c{number}": np.zeros(1 << 20, np.int64) for number in range(31)})
-    asked = ingest.PushRequest(stream="zeros", arrow_ipc=_ipc(table, "zstd")).SerializeToString()
-    return lambda: _call(client, "IngestService", "Push", asked)
+    request = ingest.PushRequest(stream="zeros", arrow_ipc=_ipc(table, "zstd")).SerializeToString()
+    return lambda: _call(client, "IngestService", "Push", request)
 
 
 def _zeros_that_fit(client: Client) -> Callable[[], Step]:
@@ -142,8 +142,8 @@ def _zeros_that_fit(client: Client) -> Callable[[], Step]:
     columns = ", ".join(f"c{number} BIGINT" for number in range(31))
     client.create_stream(f"CREATE STREAM fits ({columns}) RETENTION 1000 ROWS")
     table = pa.table({f"c{number}": np.zeros(1 << 15, np.int64) for number in range(31)})
-    asked = ingest.PushRequest(stream="fits", arrow_ipc=_ipc(table, "zstd")).SerializeToString()
-    return lambda: _call(client, "IngestService", "Push", asked)
+    request = ingest.PushRequest(stream="fits", arrow_ipc=_ipc(table, "zstd")).SerializeToString()
+    return lambda: _call(client, "IngestService", "Push", request)
 
 
 def _half_messages(client: Client) -> Callable[[], Step]:
@@ -160,8 +160,8 @@ def _slow_readers(client: Client) -> Callable[[], Step]:
         count = 250_000
         client.push("wide", pa.table({"a": random.integers(0, 1 << 40, count), "t": ["y"] * count}))
     slow = client.register("SELECT DISTINCT a * 3 AS z, t FROM wide ORDER BY z, t")
-    asked = queries.InvokeRequest(query_id=slow.id, max_bytes=1_000).SerializeToString()
-    return lambda: _call(client, "QueryService", "Invoke", asked, timeout=0.05)
+    request = queries.InvokeRequest(query_id=slow.id, max_bytes=1_000).SerializeToString()
+    return lambda: _call(client, "QueryService", "Invoke", request, timeout=0.05)
 
 
 def _stalled_sorts(client: Client) -> Callable[[], Step]:
@@ -189,20 +189,20 @@ def _pinned_chunks(client: Client) -> Callable[[], Step]:
     return lambda: step
 
 
-def _stalled(client: Client, query: Query, most: int) -> Step:
+def _stalled(client: Client, query: Query, limit: int) -> Step:
     """A step that opens a stream of answers and reads two messages of it; at most so many are held."""
-    held: list[object] = []
-    asked = queries.InvokeStreamRequest(query_id=query.id, accept_truncation=True).SerializeToString()
+    streams: list[object] = []
+    request = queries.InvokeStreamRequest(query_id=query.id, accept_truncation=True).SerializeToString()
 
     def step() -> None:
-        if len(held) >= most:
+        if len(streams) >= limit:
             time.sleep(0.01)
             return
         stream = _channel(client).unary_stream("/psoup.v1.QueryService/InvokeStream")
-        call = stream(asked, timeout=MOST_SECONDS, metadata=_credential(client))
+        call = stream(request, timeout=MOST_SECONDS, metadata=_credential(client))
         next(call)
         next(call)
-        held.append(call)
+        streams.append(call)
 
     return step
 
@@ -213,8 +213,8 @@ def _matches_many(client: Client) -> Callable[[], Step]:
     client.register_many("SELECT a FROM many WHERE a > ?", [(number - 20_000,) for number in range(10_000)])
     done = client.push("many", pa.table({"a": np.arange(1_000)}))
     client.wait_for(done.sequence)
-    asked = queries.MatchesManyRequest(stream="many", tuple_ids=range(200), limit=10_000).SerializeToString()
-    return lambda: _call(client, "QueryService", "MatchesMany", asked)
+    request = queries.MatchesManyRequest(stream="many", tuple_ids=range(200), limit=10_000).SerializeToString()
+    return lambda: _call(client, "QueryService", "MatchesMany", request)
 
 
 def _many_statements(client: Client) -> Callable[[], Step]:
@@ -225,8 +225,8 @@ def _many_statements(client: Client) -> Callable[[], Step]:
         terms = "".join(f"{'+-*'[int(digit)]}a" for digit in np.base_repr(number, 3))
         return f"SELECT a FROM forms WHERE a{terms} > 5 AND b LIKE '%q{number}_%'"
 
-    asked = queries.RegisterManyRequest(statements=[statement(n) for n in range(3_000)]).SerializeToString()
-    return lambda: _call(client, "QueryService", "RegisterMany", asked)
+    request = queries.RegisterManyRequest(statements=[statement(n) for n in range(3_000)]).SerializeToString()
+    return lambda: _call(client, "QueryService", "RegisterMany", request)
 
 
 def _long_statement(client: Client) -> Callable[[], Step]:
@@ -244,8 +244,8 @@ def _questions(client: Client) -> Callable[[], Step]:
     number = iter(range(1 << 40))
 
     def step() -> None:
-        for own in (next(number) for _ in range(8)):
-            parts = " AND ".join(f"a{'+-*'[(own >> bit) % 3]}{own + bit} <> {bit}" for bit in range(10))
+        for value in (next(number) for _ in range(8)):
+            parts = " AND ".join(f"a{'+-*'[(value >> bit) % 3]}{value + bit} <> {bit}" for bit in range(10))
             client.ask(f"SELECT a, b FROM questions WHERE {parts}")
         client.ask(f"SELECT a FROM questions WHERE {terms} OR a = {next(number)}")
 
@@ -259,7 +259,7 @@ def _joins(client: Client) -> Callable[[], Step]:
         for start in range(0, 200_000, 50_000):
             client.push(name, pa.table({"k": np.zeros(50_000, np.int64), "n": np.arange(start, start + 50_000)}))
     rows, count = "SELECT one.n AS a, other.n AS b", "SELECT count(*) AS c"
-    asked = itertools.cycle(
+    requests = itertools.cycle(
         [
             (f"{count} FROM one, other WHERE one.k = other.k", 30.0),
             (f"{count} FROM one, other WHERE one.n <= other.n", 30.0),
@@ -270,7 +270,7 @@ def _joins(client: Client) -> Callable[[], Step]:
     )
 
     def step() -> None:
-        sql, seconds = next(asked)
+        sql, seconds = next(requests)
         client.ask(sql, timeout=seconds)
 
     return lambda: step
@@ -306,14 +306,14 @@ def _churn(client: Client) -> Callable[[], Step]:
 
 def _backups(client: Client) -> Callable[[], Step]:
     """Backups of which the first message is read."""
-    held: list[object] = []
+    calls: list[object] = []
 
     def step() -> None:
         stream = _channel(client).unary_stream("/psoup.v1.BackupService/Backup")
         call = stream(b"", timeout=MOST_SECONDS, metadata=_credential(client))
-        held.append(call)
+        calls.append(call)
         next(call)
-        if len(held) > 64:
+        if len(calls) > 64:
             time.sleep(0.01)
 
     return lambda: step
@@ -321,13 +321,13 @@ def _backups(client: Client) -> Callable[[], Step]:
 
 def _small_calls(client: Client) -> Callable[[], Step]:
     """The smallest calls there are, as fast as they come, on connections of their own."""
-    asked = server.GetServerInfoRequest().SerializeToString()
-    return lambda: _call(client, "ServerService", "GetServerInfo", asked)
+    request = server.GetServerInfoRequest().SerializeToString()
+    return lambda: _call(client, "ServerService", "GetServerInfo", request)
 
 
-def _call(client: Client, service: str, name: str, asked: bytes, timeout: float = 30.0) -> Step:
+def _call(client: Client, service: str, name: str, request: bytes, timeout: float = 30.0) -> Step:
     method = _method(client, service, name)
-    return lambda: method(asked, timeout=timeout)
+    return lambda: method(request, timeout=timeout)
 
 
 def _nothing(_: Client) -> Callable[[], Step]:

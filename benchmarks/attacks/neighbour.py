@@ -103,8 +103,8 @@ def attacked(scenes: Scenes, name: str, turns: int) -> Iterator[Row]:
         stalls = scene.stalls() - stalls
     scene.neighbour.check()
     note = f"attacked.{name}: the attacker's calls: {said() or 'none ended'}"
-    asked, before = _p99(under.invocations), _p99(scene.alone.invocations)
-    yield Row(f"attacked.{name}.invoke", asked, "ms", "alone", before, _wanted(name, before, 1.5, 5), note)
+    p99_now, before = _p99(under.invocations), _p99(scene.alone.invocations)
+    yield Row(f"attacked.{name}.invoke", p99_now, "ms", "alone", before, _wanted(name, before, 1.5, 5), note)
     pushes, before = _p99(under.pushes), _p99(scene.alone.pushes)
     yield Row(f"attacked.{name}.push", pushes, "ms", "alone", before, _wanted(name, before, 2, 10))
     budget = Sample.of([(MEMORY_MIB + ROOM_MIB) * 1.048576])
@@ -124,8 +124,8 @@ def _apart(scenes: Scenes, scene: Scene, name: str, under: Life) -> Iterator[Row
         apart = scene.live(len(under.pushes))
     other.tidy()
     peer = "attacked apart"
-    asked, pushed = _p99(under.invocations), _p99(under.pushes)
-    yield Row(f"attacked.{name}.invoke.apart", asked, "ms", peer, _p99(apart.invocations), Target(at_most=1.5))
+    invoked, pushed = _p99(under.invocations), _p99(under.pushes)
+    yield Row(f"attacked.{name}.invoke.apart", invoked, "ms", peer, _p99(apart.invocations), Target(at_most=1.5))
     yield Row(f"attacked.{name}.push.apart", pushed, "ms", peer, _p99(apart.pushes), Target(at_most=2))
 
 
@@ -177,21 +177,21 @@ class Scenes:
 class Scene:
     """A service with two tenants. `token`: of the attacker; `alone`: what the neighbour measured without an attack."""
 
-    def __init__(self, held: ExitStack, turn_seconds: float) -> None:
+    def __init__(self, stack: ExitStack, turn_seconds: float) -> None:
         self._turn = turn_seconds
-        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="psoup-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="psoup-bench-")))
         self._metrics = free_port()
         settings = {"PSOUP_MEMORY_MIB": str(MEMORY_MIB), "PSOUP_METRICS_PORT": str(self._metrics)}
-        there = held.enter_context(processes.served(folder, settings=settings))
-        self.address = there.address
-        with Client(there.address) as client:
+        service = stack.enter_context(processes.served(folder, settings=settings))
+        self.address = service.address
+        with Client(service.address) as client:
             operator = client.issue_token("operator", ["operator", "owner"], first=True).secret
-        self._operator = held.enter_context(Client(there.address, options=ClientOptions(token=operator)))
+        self._operator = stack.enter_context(Client(service.address, options=ClientOptions(token=operator)))
         self._operator.create_tenant(ATTACKER)
         self.token = self._operator.issue_token(ATTACKER, ["owner"], tenant=ATTACKER).secret
         self.limit(dict.fromkeys(QUOTAS, 0.0))
-        self.neighbour = Neighbour(there, operator)
-        held.callback(self.neighbour.close)
+        self.neighbour = Neighbour(service, operator)
+        stack.callback(self.neighbour.close)
         self.alone = Life()
         self.tidied = False
 
@@ -243,10 +243,10 @@ class Life:
 class Neighbour:
     """A client within every quota: a stream of its own, 100 queries, small batches, small answers."""
 
-    def __init__(self, there: Served, token: str) -> None:
-        self._there = there
+    def __init__(self, service: Served, token: str) -> None:
+        self._there = service
         once = RetryOptions(attempts=1, restart_seconds=0)
-        self._client = Client(there.address, options=ClientOptions(token=token, retry=once))
+        self._client = Client(service.address, options=ClientOptions(token=token, retry=once))
         self._client.create_stream(f"CREATE STREAM {STREAM} (a BIGINT, b TEXT) RETENTION {KEPT} ROWS")
         sql = f"SELECT a, b FROM {STREAM} WHERE a = ? BEGIN (NOW - {KEPT} ROWS)"
         self._queries: list[Query] = list(self._client.register_many(sql, [(number,) for number in range(QUERIES)]))
@@ -284,9 +284,9 @@ class Neighbour:
 
     def check(self) -> None:
         """Compare an answer with the pushed tuples."""
-        kept = range(max(self._pushed - KEPT // ROWS, 0), self._pushed)
+        rows = range(max(self._pushed - KEPT // ROWS, 0), self._pushed)
         for place in (0, QUERIES - 1):
-            expected = sum(number % len(self._batches) == place // ROWS for number in kept)
+            expected = sum(number % len(self._batches) == place // ROWS for number in rows)
             answer = self._queries[place].invoke().to_arrow()
             if answer.column("a").to_pylist() != [place] * expected:
                 raise AssertionError(f"query {place}: {answer.num_rows} rows, {expected} were pushed and kept")

@@ -89,8 +89,8 @@ class Visit(NamedTuple):
         try:
             work()
         finally:
-            told = self.browser.stop_tracing()
-        return read(json.loads(told)["traceEvents"])
+            trace = self.browser.stop_tracing()
+        return read(json.loads(trace)["traceEvents"])
 
     def opened(self, key: str) -> None:
         """Come to the answer of a query that is not kept."""
@@ -128,17 +128,17 @@ def _painted(visits: int) -> Iterator[Row]:
 
 
 def _scrolled(visits: int, steps: int) -> Iterator[Row]:
-    told = [_scrolling(steps) for _ in range(visits)]
-    first, scrolling, coming = zip(*(scroll.traces for scroll in told), strict=True)
-    shown = max(scroll.shown for scroll in told)
+    measurements = [_scrolling(steps) for _ in range(visits)]
+    first, scrolling, coming = zip(*(scroll.traces for scroll in measurements), strict=True)
+    shown = max(scroll.shown for scroll in measurements)
     yield _row("web.page.rows", [shown], "rows", 200)
     frames = [float(np.percentile(trace.frames, 99)) for trace in scrolling]
     longest = max(max(trace.frames) for trace in scrolling)
     details = {"frames": sum(len(trace.frames) for trace in scrolling), "the longest": round(longest, 1)}
     yield _row("web.page.frame", frames, "ms", 8, details)
-    tasks = [max(trace.task for trace in of) for of in zip(first, scrolling, coming, strict=True)]
+    tasks = [max(trace.task for trace in traces) for traces in zip(first, scrolling, coming, strict=True)]
     parts = {"first": first, "scrolled": scrolling, "some more": coming}
-    yield _row("web.page.task", tasks, "ms", 50, {name: _longest(of) for name, of in parts.items()})
+    yield _row("web.page.task", tasks, "ms", 50, {name: _longest(traces) for name, traces in parts.items()})
 
 
 def _scrolling(steps: int, attempts: int = 3) -> Scroll:
@@ -200,16 +200,16 @@ def _recharged(idle: int) -> Iterator[Row]:
     yield _row("web.page.recharge", [total], "bytes", 10_000, sizes)
 
 
-def _row(name: str, values: list[float], unit: str, asked: float, details: dict[str, Any] | None = None) -> Row:
-    return Row(name, Sample.of(values), unit, "none", None, Target(value_at_most=asked), details=details or {})
+def _row(name: str, values: list[float], unit: str, target: float, details: dict[str, Any] | None = None) -> Row:
+    return Row(name, Sample.of(values), unit, "none", None, Target(value_at_most=target), details=details or {})
 
 
 @contextmanager
 def _visit() -> Iterator[Visit]:
     """A service with ticks and a query of all of them, and a browser that has come to its page."""
     with (
-        processes.served(Path(), durable=False, settings={"PSOUP_WEB_PORT": "0"}) as there,
-        Client(there.address) as soup,
+        processes.served(Path(), durable=False, settings={"PSOUP_WEB_PORT": "0"}) as service,
+        Client(service.address) as soup,
         sync_playwright() as driver,
     ):
         soup.create_stream("CREATE STREAM ticks (n BIGINT, note TEXT)")
@@ -247,14 +247,14 @@ def read(events: list[dict[str, Any]]) -> Trace:
     threads = [(event["pid"], event["tid"]) for event in events if event["name"] == "BeginMainThreadFrame"]
     assert threads, "the page has drawn nothing"
     main = max(set(threads), key=threads.count)
-    own = [event for event in events if (event["pid"], event["tid"]) == main]
-    edges = np.sort([float(event["ts"]) for event in own if event["name"] == "BeginMainThreadFrame"])
-    timed = sorted((event for event in own if "tdur" in event), key=lambda event: float(event["ts"]))
+    main_events = [event for event in events if (event["pid"], event["tid"]) == main]
+    edges = np.sort([float(event["ts"]) for event in main_events if event["name"] == "BeginMainThreadFrame"])
+    timed = sorted((event for event in main_events if "tdur" in event), key=lambda event: float(event["ts"]))
     tasks = [event for event in timed if event["name"] == "RunTask"]
     frames, free = np.zeros(len(edges) + 1), 0.0
     for event in timed:
         if event["name"] in (*_WORK, *_LAYOUT) and event["ts"] >= free:
             free = event["ts"] + event["dur"]
             frames[np.searchsorted(edges, event["ts"], side="right")] += event["tdur"] / 1e3
-    longest, clock = (max(event[of] for event in tasks) / 1e3 for of in ("tdur", "dur"))
+    longest, clock = (max(event[field] for event in tasks) / 1e3 for field in ("tdur", "dur"))
     return Trace(longest, clock, frames[1:].tolist())

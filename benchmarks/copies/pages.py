@@ -43,7 +43,7 @@ async def _page(place: str, query_id: str, ready: asyncio.Event, taken: list[flo
 async def _main(address: str, query_ids: list[str]) -> None:
     taken, ready = list[float](), [asyncio.Event() for _ in query_ids]
     place = address.partition("//")[2]
-    made = [_page(place, query_id, told, taken) for query_id, told in zip(query_ids, ready, strict=True)]
+    made = [_page(place, query_id, token, taken) for query_id, token in zip(query_ids, ready, strict=True)]
     tasks = [asyncio.create_task(page) for page in made]
     for event in ready:
         await event.wait()

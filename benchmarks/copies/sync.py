@@ -126,8 +126,8 @@ class Side:
 
 def flights_of(count: int) -> pa.Table:
     """So many flights: those of the data set, after the same of years before, where it has fewer."""
-    known = load()
-    parts = [known]
+    flights = load()
+    parts = [flights]
     while sum(part.num_rows for part in parts) < count:
         earlier = parts[0]
         for name in ("departure", "scheduled"):
@@ -170,7 +170,7 @@ def _bytes(window: int) -> Iterator[Row]:
     first = side.reply(b"", sync_pb2.ENCODING_UNSPECIFIED)
     change = change_in(first)
     schema = pa.ipc.read_schema(pa.py_buffer(change.form.schema_ipc))
-    held = from_json(change.columns_json, schema, 2)
+    rows = from_json(change.columns_json, schema, 2)
     plain = side.soup.invoke(side.query).to_table().nbytes
     poll = [(POLL, _one(len(side.poll()))), ("an invocation, Arrow", _one(plain))]
     for peer, target in zip(poll, (Target(at_least=1.11), Target(at_least=4)), strict=True):
@@ -180,8 +180,8 @@ def _bytes(window: int) -> Iterator[Row]:
         reply = side.reply(change.token, sync_pb2.ENCODING_UNSPECIFIED)
         change = change_in(reply)
         new = from_json(change.columns_json, schema, 2)
-        held = pa.concat_tables([held.slice(new.num_rows), new])
-        assert held.drop_columns(["_id", "_time"]).equals(side.soup.invoke(side.query).to_table()), "the copy differs"
+        rows = pa.concat_tables([rows.slice(new.num_rows), new])
+        assert rows.drop_columns(["_id", "_time"]).equals(side.soup.invoke(side.query).to_table()), "the copy differs"
         ours, name = _one(reply.ByteSize()), f"sync.back.{share}"
         yield Row(name, ours, "bytes", POLL, _one(len(side.poll())), target)
         numbered = Numbered(side.flights.slice(0, side.at))
@@ -200,12 +200,12 @@ def _again(name: str, statement: str, window: int) -> Iterator[Row]:
     side = Side(window)
     side.query = side.soup.register(statement.format(w=window))
     first = side.reply(b"", sync_pb2.ENCODING_UNSPECIFIED)
-    change, held, sizes = change_in(first), None, list[int]()
+    change, rows, sizes = change_in(first), None, list[int]()
     schema = pa.ipc.read_schema(pa.py_buffer(change.form.schema_ipc))
     for _ in range(10):
         new = from_json(change.columns_json, schema, 0)
-        held = new if held is None else placed(held, new, change)
-        assert held.equals(side.soup.invoke(side.query).to_table()), "the copy differs"
+        rows = new if rows is None else placed(rows, new, change)
+        assert rows.equals(side.soup.invoke(side.query).to_table()), "the copy differs"
         side.push(window // 100)
         reply = side.reply(change.token, sync_pb2.ENCODING_UNSPECIFIED)
         change = change_in(reply) if change_in(reply).token else sync_pb2.Change(token=change.token)

@@ -41,7 +41,11 @@ def rows(run: Run) -> Iterator[Row]:
 def _measured(run: Run) -> Iterator[Row]:
     count, times = run.of(QUERIES, QUERIES, 60), run.of(TIMES, TIMES, 2)
     flights = load()
-    with processes.served(Path(), durable=False) as there, Client(there.address) as client, empty_service() as empty:
+    with (
+        processes.served(Path(), durable=False) as service,
+        Client(service.address) as client,
+        empty_service() as empty,
+    ):
         client.execute(create_statement("flights"))
         client.push("flights", flights.slice(0, WINDOW))
         numbers = np.sort(flights.column("flight").slice(0, WINDOW).to_numpy())
@@ -57,11 +61,11 @@ def _measured(run: Run) -> Iterator[Row]:
         assert len(set(tokens)) > len(tokens) // 2
         requests = [_request([token]) for token in tokens]
         np.random.default_rng(5).shuffle(requests)
-        ours, theirs = beside_empty(there.address, SYNC, requests, empty, CLIENTS, run)
+        ours, theirs = beside_empty(service.address, SYNC, requests, empty, CLIENTS, run)
         target = Target(at_least=0.4, value_at_least=2_000)
         yield Row("sync.many", ours, "calls/s", "empty call", theirs, target, details={"rows": _came(client, copies)})
         idle = _request([want_of(copy).token for copy in copies[:IDLE]])
-        ours, theirs = beside_empty(there.address, SYNC, [idle], empty, 1, run)
+        ours, theirs = beside_empty(service.address, SYNC, [idle], empty, 1, run)
         yield Row("sync.many.idle50", ours, "calls/s", "empty call", theirs, Target(value_at_least=334))
 
 

@@ -61,8 +61,8 @@ def rows(run: Run) -> Iterator[Row]:
 class Soup:
     """A service with a stream and queries, into which tuples come at a steady pace."""
 
-    def __init__(self, there: Served, clients: int) -> None:
-        self.there, self.client = there, Client(there.address)
+    def __init__(self, service: Served, clients: int) -> None:
+        self.there, self.client = service, Client(service.address)
         self.client.create_stream("CREATE STREAM s (a BIGINT, sent BIGINT, pad TEXT) RETENTION 100000 ROWS")
         sql = "SELECT sent FROM s WHERE a = ? BEGIN (NOW - 1000 ROWS)"
         self.queries = [query.id for query in self.client.register_many(sql, [(n,) for n in range(clients)])]
@@ -105,8 +105,8 @@ class Clients:
         """Milliseconds from push to message, of each message since the last time."""
         self._into.write("\n")
         self._into.flush()
-        found: list[float] = json.loads(self._out.readline())
-        return found
+        seconds: list[float] = json.loads(self._out.readline())
+        return seconds
 
 
 @contextmanager
@@ -127,22 +127,22 @@ def watching(
 
 
 def _news(clients: int, live_s: float) -> Iterator[Row]:
-    with processes.served(Path(), durable=False) as there:
-        soup = Soup(there, clients)
+    with processes.served(Path(), durable=False) as service:
+        soup = Soup(service, clients)
         copy = soup.client.copy(soup.queries[0])
         polls = Sample.of([1e3 * seconds(lambda: _pushed_and_synced(soup, copy)) for _ in range(20)])
         alone = soup.live(live_s)
-        with watching(there.address, soup.queries) as watchers:
+        with watching(service.address, soup.queries) as watchers:
             soup.live(live_s / 4)
             watchers.taken()
             beside = soup.live(live_s)
             taken = watchers.taken()
-            with watching(there.address, [soup.wide()] * clients, still=True):
+            with watching(service.address, [soup.wide()] * clients, still=True):
                 soup.live(live_s)
                 watchers.taken()
-                before = resident(there.pid)
+                before = resident(service.pid)
                 soup.live(live_s)
-                stalled, grown = watchers.taken(), resident(there.pid) - before
+                stalled, grown = watchers.taken(), resident(service.pid) - before
     wanted = beside * live_s * clients / DOMAIN
     assert wanted < 100 or 0.8 < len(taken) / wanted < 1.2, "messages are missing"
     peer, details, high = "a push and a sync", {"messages": len(taken)}, share_of(taken, 99)
@@ -176,11 +176,11 @@ def _detected(clauses: int, repeats: int) -> Iterator[Row]:
     records = [snapshot.clause(snapshot.query(query, soup.tenant).sqc_id) for query in queries]
     ours, theirs = list[float](), list[float]()
     for number in range(repeats):
-        view, found, each = push(), list[int](), list[int]()
-        ours.append(1e3 * seconds(lambda: found.extend(watched.look(view).found.tolist())))  # noqa: B023
+        view, counts, each = push(), list[int](), list[int]()
+        ours.append(1e3 * seconds(lambda: counts.extend(watched.look(view).found.tolist())))  # noqa: B023
         if number % 50 == 0:
             theirs.append(1e3 * seconds(lambda: each.extend(_each(view, records))))  # noqa: B023
-            assert found == each, "news are missing"
+            assert counts == each, "news are missing"
     peer = "asked one by one"
     yield Row("watch.detect.10k", Sample.of(ours[1:]), "ms", peer, Sample.of(theirs), Target(value_at_most=0.5))
 

@@ -36,14 +36,14 @@ def rows(run: Run) -> Iterator[Row]:
 
 
 def _watched(pages: int, live_s: float) -> Iterator[Row]:
-    with processes.served(Path(), durable=False, settings=_WITH) as there:
-        soup = Soup(there, pages)
+    with processes.served(Path(), durable=False, settings=_WITH) as service:
+        soup = Soup(service, pages)
         with watching(soup.client.info().web_address, soup.queries, module="benchmarks.copies.pages") as watchers:
             soup.live(live_s / 4)
             watchers.taken()
             pushed = soup.live(live_s)
             taken = watchers.taken()
-        with watching(there.address, soup.queries) as clients:
+        with watching(service.address, soup.queries) as clients:
             soup.live(live_s / 4)
             clients.taken()
             soup.live(live_s)
@@ -58,16 +58,16 @@ def _watched(pages: int, live_s: float) -> Iterator[Row]:
 
 def _idle(pushes: int, turns: int) -> Iterator[Row]:
     with (
-        processes.served(Path(), durable=False, settings=_WITH) as there,
+        processes.served(Path(), durable=False, settings=_WITH) as service,
         processes.served(Path(), durable=False, settings=_WITHOUT) as bare,
     ):
-        more = resident(there.pid) - resident(bare.pid)
+        more = resident(service.pid) - resident(bare.pid)
         beside, alone = list[float](), list[float]()
-        for place in (there, bare):
+        for place in (service, bare):
             with Client(place.address) as client:
                 client.create_stream("CREATE STREAM s (a BIGINT)")
         for _ in range(turns):
-            for place, into in ((there, beside), (bare, alone)):
+            for place, into in ((service, beside), (bare, alone)):
                 into.append(pushes / seconds(partial(_push, place, pushes)))
     yield Row("web.idle.memory", Sample.of([more / 1e6]), "MB", "none", None, Target(value_at_most=15))
     ratio = Target(at_least=0.95)

@@ -49,31 +49,35 @@ def _invoked(run: Run) -> Iterator[Row]:
     columns = make_columns(CHUNK)
     query = typical(columns)
     matched = np.flatnonzero(query.mask(columns))[-ANSWER_ROWS:]
-    with processes.served(Path(), durable=False) as there, Client(there.address) as client, empty_service() as empty:
+    with (
+        processes.served(Path(), durable=False) as service,
+        Client(service.address) as client,
+        empty_service() as empty,
+    ):
         client.create_stream(CREATE)
         handle = client.register(query.statement(CHUNK - int(matched[0])))
         for table in batches(columns, BATCH):
             client.push(STREAM, table)
         assert len(handle.invoke()) == ANSWER_ROWS
         request = queries_pb2.InvokeRequest(query_id=handle.id).SerializeToString()
-        ours, theirs = beside_empty(there.address, INVOKE, [request], empty, 16, run)
+        ours, theirs = beside_empty(service.address, INVOKE, [request], empty, 16, run)
         yield Row("invoke.grpc.service", ours, "calls/s", "empty call", theirs, Target(at_least=0.75))
         assert all(len(answer) == ANSWER_ROWS for answer in client.invoke_many([handle] * MANY))
         asked = queries_pb2.InvokeManyRequest(query_ids=[handle.id] * MANY, max_bytes=3 << 20)
         answers = len(client.connection.queries.InvokeMany(asked).outcomes)  # all, unless that takes a quarter second
         many = asked.SerializeToString()
-        ours, theirs = beside_empty(there.address, INVOKE_MANY, [many], empty, 1, run)
+        ours, theirs = beside_empty(service.address, INVOKE_MANY, [many], empty, 1, run)
         target = Target(value_at_least=15_000)
         yield Row("invoke.grpc.many.service", ours.scaled(answers), "answers/s", "empty call", theirs, target)
 
 
 def push_rows(run: Run, folder: Path) -> Iterator[Row]:
     """Single tuples from 50 clients into a directory."""
-    with processes.served(folder) as there, Client(there.address) as client, empty_service() as empty:
+    with processes.served(folder) as service, Client(service.address) as client, empty_service() as empty:
         client.create_stream(CREATE)
         table = batches(make_columns(1), 1)[0]
         request = ingest_pb2.PushRequest(stream=STREAM, arrow_ipc=as_ipc(table)).SerializeToString()
-        ours, theirs = beside_empty(there.address, PUSH, [request], empty, 50, run)
+        ours, theirs = beside_empty(service.address, PUSH, [request], empty, 50, run)
         query = client.register(f"SELECT * FROM {STREAM} WHERE a0 = {table.column('a0')[0].as_py()}")
         assert len(query.invoke()) > 0
     yield Row("push.durable.50x1", ours, "calls/s", "empty call", theirs, Target(at_least=0.6))
@@ -83,14 +87,14 @@ def beside_empty(
     address: str, method: str, requests: Sequence[bytes], empty: str, clients: int, run: Run
 ) -> tuple[Sample, Sample]:
     """Calls a second of ours, request after request, and of empty ones, in turns; the first of each is warm-up."""
-    asked = cycle(requests)
+    endless = cycle(requests)
     turn = run.of(TURN_SECONDS, TURN_SECONDS, 0.02)
 
     async def measured() -> tuple[list[float], list[float]]:
         async with _Callers(address, method, clients) as ours, _Callers(empty, EMPTY, clients) as theirs:
             rates: tuple[list[float], list[float]] = ([], [])
             for _ in range(run.of(5, 2, 1) + 1):
-                rates[0].append(await ours.rate(asked, turn))
+                rates[0].append(await ours.rate(endless, turn))
                 rates[1].append(await theirs.rate(repeat(b""), turn))
             return rates
 

@@ -108,12 +108,12 @@ def recovery(tuples: int, standing: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder:
         ids = _written(Path(folder), tuples, queries)
         start = time.perf_counter()
-        with processes.served(Path(folder)) as there, Client(there.address) as client:
+        with processes.served(Path(folder)) as service, Client(service.address) as client:
             _compare(client, ids[0], queries[0], columns, tuples)
             first = time.perf_counter() - start
             share = _covered(client, ids)
             covered = time.perf_counter() - start
-            memory = resident(there.pid) / 2**20
+            memory = resident(service.pid) / 2**20
             results = client.info().memory["results_bytes"] / 2**20
             for number in range(0, standing, standing // 64):
                 _compare(client, ids[number], queries[number], columns, tuples)
@@ -128,7 +128,7 @@ def recovery(tuples: int, standing: int) -> Iterator[Row]:
 def _written(folder: Path, tuples: int, queries: list[Query]) -> list[str]:
     """A directory with so many tuples and queries; the IDs of the queries."""
     tables = batches(make_columns(CYCLE), BATCH)
-    with processes.served(folder) as there, Client(there.address, timeout=120) as client:
+    with processes.served(folder) as service, Client(service.address, timeout=120) as client:
         client.create_stream(CREATE)
         with client.producer(STREAM, batch_rows=BATCH) as producer:
             for number in range(tuples // BATCH):

@@ -40,19 +40,21 @@ def _shared(run: Run) -> Iterator[Row]:
     settings = {"PSOUP_QUEUE_MIB": str(BUSY_MIB)}
     with (
         tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder,
-        processes.served(Path(folder), durable=False, settings=settings) as there,
+        processes.served(Path(folder), durable=False, settings=settings) as service,
     ):
-        with Client(there.address) as client:
+        with Client(service.address) as client:
             secret = client.issue_token("operator", ["operator", "owner"], first=True).secret
-        with Client(there.address, options=ClientOptions(token=secret)) as operator:
-            tokens = [_tenant(operator, there.address, f"t{number}", queries) for number in range(TENANTS)]
-            equal = [_pushed(there.address, tokens, seconds) for _ in range(samples)]
+        with Client(service.address, options=ClientOptions(token=secret)) as operator:
+            tokens = [_tenant(operator, service.address, f"t{number}", queries) for number in range(TENANTS)]
+            equal = [_pushed(service.address, tokens, seconds) for _ in range(samples)]
             operator.alter_tenant("t0", weight=3)
-            heavy = [_pushed(there.address, tokens, seconds) for _ in range(samples)]
-    least = Sample.of([TENANTS * min(got) / sum(got) for got in equal])
-    most = max(TENANTS * max(got) / sum(got) for got in equal)
-    note = f"fair.equal: the tenant with most got {most:.2f} of an eighth; clients and service share the cores"
-    yield Row("fair.equal", least, "of 1/8", "", None, Target(value_at_least=0.85), note, {"most": most, "got": equal})
+            heavy = [_pushed(service.address, tokens, seconds) for _ in range(samples)]
+    smallest = Sample.of([TENANTS * min(got) / sum(got) for got in equal])
+    largest = max(TENANTS * max(got) / sum(got) for got in equal)
+    note = f"fair.equal: the tenant with most got {largest:.2f} of an eighth; clients and service share the cores"
+    yield Row(
+        "fair.equal", smallest, "of 1/8", "", None, Target(value_at_least=0.85), note, {"most": largest, "got": equal}
+    )
     times = Sample.of([got[0] * (TENANTS - 1) / sum(got[1:]) for got in heavy])
     target = Target(value_at_least=2.55, value_at_most=3.45)
     yield Row("fair.weight", times, "times", "", None, target, "", {"got": heavy})

@@ -48,8 +48,8 @@ def rows(run: Run) -> Iterator[Row]:
             client.create_stream(CREATE.format(name, KEPT))
         turns = [partial(_push, client, path, count), partial(_peer, client, path)]
         rounds = [[count / seconds(turn) for turn in turns] for _ in range(samples + 1)]
-        found = client.ask(f"SELECT * FROM pushed WHERE id >= {count - last.num_rows}").to_arrow()
-        if not found.cast(last.schema).slice(found.num_rows - last.num_rows).equals(last):
+        table = client.ask(f"SELECT * FROM pushed WHERE id >= {count - last.num_rows}").to_arrow()
+        if not table.cast(last.schema).slice(table.num_rows - last.num_rows).equals(last):
             raise AssertionError("the last rows are not those of the file")
     ours, theirs = (Sample.of(list(values)) for values in zip(*rounds[1:], strict=True))
     note = f"a CSV of {count:,} rows of 5 columns"

@@ -51,42 +51,44 @@ def rows(run: Run) -> Iterator[Row]:
 
 
 def _measured(run: Run) -> Iterator[Row]:
-    with ExitStack() as held:
-        sides = [_served(held, gated=gated) for gated in (False, True)]
+    with ExitStack() as stack:
+        sides = [_served(stack, gated=gated) for gated in (False, True)]
         for side in sides:
             side.client.create_stream(f"{CREATE} RETENTION {KEPT} ROWS")
-        one = ingest_pb2.PushRequest(stream=STREAM, arrow_ipc=as_ipc(batches(make_columns(1), 1)[0]))
+        request_ = ingest_pb2.PushRequest(stream=STREAM, arrow_ipc=as_ipc(batches(make_columns(1), 1)[0]))
         calls, turns = run.of((100, 80), (100, 40), (4, 2))
-        for name, method, request, most in (
+        for name, method, request, limit in (
             ("gate.small", SMALL, server_pb2.GetServerInfoRequest().SerializeToString(), 30),
-            ("gate.push", PUSH, one.SerializeToString(), 130),
+            ("gate.push", PUSH, request_.SerializeToString(), 130),
         ):
-            theirs, ours = (sorted(times)[: turns // 2] for times in _times(held, sides, method, request, calls, turns))
+            theirs, ours = (
+                sorted(times)[: turns // 2] for times in _times(stack, sides, method, request, calls, turns)
+            )
             more = Sample.of([gated - free for free, gated in zip(theirs, ours, strict=True)])
             alone = Sample.of(theirs).median
             note = f"{name}: more than the {alone:.0f} us of processor time of a service that asks nobody"
-            yield Row(name, more, "us", "", None, Target(value_at_most=most), note, {"open": theirs, "gated": ours})
+            yield Row(name, more, "us", "", None, Target(value_at_most=limit), note, {"open": theirs, "gated": ours})
         yield _bulk(sides, run)
 
 
-def _served(held: ExitStack, *, gated: bool) -> _Side:
-    there = held.enter_context(processes.served(Path(), durable=False))
+def _served(stack: ExitStack, *, gated: bool) -> _Side:
+    service = stack.enter_context(processes.served(Path(), durable=False))
     if not gated:
-        return _Side(there.pid, held.enter_context(Client(there.address)), there.address, ())
-    with Client(there.address) as client:
+        return _Side(service.pid, stack.enter_context(Client(service.address)), service.address, ())
+    with Client(service.address) as client:
         secret = client.issue_token("operator", ["operator"], first=True).secret
-    with Client(there.address, options=ClientOptions(token=secret)) as operator:
+    with Client(service.address, options=ClientOptions(token=secret)) as operator:
         operator.create_tenant("acme", **LIMITS)
         token = operator.issue_token("acme", ["owner"], tenant="acme").secret
-    client = held.enter_context(Client(there.address, options=ClientOptions(token=token)))
-    return _Side(there.pid, client, there.address, (("authorization", f"Bearer {token}"),))
+    client = stack.enter_context(Client(service.address, options=ClientOptions(token=token)))
+    return _Side(service.pid, client, service.address, (("authorization", f"Bearer {token}"),))
 
 
 def _times(
-    held: ExitStack, sides: list[_Side], method: str, request: bytes, calls: int, turns: int
+    stack: ExitStack, sides: list[_Side], method: str, request: bytes, calls: int, turns: int
 ) -> list[list[float]]:
     """Microseconds of processor time of a call, of each service; the first round is warm-up."""
-    channels = [held.enter_context(grpc.insecure_channel(side.address)) for side in sides]
+    channels = [stack.enter_context(grpc.insecure_channel(side.address)) for side in sides]
     called = [channel.unary_unary(method) for channel in channels]
     spent: list[list[float]] = [[] for _ in sides]
     for number in range(turns + 1):

@@ -36,17 +36,17 @@ def rows(run: Run) -> Iterator[Row]:
 
 def _held(run: Run) -> Iterator[Row]:
     count = min(run.of(CONNECTIONS, CONNECTIONS, 50), _most_files())
-    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, ExitStack() as held:
-        there = held.enter_context(processes.served(Path(folder), durable=False))
-        host, _, port = there.address.rpartition(":")
-        alone = _calls(there.address, run.of(CALLS, CALLS, 2))
-        before = resident(there.pid)
+    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, ExitStack() as stack:
+        service = stack.enter_context(processes.served(Path(folder), durable=False))
+        host, _, port = service.address.rpartition(":")
+        alone = _calls(service.address, run.of(CALLS, CALLS, 2))
+        before = resident(service.pid)
         for _ in range(count):
-            line = held.enter_context(socket.create_connection((host, int(port)), 30))
+            line = stack.enter_context(socket.create_connection((host, int(port)), 30))
             line.sendall(PREFACE + settings())
             line.recv(9)
-        grown = (resident(there.pid) - before) / 1e6
-        beside = _calls(there.address, run.of(CALLS, CALLS, 2))
+        grown = (resident(service.pid) - before) / 1e6
+        beside = _calls(service.address, run.of(CALLS, CALLS, 2))
     note = f"idle.memory: {count:,} connections"
     target = Target(value_at_most=250 * count / CONNECTIONS) if count == CONNECTIONS else None
     yield Row("idle.memory", Sample.of([grown]), "MB", "none", None, target, note)
@@ -66,6 +66,6 @@ def _p99(values: list[float]) -> Sample:
 def _most_files() -> int:
     """How many connections this process, and those that it starts, may have."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = CONNECTIONS + SPARE if hard == resource.RLIM_INFINITY else min(hard, CONNECTIONS + SPARE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return most - SPARE
+    limit = CONNECTIONS + SPARE if hard == resource.RLIM_INFINITY else min(hard, CONNECTIONS + SPARE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit - SPARE

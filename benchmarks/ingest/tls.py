@@ -35,9 +35,9 @@ def _pushed(run: Run) -> Iterator[Row]:
         folder, secured = Path(name), f"https://127.0.0.1:{free_port()}"
         authority = trustme.CA()
         settings = _files(folder, authority)
-        with processes.served(folder, durable=False, settings=settings, also=secured) as there:
+        with processes.served(folder, durable=False, settings=settings, also=secured) as service:
             trusting = ClientOptions(credentials=grpc.ssl_channel_credentials(authority.cert_pem.bytes()))
-            with Client(there.address) as plain, Client(secured, options=trusting) as client:
+            with Client(service.address) as plain, Client(secured, options=trusting) as client:
                 plain.create_stream(CREATE.format(", ".join(f"{column} BIGINT" for column in columns)))
                 table = pa.table(columns)
                 turns = [partial(_push, which, table, batches) for which in (plain, client)]

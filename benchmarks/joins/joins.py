@@ -86,10 +86,10 @@ class Case:
 
     def peers(self) -> list[Peer]:
         """The engines over the windows' tuples."""
-        kept = {name: pa.table(columns)[-self.window :] for name, columns in self.streams.items()}
+        windows = {name: pa.table(columns)[-self.window :] for name, columns in self.streams.items()}
         sql = f"SELECT {self.select} FROM {', '.join(self.streams)} WHERE {self.where}"
-        here: list[Peer] = [DuckDBSides(kept, sql)]
-        return here if self.frames is None else [*here, PolarsSides(kept, self.frames)]
+        here: list[Peer] = [DuckDBSides(windows, sql)]
+        return here if self.frames is None else [*here, PolarsSides(windows, self.frames)]
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -140,8 +140,8 @@ def _beside_pathway(name: str, window: int, repeats: int) -> Iterator[Row]:
     ours = Sample.of([1e6 * seconds(lambda: case.local.invoke(query).to_table()) for _ in range(repeats)])
     times = []
     for stream, time, value in (("r", "t", "a"), ("s", "u", "b")):
-        own = {column: values[-window:] for column, values in case.streams[stream].items()}
-        times.append(own[time][own[value] < SELECTED["p2"]])
+        columns = {column: values[-window:] for column, values in case.streams[stream].items()}
+        times.append(columns[time][columns[value] < SELECTED["p2"]])
     tuples = np.stack([np.repeat([0, 1], list(map(len, times))), np.concatenate(times)])
     tuples = tuples[:, np.argsort(tuples[1], kind="stable")]
     rows, label = case.local.invoke(query).to_table().num_rows, "Pathway, interval join of the selected, counted"
@@ -157,8 +157,8 @@ def _hot_key(window: int, repeats: int) -> Iterator[Row]:
     """LIMIT 100 of 43 million, and the first rows of all of them."""
     rng = np.random.default_rng(7)
     case = Case(window, {name: _side(rng, window, name) for name in ("r", "s")}, "r.k, r.a, s.b", "r.k = s.k")
-    for own in case.streams.values():
-        own["k"][rng.random(len(own["k"])) < 0.1] = 7
+    for columns in case.streams.values():
+        columns["k"][rng.random(len(columns["k"])) < 0.1] = 7
     everything = case.load()
     few = case.local.register(
         f"SELECT r.k, r.a, s.b FROM r [ROWS {window}], s [ROWS {window}] WHERE r.k = s.k LIMIT 100"
@@ -170,10 +170,10 @@ def _hot_key(window: int, repeats: int) -> Iterator[Row]:
     def first() -> object:
         return next(case.local.invoke(everything).batches())
 
-    for name, call, most in (("limit", limited, LIMIT_US), ("first", first, FIRST_US)):
+    for name, call, target in (("limit", limited, LIMIT_US), ("first", first, FIRST_US)):
         call()
         ours = Sample.of([1e6 * seconds(call) for _ in range(repeats)])
-        yield Row(f"join.hotkey.{name}", ours, "us", "-", None, Target(value_at_most=most))
+        yield Row(f"join.hotkey.{name}", ours, "us", "-", None, Target(value_at_most=target))
 
 
 def check(case: Case, query: int, peers: list[Peer]) -> None:
@@ -194,8 +194,8 @@ def _side(rng: np.random.Generator, window: int, name: str) -> dict[str, Any]:
 def keyed(window: int, passing: int) -> Case:
     rng = np.random.default_rng(5)
 
-    def joined(of: Frames) -> pl.DataFrame:
-        return of["r"].filter(pl.col("a") < passing).join(of["s"].filter(pl.col("b") < passing), on="k")
+    def joined(frames: Frames) -> pl.DataFrame:
+        return frames["r"].filter(pl.col("a") < passing).join(frames["s"].filter(pl.col("b") < passing), on="k")
 
     where = f"r.k = s.k AND r.a < {passing} AND s.b < {passing}"
     return Case(window, {name: _side(rng, window, name) for name in ("r", "s")}, "r.k, r.a, s.b", where, joined)
@@ -207,9 +207,9 @@ def _near(window: int, passing: int) -> Case:
     times = {name: np.sort(rng.integers(0, 1_000 * (window + OPEN), window + OPEN)) for name in sides}
     streams = {"r": {"t": times["r"], "a": sides["r"]["a"]}, "s": {"u": times["s"], "b": sides["s"]["b"]}}
 
-    def joined(of: Frames) -> pl.DataFrame:
+    def joined(frames: Frames) -> pl.DataFrame:
         near = (pl.col("u") >= pl.col("t") - NEAR, pl.col("u") <= pl.col("t") + NEAR)
-        return of["r"].filter(pl.col("a") < passing).join_where(of["s"].filter(pl.col("b") < passing), *near)
+        return frames["r"].filter(pl.col("a") < passing).join_where(frames["s"].filter(pl.col("b") < passing), *near)
 
     near = f"s.u BETWEEN r.t - {NEAR} AND r.t + {NEAR}"
     return Case(window, streams, "r.t, r.a, s.u, s.b", f"{near} AND r.a < {passing} AND s.b < {passing}", joined)

@@ -89,9 +89,9 @@ def _star(tuples: int) -> tuple[Join, list[MatchedSide], list[MatchedSide], list
     soup = LocalPSoup()
     soup.execute("CREATE STREAM s0 (a BIGINT, b BIGINT, c BIGINT)")
     soup.push("s0", pa.table(columns))
-    for name, own in (("s1", keys), ("s2", np.arange(once)), ("s3", keys)):
+    for name, values in (("s1", keys), ("s2", np.arange(once)), ("s3", keys)):
         soup.execute(f"CREATE STREAM {name} (k BIGINT)")
-        soup.push(name, pa.table({"k": rng.permutation(own)}))
+        soup.push(name, pa.table({"k": rng.permutation(values)}))
     statement = "SELECT s0.a FROM s0, s1, s2, s3 WHERE s0.a = s1.k AND s0.b = s2.k AND s0.c = s3.k"
     query = soup.register(statement)
     snapshot = soup.engine.snapshot()
@@ -104,7 +104,7 @@ def _star(tuples: int) -> tuple[Join, list[MatchedSide], list[MatchedSide], list
         wanted.append((view, snapshot.clause(side.sqc_id), view.first_id, view.next_id))
     (view, clause, *_), others = wanted[0], wanted[1:]
     whole, first, second = (
-        [MatchedSide(own, TextLimits(), UNBOUNDED) for own in sides_of_join([(view, clause, *part), *others])]
+        [MatchedSide(values, TextLimits(), UNBOUNDED) for values in sides_of_join([(view, clause, *part), *others])]
         for part in ((0, tuples), (0, tuples // 2), (tuples // 2, tuples))
     )
     return node, whole, first, second

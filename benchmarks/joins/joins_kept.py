@@ -52,8 +52,8 @@ def _kept(name: str, tuples: int, more: int, repeats: int) -> Iterator[Row]:
     """The answer with kept pairs, without, and of engines, in turns."""
     where = f"r.k = s.k AND r.a < {SELECTED} AND s.b < {SELECTED}"
 
-    def joined(of: Frames) -> pl.DataFrame:
-        left, right = of["r"].filter(pl.col("a") < SELECTED), of["s"].filter(pl.col("b") < SELECTED)
+    def joined(frames: Frames) -> pl.DataFrame:
+        left, right = frames["r"].filter(pl.col("a") < SELECTED), frames["s"].filter(pl.col("b") < SELECTED)
         return left.join(right, on="k")
 
     case, sides = (Case(tuples, _streams(tuples, more), "r.k, r.a, s.b", where, joined) for _ in range(2))
@@ -85,7 +85,7 @@ def _kept(name: str, tuples: int, more: int, repeats: int) -> Iterator[Row]:
         peer.close()
     if not more:
         pairs = case.local.engine.snapshot().pairs
-        kept = sum(table.pairs for table in pairs.tables.values())
-        size = Sample.of([pairs.nbytes / max(kept, 1)])
+        pair_count = sum(table.pairs for table in pairs.tables.values())
+        size = Sample.of([pairs.nbytes / max(pair_count, 1)])
         most = Target(value_at_most=MOST_BYTES)
-        yield Row("join.pairs.bytes", size, "bytes", "-", None, most, "", {"pairs": kept})
+        yield Row("join.pairs.bytes", size, "bytes", "-", None, most, "", {"pairs": pair_count})

@@ -198,7 +198,7 @@ def _make(folder: Path, tuples: int) -> None:
         spec = event.spec  # type: ignore[union-attr]
         for number, first in enumerate(range(0, tuples, CHUNK)):
             count = min(CHUNK, tuples - first)
-            values = [chance.integers(0, most, count) for most in (8_192, MILLION, 1 << 16, 1 << 20)]
+            values = [chance.integers(0, bound, count) for bound in (8_192, MILLION, 1 << 16, 1 << 20)]
             own = tuple(Column(BIGINT, column) for column in values)
             nbytes = 8 * count + sum(column.nbytes for column in own)
             times = START + np.arange(first, first + count)
@@ -215,10 +215,10 @@ def _memory(name: str, queries: int) -> Iterator[Row]:
     yield Row(name, Sample.of([ours]), "bytes", f"its sides, and {MOST_BESIDE}", peer, target, details=details)
 
 
-def _measured(what: str, queries: int) -> float:
+def _measured(kind: str, queries: int) -> float:
     """`grown` in a process of its own, whose objects are allocated one by one, so that each byte is counted."""
     command, own = (
-        [sys.executable, "-m", "benchmarks.joins.joins_large", what, str(queries)],
+        [sys.executable, "-m", "benchmarks.joins.joins_large", kind, str(queries)],
         {"PYTHONMALLOC": "malloc"},
     )
     here = Path(__file__).resolve().parents[2]
@@ -226,9 +226,9 @@ def _measured(what: str, queries: int) -> float:
     return float(done.stdout)
 
 
-def grown(what: str, queries: int) -> float:
+def grown(kind: str, queries: int) -> float:
     """Bytes allocated for each of so many joins, or of selections like their sides."""
-    if what == "joins":
+    if kind == "joins":
         statements = ["SELECT r.k, r.a, s.b FROM r [ROWS 65536], s [ROWS 65536] WHERE r.k = s.k" + PARAMETERS]
     else:
         parts = (("r", "a"), ("s", "b"))
@@ -279,8 +279,8 @@ def _allocated() -> int:
     """Bytes that are allocated in this process now."""
     ask = ctypes.CDLL(None).mallinfo2
     ask.restype = _Allocations
-    told = ask()
-    return int(told.uordblks) + int(told.hblkhd)
+    reply = ask()
+    return int(reply.uordblks) + int(reply.hblkhd)
 
 
 def _curve(run: Run, name: str, points: tuple[int, ...], make: Callable[[int], Case], repeats: int) -> Iterator[Row]:

@@ -92,7 +92,7 @@ class Many:
 
     def parameters(self) -> pa.Table:
         """The values of each query."""
-        (r0, r1), (s0, s1) = (own.T for own in self.bounds)
+        (r0, r1), (s0, s1) = (bound.T for bound in self.bounds)
         return pa.table({"r0": r0, "r1": r1, "s0": s0, "s1": s1})
 
     def empty(self) -> LocalPSoup:
@@ -183,8 +183,8 @@ def _grouped(name: str, make: Callable[[], Many], shown: str, end: str, theirs: 
     def ours() -> pa.Table:
         return local.invoke_table(queries).to_table()
 
-    found, expected = ours(), peers.grouped(theirs)
-    if not found.equals(expected.rename_columns(found.column_names).cast(found.schema)):
+    actual, expected = ours(), peers.grouped(theirs)
+    if not actual.equals(expected.rename_columns(actual.column_names).cast(actual.schema)):
         raise AssertionError(f"{name}: DuckDB's rows differ")
     some = queries[:: max(len(queries) // POLARS_SAMPLE, 1)]
     calls = [ours, lambda: peers.grouped(theirs), lambda: [local.invoke(query).to_table() for query in some]]
@@ -194,7 +194,7 @@ def _grouped(name: str, make: Callable[[], Many], shown: str, end: str, theirs: 
             spent.append(1e3 * seconds(call))
     ours_ms, duck, each = map(Sample.of, times)
     each = each.scaled(len(queries) / len(some))
-    yield Row(name, ours_ms, "ms", "DuckDB, one shared statement", duck, details={"answer_rows": found.num_rows})
+    yield Row(name, ours_ms, "ms", "DuckDB, one shared statement", duck, details={"answer_rows": actual.num_rows})
     yield Row(name, ours_ms, "ms", f"PSoup, an invocation each ({len(some)}, scaled)", each)
 
 
@@ -227,15 +227,15 @@ def _replies(name: str, make: Callable[[], Many], samples: int) -> Iterator[Row]
     yield Row(name, ours, "ms", "PSoup, one by one", alone, Target(at_least=1.5), "", details)
 
 
-def _check(found: pa.Table, peers: _Peers) -> int:
+def _check(table: pa.Table, peers: _Peers) -> int:
     """The number of rows; every peer has to have the same ones."""
-    if _summed(found) != _summed(peers.duckdb()):
+    if _summed(table) != _summed(peers.duckdb()):
         raise AssertionError("DuckDB's rows differ")
     for number in (0, peers.count - 1):
-        own = found.filter(pc.equal(found["_query"], number)).drop_columns(["_query"])
-        if _summed(own) != _summed(pa.table(peers.polars(number))):
+        answer = table.filter(pc.equal(table["_query"], number)).drop_columns(["_query"])
+        if _summed(answer) != _summed(pa.table(peers.polars(number))):
             raise AssertionError(f"Polars disagrees on query {number}")
-    return int(found.num_rows)
+    return int(table.num_rows)
 
 
 def _summed(table: pa.Table) -> tuple[int, int]:
@@ -253,13 +253,13 @@ class _Peers:
 
     def __init__(self, many: Many) -> None:
         stop = many.window + OPEN
-        kept = {name: table.slice(stop - many.window, many.window) for name, table in many.tables.items()}
-        self._frames = {name: pl.DataFrame(table) for name, table in kept.items()}
+        windows = {name: table.slice(stop - many.window, many.window) for name, table in many.tables.items()}
+        self._frames = {name: pl.DataFrame(table) for name, table in windows.items()}
         self._bounds, self.count = many.bounds, many.bounds.shape[1]
         self._connection = duckdb.connect()
         numbered = many.parameters().append_column("id", pa.array(range(many.bounds.shape[1]), pa.int64()))
         numbered = numbered.append_column("least", pa.array(many.least))
-        for name, table in (kept | {"q": numbered}).items():
+        for name, table in (windows | {"q": numbered}).items():
             self._connection.register("arrow_window", table)
             self._connection.execute(f"CREATE TABLE {name} AS SELECT * FROM arrow_window")
             self._connection.unregister("arrow_window")
@@ -329,6 +329,6 @@ def _arrival(plain: str, asked: str, make: Callable[[], Many], samples: int) -> 
         f"{plain}: {rates[0].cpu:,.0f} tuples/s by the CPU time of the pushing thread, selections {rates[1].cpu:,.0f}"
     )
     yield Row(plain, joined, "tuples/s", "its sides as selections", selected, Target(at_least=0.95), note)
-    known = STREAM.get(len(queries))
-    note = f"{asked}: STREAM (C++) took {known:,} tuples/s on another day" if known else ""
+    target = STREAM.get(len(queries))
+    note = f"{asked}: STREAM (C++) took {target:,} tuples/s on another day" if target else ""
     yield Row(asked, answering, "tuples/s", emulated.name, emulating, None, note)

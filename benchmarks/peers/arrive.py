@@ -29,10 +29,10 @@ class DuckDBJoin(Common):
     A column of a SELECT for each query, and a prepared statement for each, are 10 times slower.
     """
 
-    def __init__(self, queries: Sequence[Query], rows: int = 512, of: int | None = None) -> None:
+    def __init__(self, queries: Sequence[Query], rows: int = 512, total: int | None = None) -> None:
         import duckdb
 
-        super().__init__("DuckDB", queries, rows, of)
+        super().__init__("DuckDB", queries, rows, total)
         self._connection = duckdb.connect()
         self._connection.register("given", _bounds(queries))
         bounds = ", ".join(f"l{k}::UTINYINT AS l{k}, h{k}::UTINYINT AS h{k}" for k in range(ATTRIBUTES))
@@ -44,8 +44,8 @@ class DuckDBJoin(Common):
         """Two arrays, query and tuple."""
         self._connection.register("batch", _numbered(columns))
         self._connection.execute(self._load)
-        found: dict[str, Any] = self._connection.execute(_JOIN).fetchnumpy()
-        return found
+        matches: dict[str, Any] = self._connection.execute(_JOIN).fetchnumpy()
+        return matches
 
     def masks(self, columns: Columns) -> Masks:
         pairs = self.arrive(columns)
@@ -58,8 +58,8 @@ class DuckDBJoin(Common):
 class PostgresJoin(Common):
     """The same join, both tables in memory."""
 
-    def __init__(self, queries: Sequence[Query], rows: int = 256, of: int | None = None) -> None:
-        super().__init__("PostgreSQL", queries, rows, of)
+    def __init__(self, queries: Sequence[Query], rows: int = 256, total: int | None = None) -> None:
+        super().__init__("PostgreSQL", queries, rows, total)
         self._server = PostgresServer(EAGER)
         self._server.load("q", _bounds(queries, pa.int16()))
 
@@ -79,12 +79,12 @@ class PostgresJoin(Common):
 class ClickHouseJoin(Common):
     """chDB: a cross join with a filter, both tables in memory, pairs as Arrow."""
 
-    def __init__(self, queries: Sequence[Query], rows: int = 512, of: int | None = None) -> None:
+    def __init__(self, queries: Sequence[Query], rows: int = 512, total: int | None = None) -> None:
         try:
             from chdb import session
         except ImportError as error:
             raise Missing("chDB", "make bench-setup") from error
-        super().__init__("chDB", queries, rows, of)
+        super().__init__("chDB", queries, rows, total)
         self._session = session.Session()
         self._session.query("CREATE DATABASE IF NOT EXISTS bench")
         bounds = _bounds(queries, pa.uint8())  # noqa: F841 the statement names it
@@ -155,10 +155,10 @@ class ArrowMasks(Common):
 class SQLiteScan(Common):
     """The batch as a table in memory, a prepared SELECT for each query (by apsw, which keeps them)."""
 
-    def __init__(self, queries: Sequence[Query], rows: int = 4_096, of: int | None = None) -> None:
+    def __init__(self, queries: Sequence[Query], rows: int = 4_096, total: int | None = None) -> None:
         import apsw
 
-        super().__init__("SQLite", queries, rows, of)
+        super().__init__("SQLite", queries, rows, total)
         self._connection = apsw.Connection(":memory:", statementcachesize=len(queries) + 8)
         names = ", ".join(f"a{k} INTEGER" for k in range(ATTRIBUTES))
         self._connection.execute(f"CREATE TABLE t (tuple INTEGER PRIMARY KEY, {names})")
@@ -216,12 +216,12 @@ def _from_pairs(queries: int, rows: int, query: Any, row: Any) -> Masks:
 
 def engines(queries: Sequence[Query]) -> list[Callable[[], Peer]]:
     """What makes each of them, or raises `Missing`."""
-    of = len(queries)
+    total = len(queries)
     return [
         lambda: DuckDBJoin(queries),
         lambda: PolarsMasks(queries),
         lambda: ArrowMasks(queries),
         lambda: PostgresJoin(queries),
-        lambda: ClickHouseJoin(queries[:1_024], of=of),
-        lambda: SQLiteScan(queries[:128], of=of),
+        lambda: ClickHouseJoin(queries[:1_024], total=total),
+        lambda: SQLiteScan(queries[:128], total=total),
     ]

@@ -53,9 +53,9 @@ class Peer(Protocol):
 class Common:
     """What most have in common."""
 
-    def __init__(self, name: str, queries: Sequence[Query], rows: int, of: int | None = None) -> None:
+    def __init__(self, name: str, queries: Sequence[Query], rows: int, total: int | None = None) -> None:
         self.queries, self.rows = len(queries), rows
-        self.name = name if of is None or of == len(queries) else f"{name}, {len(queries):,} of {of:,} queries"
+        self.name = name if total is None or total == len(queries) else f"{name}, {len(queries):,} of {total:,} queries"
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -118,8 +118,8 @@ class NumPyBySymbol(Joins):
         candidates = np.arange(len(numbers)) + np.repeat(starts[first:last] - (np.cumsum(sizes) - sizes), sizes)
         a, b = tuples[1][numbers], tuples[2][numbers]
         low, high, low_2, high_2 = (column[candidates] for column in self._bounds)
-        kept = np.flatnonzero((low <= a) & (a < high) & (low_2 <= b) & (b < high_2))
-        return Pairs(self._order[candidates[kept]], numbers[kept])
+        rows = np.flatnonzero((low <= a) & (a < high) & (low_2 <= b) & (b < high_2))
+        return Pairs(self._order[candidates[rows]], numbers[rows])
 
 
 class NumPySorted(Joins):

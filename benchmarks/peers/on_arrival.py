@@ -53,9 +53,9 @@ class PairsOnArrival:
 
 
 @njit(cache=True, nogil=True)
-def _arrive(side, keys, values, first, oldest, bounds, heads, following, known, places, counts):  # type: ignore[no-untyped-def]
+def _arrive(side, keys, values, first, oldest, bounds, heads, following, numbers, places, counts):  # type: ignore[no-untyped-def]
     """Insert into the tables of one side, newest first in each bucket, and probe those of the other."""
-    pairs, room, other = 0, known.shape[2], 1 - side
+    pairs, room, other = 0, numbers.shape[2], 1 - side
     for row in range(len(keys)):
         key, value = keys[row], values[row]
         bucket = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(56)
@@ -64,12 +64,12 @@ def _arrive(side, keys, values, first, oldest, bounds, heads, following, known, 
                 continue
             at = counts[side, query] % room
             counts[side, query] += 1
-            known[side, query, at], places[side, query, at] = key, first + row
+            numbers[side, query, at], places[side, query, at] = key, first + row
             following[side, query, at] = heads[side, query, bucket]
             heads[side, query, bucket] = at
             at, before = heads[other, query, bucket], np.int64(1) << np.int64(62)
             while at >= 0 and oldest <= places[other, query, at] < before:  # else it left, or its place was taken
-                pairs += known[other, query, at] == key
+                pairs += numbers[other, query, at] == key
                 before = places[other, query, at]
                 at = following[other, query, at]
     return pairs

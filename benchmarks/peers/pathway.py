@@ -47,9 +47,9 @@ def band(tuples: Integers, batch: int, near: int, expected: int) -> Sample:
     padding[0, 1], padding[1] = 1, -(10**12)
     padding[1, 2:] -= np.arange(1, batch - 1) * 10 * near
     result = _run(tuples=np.concatenate([padding, tuples], axis=1), batch=batch, near=near, equal=False)
-    found = sum(result["matches"][1:])
-    if found != expected:
-        raise AssertionError(f"Pathway's interval join: {found} pairs, NumPy has {expected}")
+    total = sum(result["matches"][1:])
+    if total != expected:
+        raise AssertionError(f"Pathway's interval join: {total} pairs, NumPy has {expected}")
     return Sample.of([sum(result["seconds"][1:])])
 
 

@@ -52,9 +52,9 @@ class Peer(Protocol):
 class Scan:
     """What all have in common; answers as Arrow tables unless said otherwise."""
 
-    def __init__(self, name: str, queries: Sequence[Query], of: int | None = None) -> None:
+    def __init__(self, name: str, queries: Sequence[Query], total: int | None = None) -> None:
         self.queries = len(queries)
-        self.name = name if of is None or of == len(queries) else f"{name}, {len(queries)} of {of} queries"
+        self.name = name if total is None or total == len(queries) else f"{name}, {len(queries)} of {total} queries"
 
     def invoke(self, number: int) -> Any:
         """See `Peer`."""
@@ -139,8 +139,8 @@ class NumPyScan(Scan):
         self._window, self._queries = np.ascontiguousarray(window), queries
 
     def invoke(self, number: int) -> Columns:
-        kept = np.flatnonzero(self._queries[number].mask(self._window))
-        return self._window.take(kept, axis=1)
+        rows = np.flatnonzero(self._queries[number].mask(self._window))
+        return self._window.take(rows, axis=1)
 
     def answer(self, number: int) -> Columns:
         return self.invoke(number)
@@ -164,10 +164,10 @@ class NumPyKept(Scan):
 class SQLiteScan(Scan):
     """A table in memory; the answer is a list of rows. Half of the rows pass an interval: indexes make it slower."""
 
-    def __init__(self, window: Columns, queries: Sequence[Query], of: int) -> None:
+    def __init__(self, window: Columns, queries: Sequence[Query], total: int) -> None:
         import apsw
 
-        super().__init__("SQLite", queries, of)
+        super().__init__("SQLite", queries, total)
         self._connection = apsw.Connection(":memory:")
         names = ", ".join(f"a{k} INTEGER" for k in range(ATTRIBUTES))
         with self._connection:
@@ -189,8 +189,8 @@ class SQLiteScan(Scan):
 class PostgresScan(Scan):
     """A table in the server's memory, a plan that may use both cores, the answer as Arrow over binary COPY."""
 
-    def __init__(self, window: Columns, queries: Sequence[Query], of: int) -> None:
-        super().__init__("PostgreSQL", queries, of)
+    def __init__(self, window: Columns, queries: Sequence[Query], total: int) -> None:
+        super().__init__("PostgreSQL", queries, total)
         self._server = PostgresServer()
         self._server.load("s", to_table(window))
         self._texts = [f"SELECT * FROM s WHERE {query.predicate()}" for query in queries]
@@ -205,12 +205,12 @@ class PostgresScan(Scan):
 class ClickHouseScan(Scan):
     """chDB: a table in memory, the answer as Arrow."""
 
-    def __init__(self, window: Columns, queries: Sequence[Query], of: int) -> None:
+    def __init__(self, window: Columns, queries: Sequence[Query], total: int) -> None:
         try:
             from chdb import session
         except ImportError as error:
             raise Missing("chDB", "make bench-setup") from error
-        super().__init__("chDB", queries, of)
+        super().__init__("chDB", queries, total)
         self._session = session.Session()
         self._session.query("CREATE DATABASE IF NOT EXISTS bench")
         given = to_table(window)  # noqa: F841 the statement names it
@@ -231,12 +231,12 @@ def quick_scans(window: Columns, queries: Sequence[Query]) -> list[Callable[[], 
 
 def other_scans(window: Columns, queries: Sequence[Query], some: int) -> list[Callable[[], Peer]]:
     """What makes the others; the slow ones get the first `some` of the queries."""
-    few, of = queries[:some], len(queries)
+    few, total = queries[:some], len(queries)
     return [
         lambda: ArrowScan(window, queries),
         lambda: NumPyScan(window, queries),
         lambda: NumPyKept(window, queries),
-        lambda: SQLiteScan(window, few, of),
-        lambda: PostgresScan(window, few, of),
-        lambda: ClickHouseScan(window, few, of),
+        lambda: SQLiteScan(window, few, total),
+        lambda: PostgresScan(window, few, total),
+        lambda: ClickHouseScan(window, few, total),
     ]

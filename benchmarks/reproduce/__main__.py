@@ -43,13 +43,13 @@ def main() -> int:
     options = parser.parse_args()
     run = Run(Size.TINY if options.tiny else Size.QUICK if options.quick else Size.WHOLE)
     here = machine()
-    found = [make(run) for name, make in EXPERIMENTS.items() if name.startswith(options.only)]
-    text = "\n".join([head_line(here), "", *(line for experiment in found for line in experiment.lines())])
+    results = [make(run) for name, make in EXPERIMENTS.items() if name.startswith(options.only)]
+    text = "\n".join([head_line(here), "", *(line for experiment in results for line in experiment.lines())])
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(text)
-    options.out.with_suffix(".json").write_text(json.dumps([experiment.to_dict() for experiment in found], indent=1))
+    options.out.with_suffix(".json").write_text(json.dumps([experiment.to_dict() for experiment in results], indent=1))
     print(text)
-    return int(any(experiment.unexplained for experiment in found) and not options.tiny)
+    return int(any(experiment.unexplained for experiment in results) and not options.tiny)
 
 
 if __name__ == "__main__":

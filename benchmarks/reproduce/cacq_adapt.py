@@ -60,4 +60,4 @@ def cacq_adapt(run: Run) -> Experiment:
 
 def _refused(queries: list[Query]) -> dict[int, float]:
     """The predicates that each filter refuses of a tuple, on average."""
-    return {at: sum(own[at] / 100 for own in queries if at in own) for at in range(5)}
+    return {at: sum(filters[at] / 100 for filters in queries if at in filters) for at in range(5)}

@@ -60,7 +60,10 @@ class Filters:
 
     def route(self, tuples: npt.NDArray[np.int64]) -> None:
         """Let tuples (int64[attributes, n]) through, piece by piece."""
-        needs = [sum(1 << number for number, own in enumerate(self.queries) if at in own) for at in range(len(tuples))]
+        needs = [
+            sum(1 << number for number, filters in enumerate(self.queries) if at in filters)
+            for at in range(len(tuples))
+        ]
         for start in range(0, tuples.shape[1], self.piece):
             piece = tuples[:, start : start + self.piece]
             alive = np.full(piece.shape[1], (1 << len(self.queries)) - 1, np.int64)
@@ -83,12 +86,12 @@ class Filters:
             for number, query in enumerate(self.queries):
                 if at not in query:
                     continue
-                asked = (alive >> number & 1) == 1
-                refused = asked & (piece[at] <= query[at])
-                applied, passed = applied + int(asked.sum()), passed + int((asked & ~refused).sum())
+                wanted = (alive >> number & 1) == 1
+                refused = wanted & (piece[at] <= query[at])
+                applied, passed = applied + int(wanted.sum()), passed + int((wanted & ~refused).sum())
                 alive = alive & ~(refused.astype(np.int64) << number)
             self.policy.told(step, applied, passed, wanting)
             going = np.zeros(len(alive), np.bool_)
-            for own in left:
-                going |= (alive & needs[own]) != 0
+            for filters in left:
+                going |= (alive & needs[filters]) != 0
             piece, alive = piece[:, going], alive[going]

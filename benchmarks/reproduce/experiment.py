@@ -46,8 +46,8 @@ class Experiment:
         yield ""
         yield f"| {self.x} | {' | '.join(f'{name}, {self.unit}' for name in self.series)} |"
         yield f"|---|{'---|' * len(self.series)}"
-        for point in dict.fromkeys(point for own in self.series.values() for point in own):
-            figures = [f"{own[point]:,.4g}" if point in own else "" for own in self.series.values()]
+        for point in dict.fromkeys(point for values in self.series.values() for point in values):
+            figures = [f"{values[point]:,.4g}" if point in values else "" for values in self.series.values()]
             yield f"| {point} | {' | '.join(figures)} |"
         yield ""
         for shape in self.shapes:

@@ -97,10 +97,10 @@ def _separate(a: Integers, b: Integers, equal: bool, shared_equal: bool, out: In
 
 def _composite(a: Integers, b: Integers, equal: bool, shared_equal: bool, out: Integers) -> int:
     """The shared factor once; then a merge of the sorted hybrids and tuples."""
-    kept = np.flatnonzero(b == CONSTANT) if shared_equal else np.flatnonzero(b < CONSTANT)
-    kept = kept[np.argsort(b[kept], kind="stable")]
+    rows = np.flatnonzero(b == CONSTANT) if shared_equal else np.flatnonzero(b < CONSTANT)
+    rows = rows[np.argsort(b[rows], kind="stable")]
     hybrids = np.argsort(a, kind="stable")
-    count: int = _merged(a[hybrids], hybrids, b[kept], kept, equal, out)
+    count: int = _merged(a[hybrids], hybrids, b[rows], rows, equal, out)
     return count
 
 

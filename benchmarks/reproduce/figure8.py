@@ -36,7 +36,7 @@ def figure8(run: Run) -> Experiment:
         for name, spent in _point(window, run.of(21, 9, 1)).items():
             series[name][window] = spent
     before, large = windows[-2:]
-    last = {name: own[large] for name, own in series.items()}
+    last = {name: values[large] for name, values in series.items()}
     grown = series["sides"][large] / series["sides"][before]
     shapes = [
         Shape(f"at {large:,}: complete < sides < NoMat", last["complete"] < last["sides"] < last["NoMat"], _FIXED),

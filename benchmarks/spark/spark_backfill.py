@@ -63,11 +63,11 @@ def _backfilled(run: Run) -> Iterator[Row]:
         one_rate, ending = spark_expression.measure(place / "in", run.of(16_384, 2_048, 64), len(queries))
     note = f"spark.backfill: {count:,} tuples, local[{CORES}], sorted, every query evaluated, written and attached"
     scaled = f"Spark filters, {some} of {len(queries):,}, scaled"
-    rate, theirs, one = (Sample.of([count / seconds]) for seconds in (ours, filters, alone))
+    rate, theirs, alone_sample = (Sample.of([count / seconds]) for seconds in (ours, filters, alone))
     yield Row("spark.backfill.q4096", rate, "tuples/s", scaled, theirs, Target(at_least=80), note)
     peer = f"one Spark expression, {ending}"
     yield Row("spark.backfill.q4096", rate, "tuples/s", peer, Sample.of([one_rate]) if one_rate else None, None, note)
-    yield Row("spark.backfill.overhead", rate, "tuples/s", "one process", one, Target(at_least=0.5), note)
+    yield Row("spark.backfill.overhead", rate, "tuples/s", "one process", alone_sample, Target(at_least=0.5), note)
 
 
 def _write(path: Path, count: int, number: int) -> None:
@@ -104,7 +104,7 @@ def _filtered(frame: Any, queries: list[Query], target: Path) -> float:
 def _alone(place: Path, queries: list[Query]) -> float:
     """Seconds of the same work without Spark and without a service, kernels being ready."""
     spec = create_stream(CREATE)
-    known = Beforehand(spec, [(number, query.statement(4_096)) for number, query in enumerate(queries, 1)])
+    beforehand = Beforehand(spec, [(number, query.statement(4_096)) for number, query in enumerate(queries, 1)])
     (place / "out").mkdir()
     for files in (place / "in" / "0.parquet", place / "in"):  # the first time kernels are loaded
         start = time.perf_counter()
@@ -113,7 +113,7 @@ def _alone(place: Path, queries: list[Query]) -> float:
             part = whole.slice(number, CHUNK_ROWS)
             columns = columns_from_arrow(spec.schema, part.drop_columns(["at"]))
             times = np.ascontiguousarray(part.column("at").to_numpy())
-            write_chunk(place / "out", str(number), spec, Batch(columns, times), known)
+            write_chunk(place / "out", str(number), spec, Batch(columns, times), beforehand)
     seconds = time.perf_counter() - start
     shutil.rmtree(place / "out")  # 20 million tuples have 10 GB of matches
     return seconds

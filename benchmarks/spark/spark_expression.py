@@ -56,8 +56,8 @@ def evaluate(spark: Any, folder: str, rows: int, queries: int) -> float:
     frame = spark.read.parquet(folder).limit(rows)
     frame.count()
     start = time.perf_counter()
-    found = frame.selectExpr(f"array_compact(array({matched})) AS found")
-    found.write.mode("overwrite").parquet(str(Path(folder).with_name("one")))
+    matches = frame.selectExpr(f"array_compact(array({matched})) AS found")
+    matches.write.mode("overwrite").parquet(str(Path(folder).with_name("one")))
     return time.perf_counter() - start
 
 

@@ -62,15 +62,17 @@ def _measured(place: Path, size: int, queries: int) -> tuple[Sample, Sample]:
     """Tuples a second of the job, and of a feed."""
     import psoup_spark
 
-    def stand(rows: Any, address: str, told: Told) -> int:
+    def stand(rows: Any, address: str, progress: Told) -> int:
         job = psoup_spark.stand(
-            rows, STREAM, checkpoint=place / "stand", addresses=[address], trigger=ONCE, progress=told
+            rows, STREAM, checkpoint=place / "stand", addresses=[address], trigger=ONCE, progress=progress
         )
         job.wait()
         return job.result.rows
 
-    def feed(rows: Any, address: str, told: Told) -> int:
-        job = psoup_spark.feed(rows, STREAM, checkpoint=place / "feed", address=address, trigger=ONCE, progress=told)
+    def feed(rows: Any, address: str, progress: Told) -> int:
+        job = psoup_spark.feed(
+            rows, STREAM, checkpoint=place / "feed", address=address, trigger=ONCE, progress=progress
+        )
         job.wait()
         return job.result.accepted
 

@@ -38,15 +38,15 @@ def send_little(port: int) -> None:
 
     Never returns; takes a twentieth of a processor at most. Does nothing where the system does not tell its sockets.
     """
-    folder, known = Path("/proc/self/fd"), set[str]()
+    folder, names = Path("/proc/self/fd"), set[str]()
     while folder.is_dir():
         began = time.monotonic()
         for descriptor in os.listdir(folder):
             with suppress(OSError):  # closed meanwhile, or not connected yet
                 name = os.readlink(folder / descriptor)
-                if name not in known and name.startswith("socket:"):
+                if name not in names and name.startswith("socket:"):
                     with socket.socket(fileno=os.dup(int(descriptor))) as opened:
                         if opened.family != socket.AF_UNIX and opened.getpeername()[1] == port:
                             opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
-                    known.add(name)
+                    names.add(name)
         time.sleep(max(0.02, 20 * (time.monotonic() - began)))

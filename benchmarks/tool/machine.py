@@ -70,8 +70,8 @@ def numpy_uses() -> list[str]:
 def numba_uses() -> list[str]:
     """The target of Numba: the processor, and those of its instruction sets that matter to kernels."""
     kind = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    told = os.environ.get("NUMBA_CPU_FEATURES")
-    flags = set((llvm.get_host_cpu_features().flatten() if told is None else told).split(","))
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    flags = set((llvm.get_host_cpu_features().flatten() if features is None else features).split(","))
     return [kind, *(name for name in TOLD if f"+{name}" in flags)]
 
 

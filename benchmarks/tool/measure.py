@@ -199,12 +199,12 @@ def beside(
     samples = [(peer, given.wall if isinstance(given, Rate) else given) for peer, given in peers]
     ranked = sorted(samples, key=lambda peer: peer[1].median, reverse=unit not in COSTS)
     engines = [peer for peer, _ in ranked if not peer.startswith(BY_HAND)]
-    held = (engines or [peer for peer, _ in ranked])[0]
+    best = (engines or [peer for peer, _ in ranked])[0]
     note, details = "", details or {}
     if isinstance(ours, Rate):
         note = f"{name}: {ours.cpu:,.0f} {unit} by the CPU time of the pushing thread"
         details, ours = details | {"cpu_rate": ours.cpu}, ours.wall
     for peer, sample in ranked:
-        yield Row(name, ours, unit, peer, sample, target if peer == held else None, note, details)
+        yield Row(name, ours, unit, peer, sample, target if peer == best else None, note, details)
     for absent in missing:
         yield Row(name, ours, unit, absent.name, None, None, f"{absent.name} is not here: {absent.why}", details)

@@ -35,8 +35,8 @@ class Served(NamedTuple):
 @contextmanager
 def service(*, durable: bool = False) -> Iterator[str]:
     """The address of a fresh `psoup serve`, in memory or on a directory that goes with it; stopped at the end."""
-    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, served(Path(folder), durable=durable) as there:
-        yield there.address
+    with tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder, served(Path(folder), durable=durable) as started:
+        yield started.address
 
 
 @contextmanager

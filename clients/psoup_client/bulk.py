@@ -114,7 +114,7 @@ def _by_name(rows: Sequence[Any]) -> dict[str, list[Any]]:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping) or row.keys() != rows[0].keys():
             raise InvalidData(
-                f"row {number} has not the same names as the first, {', '.join(map(str, names))}; a value for each"
+                f"row {number} has other names than the first row, {', '.join(map(str, names))}; a value for each"
                 " parameter is needed, None for NULL",
                 facts={"row": str(number)},
             )
@@ -206,7 +206,7 @@ class Tagging:
         """Raise InvalidData if one of them is not among `names`."""
         check_replace(self.replace, self.key)
         if isinstance(self.labels, str | Mapping):
-            raise TypeError("labels is a list of names of columns; a label that all have is a column, too")
+            raise TypeError("labels is a list of column names; a label that all rows share needs a column, too")
         lacking = [name for name in (*([self.key] if self.key is not None else ()), *self.labels) if name not in names]
         if lacking:
             raise InvalidData(

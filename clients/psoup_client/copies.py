@@ -354,7 +354,7 @@ def changes(
             outcome.HasField("change") and not (outcome.change.complete or outcome.change.token)
             for outcome in body.outcomes
         ):
-            raise ValueError("it brings nothing, and would be asked for again for ever")
+            raise ValueError("it brings nothing, and the client would ask for it for ever")
     return body, len(reply.body)
 
 

@@ -229,7 +229,7 @@ def _who(message: str) -> str:
 
 
 _WAYS = (
-    ("Hostname Verification", "its certificate is of other names: use one that is in it"),
+    ("Hostname Verification", "its certificate has other names: use a name that is in it"),
     ("Failed parsing HTTP/2", "no gRPC service listens on that port: the page and the metrics have others"),
 )
 """Words of gRPC about the program that answers, and the way out."""

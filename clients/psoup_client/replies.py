@@ -78,7 +78,7 @@ def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema
         raise ValueError(f"{len(schema)} columns, and {hidden} + {len(form.sort_keys)} of them hidden")
     table = from_json(change.columns_json, schema, hidden)
     if table.num_rows != change.rows:
-        raise ValueError(f"{table.num_rows:,} rows, and not {change.rows:,}")
+        raise ValueError(f"{table.num_rows:,} rows, not {change.rows:,}")
     return table
 
 

@@ -26,7 +26,7 @@ class File:
     def __init__(self, path: Path) -> None:
         self.path = path
         if path.exists() and not path.is_file():
-            raise StoreError(f"{path} is a folder, a pipe or a device, and no file; choose another place for the store")
+            raise StoreError(f"{path} is a folder, a pipe or a device, not a file; choose another place for the store")
         with self.explained():
             self._db = apsw.Connection(str(path))
             self._db.set_busy_timeout(_BUSY_MS)
@@ -116,7 +116,7 @@ class File:
 def _why(problem: apsw.Error) -> str:
     said = str(problem)
     if getattr(problem, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
-        return "it was removed, or is another file by now; nothing was changed: open it again"
+        return "it was removed, or replaced by another file; nothing was changed: open it again"
     advice = {
         apsw.NotADBError: "it is not a valid SQLite file; choose another place for the store",
         apsw.CorruptError: "the file is damaged; delete it, and the next recharge brings all rows again",
@@ -125,7 +125,7 @@ def _why(problem: apsw.Error) -> str:
         apsw.BusyError: "another program is writing to it; try again",
         apsw.IOError: "the disk failed, or has no more room; nothing was changed",
         apsw.CantOpenError: "it cannot be opened; is there such a folder, and may you write to it?",
-        apsw.ConstraintError: "what came does not fit the rows that are there; nothing was changed",
+        apsw.ConstraintError: "the received changes do not fit the stored rows; nothing was changed",
         apsw.ConnectionClosedError: "it is closed",
     }
     return next((f"{words} ({said})" for kind, words in advice.items() if isinstance(problem, kind)), said)

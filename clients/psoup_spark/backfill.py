@@ -144,7 +144,7 @@ def backfill(
 def _check_arguments(frame: DataFrame, chunk_rows: int) -> None:
     """Raise TypeError for a streaming frame, ValueError for a chunk that no service takes."""
     if frame.isStreaming:
-        raise TypeError("backfill takes a frame of spark.read; a streaming one is what psoup_spark.feed takes")
+        raise TypeError("backfill takes a frame of spark.read; psoup_spark.feed takes a streaming frame")
     if not 0 < chunk_rows <= CHUNK_ROWS:
         raise ValueError(f"chunk_rows is {chunk_rows}; a chunk has 1 to {CHUNK_ROWS:,} tuples")
 

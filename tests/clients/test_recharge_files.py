@@ -138,7 +138,7 @@ def test_a_file_that_is_gone_or_another_is_not_written_to(client: Client, path: 
         for there in (False, True):
             if there:
                 Store(path).close()
-            with pytest.raises(StoreError, match="it was removed, or is another file by now; nothing was changed"):
+            with pytest.raises(StoreError, match="it was removed, or replaced by another file; nothing was changed"):
                 store.recharge(client)
     path.with_suffix(".away").replace(path)
     assert held(path) == BEFORE

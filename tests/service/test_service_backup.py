@@ -174,7 +174,7 @@ def test_restore_takes_the_names_of_a_backup_and_no_links(killed_directory: Path
     assert {path.name for path in (tmp_path / "copy").rglob("*")} == before
     (tmp_path / "secret").write_bytes(b"a secret")
     (data / "chunks" / "1-0.parquet.matches").symlink_to(tmp_path / "secret")
-    with pytest.raises(InvalidInput, match=r"matches is a link, and not a file of a backup"):
+    with pytest.raises(InvalidInput, match=r"matches is a link, not a file of a backup"):
         restore(data, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 

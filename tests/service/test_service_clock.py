@@ -122,12 +122,12 @@ def test_a_step_that_has_held_for_ten_minutes_is_followed(machine: Machine, capl
 
 
 def test_nothing_is_followed_early_by_readings_that_are_far_apart(machine: Machine) -> None:
-    machine.pass_seconds(3 * HELD, asked=False)
+    machine.pass_seconds(3 * HELD, observed=False)
     machine.set_forward(7_200)
     assert machine.error == 0
-    machine.pass_seconds(HELD - 1, asked=False)
+    machine.pass_seconds(HELD - 1, observed=False)
     assert machine.error == 0
-    machine.pass_seconds(1, asked=False)
+    machine.pass_seconds(1, observed=False)
     assert machine.error == 7_200
 
 
@@ -204,7 +204,7 @@ def test_past_the_greatest_time_of_all_a_minute_is_followed(machine: Machine) ->
 
 
 def test_a_suspension_is_no_step(machine: Machine) -> None:
-    machine.pass_seconds(86_400, asked=False)
+    machine.pass_seconds(86_400, observed=False)
     assert machine.error == 0
     assert machine.clock.state().steps == 0
 
@@ -238,7 +238,7 @@ def test_a_clock_before_the_last_event_is_reported(machine: Machine, caplog: pyt
     machine.set_forward(1_800)
     assert machine.error == 0, "the last event is no reason to trust a step"
     machine.set_forward(-1_800)
-    machine.pass_seconds(3_600, asked=False)
+    machine.pass_seconds(3_600, observed=False)
     assert clock.state().notice() == ""
 
 

@@ -230,7 +230,7 @@ def test_a_start_with_a_clock_before_the_last_event_says_so(tmp_path: Path, capl
         assert kept(client, WINDOW) == [1, 2]
         told = clock_of(client)
         assert (told.behind, told.ahead) == (timedelta(hours=2), timedelta(0))
-        machine.pass_seconds(7_200, asked=False)
+        machine.pass_seconds(7_200, observed=False)
         push(client, 3)
         assert kept(client, WINDOW) == [1, 2, 3]
         assert clock_of(client).behind == timedelta(0)

@@ -89,7 +89,7 @@ def test_labels_are_counted_before_anything_is_made_of_them() -> None:
             (stubs.queries.Register, queries.RegisterRequest(statement="SELECT x FROM s", labels=labels)),
         ):
             assert refusal(call, request) in (
-                "label_columns has 33 names; 32 are the most",
+                "label_columns has 33 names; the limit is 32",
                 "9 labels are too many: a query has 8 at most",
             )
 

@@ -62,7 +62,7 @@ def test_calls_beyond_the_quota_are_refused_and_a_neighbours_are_not() -> None:
         assert refusal.message.startswith(
             "tenant 'loud' has used up its quota calls_per_second of 0.01 a second: come "
         )
-        assert re.search(r"come again in (1 min )?\d+ s, when what it took is paid for, or ask", refusal.message)
+        assert re.search(r"come again in (1 min )?\d+ s, when its use is paid for, or ask", refusal.message)
         [violation] = refusal.details["QuotaFailure"].violations
         assert violation.subject == "calls_per_second"
         assert 1 < refusal.details["RetryInfo"].retry_delay.seconds <= 100

@@ -123,7 +123,7 @@ def test_a_missing_batch_is_found_by_its_number(data: Path) -> None:
         ("UPDATE chunks SET first_id = 65 WHERE stream = 1 AND number = 1", "it begins with tuple 65"),
         ("UPDATE chunks SET last_time = last_time + 1 WHERE stream = 1 AND number = 1", "its last tuple has the time"),
         ("UPDATE chunks SET ties = 5 WHERE stream = 2", "the manifest counts 5 tuples of its last time, wrongly"),
-        ("UPDATE chunks SET rows = 63 WHERE stream = 2", "it has 64 rows, and not 63"),
+        ("UPDATE chunks SET rows = 63 WHERE stream = 2", "it has 64 rows, not 63"),
         ("UPDATE chunks SET stream = 99 WHERE stream = 2", "chunk of stream 99, which the log does not know"),
     ],
 )

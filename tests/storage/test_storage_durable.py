@@ -209,7 +209,7 @@ def test_a_disk_without_room_for_a_new_directory_is_named(
 def test_a_directory_of_other_things_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     tmp_path.chmod(0o755)
-    with pytest.raises(InvalidInput, match=r"holds other things, for instance 'notes\.txt'") as refused:
+    with pytest.raises(InvalidInput, match=r"has other files, for instance 'notes\.txt'") as refused:
         DurableStore(tmp_path)
     assert refused.value.reason == "DATA_DIR"
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755

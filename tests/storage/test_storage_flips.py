@@ -266,5 +266,5 @@ def test_a_row_that_says_what_is_stored_is_sealed(
     for _, sql in triggers:
         database.execute(sql)
     database.close()
-    with pytest.raises(Internal, match=f"the row of {table} with stream {stream}.* is not as it was written"):
+    with pytest.raises(Internal, match=f"the row of {table} with stream {stream}.* has changed since it was written"):
         DurableStore(path)

@@ -98,9 +98,12 @@ def flip(file: Path) -> None:
 CHUNK = "00050.parquet"
 SPOILS: dict[str, tuple[Callable[[Path], object], str]] = {
     "manifest missing": (lambda job: (job / MANIFEST).unlink(), "the job that wrote it has not ended"),
-    "manifest bit": (lambda job: exchange(job / MANIFEST, "50", "51"), "is not as it was written|cannot be read"),
+    "manifest bit": (
+        lambda job: exchange(job / MANIFEST, "50", "51"),
+        "has changed since it was written|cannot be read",
+    ),
     "chunk missing": (lambda job: (job / CHUNK).unlink(), "is missing"),
-    "chunk bit": (lambda job: flip(job / CHUNK), "it is not as it was written"),
+    "chunk bit": (lambda job: flip(job / CHUNK), "it has changed since it was written"),
     "format": (lambda job: exchange(job / MANIFEST, '"format": 1', '"format": 7'), "it has format 7"),
     "order": (lambda job: rewrite(job, lambda said: said["chunks"].reverse()), "not in the order of their times"),
     "path": (

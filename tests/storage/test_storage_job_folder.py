@@ -97,10 +97,10 @@ def test_sizes_are_looked_at_before_bytes(soup: RestartingPSoup) -> None:
     chunk = folder / "00050.parquet"
     with open(chunk, "r+b") as file:
         file.truncate(MOST_FILE_BYTES + 1)
-    refused(soup, folder, "it has 1,073,741,825 bytes, and 1,073,741,824 are the most")
+    refused(soup, folder, "it has 1,073,741,825 bytes; the limit is 1,073,741,824")
     with open(chunk, "r+b") as file:
         file.truncate(10_000)
-    refused(soup, folder, "it is not as it was written: 10,000 bytes")
+    refused(soup, folder, "it has changed since it was written: 10,000 bytes")
     with open(folder / MANIFEST, "r+b") as file:
         file.truncate(2**40)
     refused(soup, folder, "it has 1,099,511,627,776 bytes")
@@ -111,7 +111,7 @@ def test_a_link_to_a_directory_is_followed_where_only_the_services_user_can_make
     link = incoming / "linked"
     link.symlink_to(folder)
     incoming.chmod(0o770)
-    refused(soup, link, "it is a link, which others than the service's user may have made")
+    refused(soup, link, "it is a link, which another user may have made")
     incoming.chmod(0o700)
     assert attach(soup, "s", "job", link).sequence
 
@@ -164,7 +164,7 @@ def test_zones_are_found_anew(soup: RestartingPSoup) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (1, 49, "it has 50 rows in groups of 50, and not 49"),
+        (1, 49, "it has 50 rows in groups of 50, not 49"),
         (1, 65_537, "it has 65,537 rows, and 1 to 65,536 are a chunk"),
         (4, 149 * SECOND, "its first and its last time are not those of the manifest"),
         (5, 200 * SECOND, "its first and its last time are not those of the manifest"),
@@ -203,7 +203,7 @@ def test_more_rows_than_the_manifest_says_are_not_read(soup: RestartingPSoup, mo
         return read(file, **how)
 
     monkeypatch.setattr(pq.ParquetFile, "read", watched)
-    refused(soup, folder, "it has 262,144 rows in groups of 262,144, and not 50")
+    refused(soup, folder, "it has 262,144 rows in groups of 262,144, not 50")
 
 
 def test_texts_that_are_larger_than_their_file_are_not_written_out(soup: RestartingPSoup) -> None:

@@ -110,7 +110,7 @@ def test_a_newer_format_is_not_damage(newer: Path, tmp_path: Path) -> None:
 def test_a_number_that_was_flipped_is_damage(newer: Path) -> None:
     changed(newer, "UPDATE meta SET checksum = checksum + 1 WHERE name = 'format'")
     assert [finding.place for finding in examine(newer).wrong] == ["psoup.db"]
-    with pytest.raises(Internal, match=f"its format, {FORMAT + 1}, is not as it was written"):
+    with pytest.raises(Internal, match=f"its format, {FORMAT + 1}, has changed since it was written"):
         opened(newer)
 
 

@@ -259,7 +259,7 @@ def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) 
         while coming is not None:
             outcomes = coming.result().outcomes
             if not outcomes:
-                raise ServerFault("the service replied to some queries with the answer of none")
+                raise ServerFault("the service answered none of the requested queries")
             answered = [pending.popleft() for _ in outcomes]
             pending.extend(islice(query_ids, _BLOCK - len(pending)))
             coming = thread.submit(invoke, tuple(pending)) if pending else None

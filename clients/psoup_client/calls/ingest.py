@@ -70,7 +70,7 @@ class IngestCalls(Session):
         if not isinstance(result, PushResult):
             raise TypeError(f"result is {result!r}: give what push returned")
         if result.accepted != sum(rows.rows for rows in result.sent):
-            raise ValueError("the result does not say which events have its rows: take that of push, or of a stage")
+            raise ValueError("the result does not name the events of its rows: take the result of push, or of a stage")
         ids: list[range | list[int | None]] = []
         for rows in result.sent:
             request = ingest_pb2.TupleIdsRequest(

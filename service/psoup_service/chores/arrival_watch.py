@@ -82,7 +82,7 @@ class ArrivalWatch:
 
     def _tell(self, share: ArrivalShare) -> None:
         _log.warning(
-            "a query takes much of the time in which tuples arrive; psoup explain tells of it, and others wait for it",
+            "a query takes much of the time in which tuples arrive; psoup explain shows it; other queries wait for it",
             extra={"query": self._ids.query(share.query_id), "share": round(share.share, 3)},
         )
 

@@ -88,7 +88,7 @@ class TenantFigures(Collector):
 
 
 _USED = "What a tenant uses of a quota, as psoup tenant usage tells it"
-_LIMIT = "What a tenant's quota allows; no row where there is no limit"
+_LIMIT = "Limit of a tenant's quota; no row without a limit"
 _REFUSED = "Calls refused by a tenant's quota since the start, and answers of calls for many"
 
 

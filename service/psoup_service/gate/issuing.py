@@ -32,7 +32,7 @@ def issued(
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"name is {name[:100]!r}; say who holds the token, in 1 to 100 characters",
+            f"name is {name[:100]!r}; name the token's holder, in 1 to 100 characters",
             reason="TOKEN_NAME",
             field="name",
         )

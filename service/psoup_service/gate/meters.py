@@ -281,7 +281,7 @@ def _used_up(tenant: Tenant, quota: str, used: float, wait_ms: int) -> ResourceE
     limit: float = getattr(tenant.quotas, quota)
     return ResourceExhausted(
         f"tenant {tenant.name!r} has used up its quota {quota} of {_exact(limit)} a second: come again in"
-        f" {in_words(wait_ms)}, when what it took is paid for, or ask the service's operator for more (psoup tenant set"
+        f" {in_words(wait_ms)}, when its use is paid for, or ask the service's operator for more (psoup tenant set"
         f" {tenant.name} --{quota.replace('_', '-')} N)",
         reason="QUOTA",
         quota=quota,

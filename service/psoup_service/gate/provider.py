@@ -75,7 +75,7 @@ def wrong_provider(issuer: str, audience: str, keys_url: str, others: Mapping[st
     name, url = ("oidc_jwks_url", keys_url) if keys_url else ("oidc_issuer", issuer)
     if trusted(url):
         return None
-    why = "anybody who changes the keys on their way gets in; write https://, or http:// on loopback"
+    why = "any attacker who changes the keys on their way gets in; write https://, or http:// on loopback"
     return name, why if keys_url else f"{why}, or give oidc_jwks_url, where its keys are"
 
 

@@ -90,10 +90,10 @@ class Guard:
             self.left += left.clauses
             if not left.clauses:
                 extra = {"stream": left.stream, "expression": left.expression}
-                _log.info("no query reads what could not be evaluated: it may be tried again", extra=extra)
+                _log.info("no query reads the failed expression any more: it may be tried again", extra=extra)
                 continue
             _log.warning(
-                "what a query computes cannot be evaluated, or takes too long: the queries that read it left the index,"
+                "an expression cannot be evaluated, or takes too long: the queries that read it left the index,"
                 " and are evaluated row by row when they are invoked",
                 extra={
                     "stream": left.stream,

@@ -366,7 +366,7 @@ def _used_up(used: float, limit: float) -> ResourceExhausted:
 
 def _busy() -> ResourceExhausted:
     return ResourceExhausted(
-        f"{_ASIDE} long reads wait for their turn, the most there may be; try again in a second",
+        f"{_ASIDE} long reads wait for their turn, which is the limit; try again in a second",
         reason="BUSY",
         retry_after_ms=1_000,
     )

@@ -33,7 +33,7 @@ class ReadsUnderWay:
         """Count a read. Raises ResourceExhausted."""
         if self.count >= self._limit and reads.count >= max(1, self._limit / 2 * self._weights.share(reads.tenant)):
             raise ResourceExhausted(
-                f"{counted(self.count, 'read')} {verb(self.count, 'is', 'are')} under way, the most there may be; try"
+                f"{counted(self.count, 'read')} {verb(self.count, 'is', 'are')} under way, which is the limit; try"
                 f" again in {RETRY_AFTER_MS} ms",
                 reason="BUSY",
                 retry_after_ms=RETRY_AFTER_MS,

@@ -42,7 +42,9 @@ def choose(data_dir: str) -> None:
         _log.warning("compiled kernels cannot be kept", extra={"problem": problem.strerror})
         return
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) != 0o700:
-        _log.warning("compiled kernels are not kept where others could write", extra={"folder": str(cache)})
+        _log.warning(
+            "compiled kernels are not kept in a folder that other users can write to", extra={"folder": str(cache)}
+        )
         return
     os.environ[VARIABLE] = str(cache)
     numba.config.reload_config()

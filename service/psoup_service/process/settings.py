@@ -265,7 +265,7 @@ class Settings(BaseModel):
         if wrong is not None:
             raise _together(*wrong)
         if self.certificate_roles and not self.tls_client_ca:
-            why = "clients show certificates to an authority only; give tls_client_ca, who has signed them"
+            why = "clients' certificates need an authority; give tls_client_ca, the authority that signs them"
             raise _together("certificate_roles", why)
         field = "listen" if self.listen else "host"
         try:

@@ -80,7 +80,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     async def RevokeToken(self, request: admin_pb2.RevokeTokenRequest, caller: Caller) -> admin_pb2.RevokeTokenResponse:
         """Revoke a token, and end the calls that came in by it."""
         if not _ID.fullmatch(request.token_id):
-            raise InvalidInput("token_id is not that of a token; psoup token list shows them", field="token_id")
+            raise InvalidInput("token_id is not the ID of a token; psoup token list shows the IDs", field="token_id")
         tenant = "" if caller.principal.operates else caller.principal.tenant
         acknowledgement, _ = await self._backend.change(RevokeToken(request.token_id, tenant))
         self._gate.look()

@@ -248,7 +248,7 @@ def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequ
     names = list(request.label_columns)
     if len(names) > MAX_LABEL_NAMES:
         raise InvalidInput(
-            f"label_columns has {len(names):,} names; {MAX_LABEL_NAMES} are the most", field="label_columns"
+            f"label_columns has {len(names):,} names; the limit is {MAX_LABEL_NAMES}", field="label_columns"
         )
     taken = [label for label in names if label in (name, "query", "query_id", "key") or names.count(label) > 1]
     if taken:

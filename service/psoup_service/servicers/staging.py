@@ -85,7 +85,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
                 raise
             return staging_pb2.CommitStageResponse(outcome=_outcome(earlier))
         if stage.committing:
-            raise InvalidInput("this stage is being committed by another call; wait for that one", reason="COMMITTING")
+            raise InvalidInput("this stage is being committed by another call; wait for its end", reason="COMMITTING")
         batch, schema, parts = stage.batch, arrow_schema(self._spec(stage).schema), stage.chosen(request.parts)
         stage.committing = True
         try:

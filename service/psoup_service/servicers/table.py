@@ -128,7 +128,7 @@ class _Wanted:
     def _refuse(self, count: int) -> None:
         if count > MOST_QUERIES:
             raise InvalidInput(
-                f"the call asks for {counted(count, 'query')}, and {MOST_QUERIES:,} are the most; ask in several calls",
+                f"the call asks for {counted(count, 'query')}; the limit is {MOST_QUERIES:,}; ask in several calls",
                 reason="TOO_MANY_QUERIES",
                 used=count,
                 limit=MOST_QUERIES,
@@ -246,7 +246,7 @@ def _checked(request: queries_pb2.InvokeTableRequest) -> Labels:
             reason="SELECTION",
         )
     if len(request.ranges) > _RANGES:
-        raise InvalidInput(f"ranges has {len(request.ranges):,} ranges; {_RANGES:,} are the most", field="ranges")
+        raise InvalidInput(f"ranges has {len(request.ranges):,} ranges; the limit is {_RANGES:,}", field="ranges")
     if request.key_prefix:
         check_prefix(request.key_prefix)
     return tag_in("", request.labels).labels

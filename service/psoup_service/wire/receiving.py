@@ -302,7 +302,7 @@ class Charge:
             raise InvalidInput("the call has no request message; send one", reason="NO_MESSAGE")
         if named is not None and len(raw) > named:
             raise InvalidInput(
-                f"the request has {len(raw):,} bytes, and {SIZE_KEY} says {named:,}; name what it has at most",
+                f"the request has {len(raw):,} bytes, and {SIZE_KEY} says {named:,}; declare its largest size",
                 reason="SIZE_NAMED_WRONGLY",
             )
         return bytes(raw)

@@ -200,7 +200,7 @@ class Stages:
         self._check_still(stage)
         if name not in stage.parts and len(stage.parts) >= MOST_PARTS:
             raise ResourceExhausted(
-                f"the stage has {MOST_PARTS:,} parts, the most there may be; commit it, and send larger parts",
+                f"the stage has {MOST_PARTS:,} parts, which is the limit; commit it, and send larger parts",
                 reason="TOO_MANY_PARTS",
                 limit=MOST_PARTS,
             )
@@ -272,7 +272,7 @@ class Stages:
         silent = self._silent(stages)
         if not silent:
             raise ResourceExhausted(
-                f"{MOST_STAGES} stages are open, the most there may be; commit or abort some, or try again later",
+                f"{MOST_STAGES} stages are open, which is the limit; commit or abort some, or try again later",
                 reason="TOO_MANY_STAGES",
                 limit=MOST_STAGES,
                 retry_after_ms=RETRY_AFTER_MS,

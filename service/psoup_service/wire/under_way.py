@@ -86,7 +86,7 @@ class CallsUnderWay:
 
 def _too_many(limit: int) -> ResourceExhausted:
     return ResourceExhausted(
-        f"{limit:,} calls are under way, the most there may be; try again in a moment",
+        f"{limit:,} calls are open, which is the limit; try again in a moment",
         reason="TOO_MANY_CALLS",
         limit=limit,
         retry_after_ms=100,
@@ -95,7 +95,7 @@ def _too_many(limit: int) -> ResourceExhausted:
 
 def _too_many_watchers(limit: int) -> ResourceExhausted:
     return ResourceExhausted(
-        f"{limit:,} clients watch, the most there may be (watchers); sync now and then instead, or try again later",
+        f"{limit:,} clients watch, which is the limit (watchers); sync now and then instead, or try again later",
         reason="TOO_MANY_WATCHERS",
         limit=limit,
         retry_after_ms=1_000,

@@ -184,7 +184,7 @@ class DataDirectory:
         foreign = sorted(names - _NEW)
         if foreign and DATABASE not in names:
             raise InvalidInput(
-                f"the directory {self.path} holds other things, for instance {foreign[0]!r}; choose an empty one, or"
+                f"the directory {self.path} has other files, for instance {foreign[0]!r}; choose an empty one, or"
                 " one that is not there yet, as --data-dir",
                 reason="DATA_DIR",
                 data_dir=str(self.path),

@@ -60,7 +60,7 @@ def cover_chunk(directory: Path, file: StoredFile, spec: StreamSpec, queries: Be
     path = Path(file.path)
     content = path.read_bytes()
     if zlib.crc32(content) != file.crc:
-        raise damaged(path, f"its {len(content):,} bytes are not those that were written")
+        raise damaged(path, f"its {len(content):,} bytes have changed since they were written")
     try:
         batch = decode_chunk(spec, pa.py_buffer(content))
     except (pa.ArrowException, PSoupError) as problem:

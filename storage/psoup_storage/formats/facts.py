@@ -53,7 +53,7 @@ def read_facts(directory: Path) -> dict[str, Any]:
             raise bad_history(directory, f"it has format {frame['format']}, and this version knows {FORMAT}")
         raw = raw.removesuffix(b"\n")
         if zlib.crc32(raw) != frame["crc"]:
-            raise bad_history(directory, f"its {MANIFEST} is not as it was written")
+            raise bad_history(directory, f"its {MANIFEST} has changed since it was written")
         return parsed(raw.decode("utf-8"))
     except FileNotFoundError as problem:
         raise bad_history(directory, f"there is no {MANIFEST}, so the job that wrote it has not ended") from problem

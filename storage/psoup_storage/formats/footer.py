@@ -43,7 +43,7 @@ def check_footer(content: memoryview, schema: Any) -> None:
     """
     size = int.from_bytes(content[-8:-4], "little")
     if not 0 < size <= min(MOST_BYTES, len(content) - 12):
-        raise ValueError(f"its footer has {size:,} bytes, and {MOST_BYTES:,} are the most")
+        raise ValueError(f"its footer has {size:,} bytes; the limit is {MOST_BYTES:,}")
     try:
         fields = _Fields(content[-8 - size : -8].tobytes()).read(0)
         for group in fields[_GROUPS]:

@@ -51,9 +51,7 @@ def check_name(name: str, folder: str) -> None:
 
 def bad_history(directory: Path, why: str) -> InvalidInput:
     """The error for a job directory that cannot be taken in."""
-    return InvalidInput(
-        f"{directory.name} is nothing that can be attached: {why}; run the job again", reason="BAD_HISTORY"
-    )
+    return InvalidInput(f"{directory.name} cannot be attached: {why}; run the job again", reason="BAD_HISTORY")
 
 
 class JobFolder:
@@ -71,7 +69,7 @@ class JobFolder:
             facts = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
             follow = stat.S_ISLNK(facts.st_mode)
             if follow and not (_only_ours(facts, link=True) and _only_ours(os.fstat(parent))):
-                raise bad_history(path, "it is a link, which others than the service's user may have made")
+                raise bad_history(path, "it is a link, which another user may have made")
             self._handle = os.open(path.name, _OPEN | os.O_DIRECTORY | (0 if follow else os.O_NOFOLLOW), dir_fd=parent)
         except NotADirectoryError as problem:
             raise bad_history(path, "it is not a directory") from problem
@@ -111,7 +109,7 @@ class JobFolder:
         try:
             if size is not None and facts.st_size != size:
                 raise bad_history(
-                    self.path, f"{name}: it is not as it was written: {facts.st_size:,} bytes, not {size:,}"
+                    self.path, f"{name}: it has changed since it was written: {facts.st_size:,} bytes, not {size:,}"
                 )
             if not (self._ours and _only_ours(facts) and self._link(name, facts, target)):
                 _copy(handle, target, facts.st_size)
@@ -144,7 +142,7 @@ class JobFolder:
             problem = "a link" if stat.S_ISLNK(facts.st_mode) else "no file"
             raise bad_history(self.path, f"{name}: it is {problem}")
         if facts.st_size > limit:
-            raise bad_history(self.path, f"{name}: it has {facts.st_size:,} bytes, and {limit:,} are the most")
+            raise bad_history(self.path, f"{name}: it has {facts.st_size:,} bytes; the limit is {limit:,}")
 
     def _link(self, name: str, facts: os.stat_result, target: Path) -> bool:
         """Give the open file a second name. False if the file system has no links, or the old name has been given to

@@ -34,8 +34,8 @@ UNPACKED = Path(__file__).parents[3] / "build" / "chromium" / "chromium"
 
 def executable() -> str | None:
     """The browser that tests drive, if there is one: named, on the PATH, or got by tests/web/chromium/get.sh."""
-    known = map(shutil.which, ("chromium", "google-chrome", "chromium-browser", str(UNPACKED)))
-    return os.environ.get("PSOUP_TEST_CHROMIUM") or next(filter(None, known), None)
+    candidates = map(shutil.which, ("chromium", "google-chrome", "chromium-browser", str(UNPACKED)))
+    return os.environ.get("PSOUP_TEST_CHROMIUM") or next(filter(None, candidates), None)
 
 
 class Site:
@@ -149,10 +149,10 @@ def opened(chromium: Browser, site: Site, *, installs: bool = False, width: int 
         context.add_init_script("delete Navigator.prototype.serviceWorker")
     try:
         page = context.new_page()
-        told = Opened(context, page)
-        watch(page, told.problems)
+        page_state = Opened(context, page)
+        watch(page, page_state.problems)
         page.goto(site.address)
         page.get_by_role("heading", level=1).wait_for()
-        yield told
+        yield page_state
     finally:
         context.close()

@@ -120,15 +120,15 @@ def mine(page: Page) -> None:
     page.get_by_role("link", name="My queries").last.click()
 
 
-def look(page: Page, name: str, found: dict[str, list[str]]) -> None:
+def look(page: Page, name: str, violations: dict[str, list[str]]) -> None:
     """Note what axe finds on a page, in light and, of colours, in dark; and whether it is wider than the screen."""
-    told = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    results = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     page.emulate_media(color_scheme="dark")
-    told += page.evaluate("axe.run({ runOnly: ['color-contrast'], resultTypes: ['violations'] })")["violations"]
+    results += page.evaluate("axe.run({ runOnly: ['color-contrast'], resultTypes: ['violations'] })")["violations"]
     page.emulate_media(color_scheme="light")
-    found[name] = [f"{of['id']}: {of['nodes'][0]['html'][:200]}" for of in told]
+    violations[name] = [f"{result['id']}: {result['nodes'][0]['html'][:200]}" for result in results]
     if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
-        found[name].append("it is wider than the screen")
+        violations[name].append("it is wider than the screen")
 
 
 def sale(day: int) -> dict[str, object]:

@@ -52,10 +52,10 @@ class Actions(Clients):
             return
         store = self.stores[0] if self.stores else self.opened(self.folder / "store-0.db")
         store.add(key, key=key)
-        of = [
+        queries = [
             client.line for client in self.clients if isinstance(client.copy, KeptCopy) and client.copy.store is store
         ]
-        self.clients.append(Client(KeptCopy(store, key), of[0] if of else self.line_of(store), key, pattern))
+        self.clients.append(Client(KeptCopy(store, key), queries[0] if queries else self.line_of(store), key, pattern))
 
     def opened(self, path: Path) -> LookedAtStore:
         """A store on a file."""
@@ -69,31 +69,31 @@ class Actions(Clients):
         store.look = partial(self.look_at, line)
         return line
 
-    def act(self, client: Client, what: str, number: int) -> None:
+    def act(self, client: Client, action: str, number: int) -> None:
         """Let a client do something; one with a copy of its own asks instead of what only stores do."""
-        if isinstance(client.copy, AnswerCopy) and what in OF_STORES:
-            what = "asks"
-        if what in MANNERS:
-            self.ask([client], MANNERS[what])
-        elif what in TURNS:
-            self.client_met(what, client)
-            self.turn(client, what, number)
+        if isinstance(client.copy, AnswerCopy) and action in OF_STORES:
+            action = "asks"
+        if action in MANNERS:
+            self.ask([client], MANNERS[action])
+        elif action in TURNS:
+            self.client_met(action, client)
+            self.turn(client, action, number)
             if client in self.clients:
                 self.ask([client], Manner())
-        elif what == "is killed":
+        elif action == "is killed":
             self.killed(client, number % 7)
-        elif what == "is one of two":
+        elif action == "is one of two":
             self.one_of_two(client)
         else:
             assert isinstance(client.copy, KeptCopy) and isinstance(client.line, StoreLine)
-            budget = 0 if what == "is kept in a store" else 1 + number * 97 % 3_000
+            budget = 0 if action == "is kept in a store" else 1 + number * 97 % 3_000
             self.recharge(client.copy.store, client.line, [client], Manner(), budget)
 
-    def turn(self, client: Client, what: str, place: int) -> None:
+    def turn(self, client: Client, action: str, place: int) -> None:
         """Let one client go on with an older copy, give its copy to another, or want another window."""
-        if what == "is shared":
+        if action == "is shared":
             self.clients.append(self.remade(client, self.taken(client), client.given))
-        elif what == "other window":
+        elif action == "other window":
             client.copy._window = "" if client.copy._window else WINDOWS[place % len(WINDOWS)]
         else:
             taken, given = client.older or (None, None)

@@ -104,13 +104,13 @@ class Clients:
             return False
         return True
 
-    def client_met(self, what: str, client: Client) -> None:
+    def client_met(self, event: str, client: Client) -> None:
         """Note what a client does, and after which steps."""
-        MET[f"{what} / {client.pattern}"] += 1
-        MET[what] += 1
+        MET[f"{event} / {client.pattern}"] += 1
+        MET[event] += 1
         for step in client.since:
-            MET[f"{step} / {what}"] += 1
-            MET[f"{step} / {client.pattern} / {what}"] += 1
+            MET[f"{step} / {event}"] += 1
+            MET[f"{step} / {client.pattern} / {event}"] += 1
 
     def ask(self, clients: Sequence[Client], manner: Manner) -> None:
         """One reply for some clients, looked at from all sides; for each store among theirs one recharge."""
@@ -131,7 +131,7 @@ class Clients:
         self.asked(clients, manner)
         before = [(client.copy._state, _shown(client.copy)) for client in clients]
         try:
-            told = line.ask([client.copy for client in clients])
+            outcomes = line.ask([client.copy for client in clients])
         except errors.Unavailable:
             for client, (state, _) in zip(clients, before, strict=True):
                 validators.unchanged(state, client.copy._state)
@@ -139,8 +139,8 @@ class Clients:
             return
         body, arrow = _body(line.reply), self.again(line)
         fallen_back = list[Client]()
-        of = zip(clients, before, told, line.asked.wants, body.outcomes, strict=False)
-        for place, (client, was, synced, want, outcome) in enumerate(of):
+        answered = zip(clients, before, outcomes, line.asked.wants, body.outcomes, strict=False)
+        for place, (client, was, synced, want, outcome) in enumerate(answered):
             if outcome.HasField("failure"):
                 validators.unchanged(was[0], client.copy._state)
                 if synced.error is None:  # it is to be asked for by its key
@@ -156,12 +156,12 @@ class Clients:
 
     def asked(self, clients: Sequence[Client], manner: Manner) -> None:
         """Note how some clients ask."""
-        asked = [("asks for all", len(clients) > 1), ("few bytes", manner.max_bytes), ("few rows", manner.max_rows)]
-        asked += [("oldest first", manner.oldest_first), ("is cut", manner.cut), ("asks", True)]
+        events = [("asks for all", len(clients) > 1), ("few bytes", manner.max_bytes), ("few rows", manner.max_rows)]
+        events += [("oldest first", manner.oldest_first), ("is cut", manner.cut), ("asks", True)]
         for client in clients:
-            for what, so in asked:
+            for event, so in events:
                 if so:
-                    self.client_met(what, client)
+                    self.client_met(event, client)
 
     def recharge(
         self, store: LookedAtStore, line: StoreLine, clients: Sequence[Client], manner: Manner, budget: int = 0
@@ -176,21 +176,21 @@ class Clients:
         before = [client.copy.state() for client in clients]
         spent = 1 if line.limited else budget or None
         try:
-            told = store.recharge(line, max_bytes=spent, only=[client.key for client in clients])
+            report = store.recharge(line, max_bytes=spent, only=[client.key for client in clients])
         except errors.Unavailable:
             for client, was in zip(clients, before, strict=True):
                 assert client.copy.same_as(was), "atomic: the copy has changed without a reply"
             self.sound = True
             return
-        for client, copy in zip(list(clients), told.copies, strict=True):
+        for client, copy in zip(list(clients), report.copies, strict=True):
             if copy.error is not None:
                 self.failed(client, Synced(error=copy.error))
         self.sound = True
 
     def look_at(self, line: Line, copy: KeptCopy, was: Any, want: sync_pb2.Want, change: sync_pb2.Change) -> None:
         """Look at a change of an entry."""
-        of = [client for client in self.clients if isinstance(client.copy, KeptCopy) and client.key == copy.name]
-        (client,) = [client for client in of if client.copy.store.path == copy.store.path]
+        holders = [client for client in self.clients if isinstance(client.copy, KeptCopy) and client.key == copy.name]
+        (client,) = [client for client in holders if client.copy.store.path == copy.store.path]
         body = _body(line.reply)
         if body.sequence != self.desk.sequence:  # it came late, and the answer is another one by now
             if change.token:
@@ -207,10 +207,10 @@ class Clients:
         if self.number % 4:
             validators.same_again(line.reply, self.desk.serve(line.asked))
             return sync_pb2.SyncBody()
-        asked = sync_pb2.SyncRequest()
-        asked.CopyFrom(line.asked)
-        asked.encoding = sync_pb2.ENCODING_ARROW
-        return _body(self.desk.serve(asked))
+        request = sync_pb2.SyncRequest()
+        request.CopyFrom(line.asked)
+        request.encoding = sync_pb2.ENCODING_ARROW
+        return _body(self.desk.serve(request))
 
     def failed(self, client: Client, synced: Synced) -> None:
         """A query that is gone; or an answer that comes whole and has no room."""
@@ -234,10 +234,10 @@ class Clients:
     ) -> None:
         """Let the validators look at a change."""
         desk, copy = self.desk, of or client.copy
-        ranged, held, state = client.pattern in RANGED, _read(desk, copy), copy._state
+        ranged, content, state = client.pattern in RANGED, _read(desk, copy), copy._state
         assert state.schema is not None
         numbers = was[0].table.column(0).to_pylist() if ranged and was[0].table is not None else []
-        told = validators.Told(
+        evidence = validators.Told(
             want=want,
             change=change,
             sequence=(0 if client.given is None else client.given[1], body.sequence),
@@ -245,17 +245,17 @@ class Clients:
             after=_shown(copy),
             truth=self.truth(client, copy, want.window),
             schema=state.schema,
-            held=held,
+            held=content,
             ranged=ranged,
             volatile=client.pattern == "now",
             numbers=frozenset(numbers),
             meant=self.meant(client, want),
             room=room or 2**20,
         )
-        validators.check(told)
+        validators.check(evidence)
         if arrow is not None and ranged and change.complete and arrow.complete:
-            validators.same_rows(told, arrow)
-        self.count(told, None if client.given is None else _read_bytes(desk, want.token))
+            validators.same_rows(evidence, arrow)
+        self.count(evidence, None if client.given is None else _read_bytes(desk, want.token))
         if change.token:
             client.given = desk.start, desk.sequence, want.window
         for step in client.since:
@@ -269,8 +269,8 @@ class Clients:
 
     def truth(self, client: Client, copy: AnswerCopy | KeptCopy, window: str) -> validators.Rows:
         """The rows of an invocation."""
-        kept = isinstance(copy, KeptCopy)
-        number = self.soup.query(client.key) if kept else self.desk.servicer._backend.ids.read_query(copy.query_id)
+        stored = isinstance(copy, KeptCopy)
+        number = self.soup.query(client.key) if stored else self.desk.servicer._backend.ids.read_query(copy.query_id)
         answer = again(
             invoke,
             self.soup.engine.snapshot(),
@@ -297,15 +297,17 @@ class Clients:
             return sync_pb2.RESET_ROLLED_BACK
         return sync_pb2.RESET_WINDOW if window != want.window else sync_pb2.RESET_UNSPECIFIED
 
-    def count(self, told: validators.Told, before: Held | None) -> None:
+    def count(self, evidence: validators.Told, before: Held | None) -> None:
         """Count what a reply had in it."""
-        MET[f"reset {sync_pb2.Reset.Name(told.change.reset).removeprefix('RESET_')}"] += 1
-        MET["complete" if told.change.complete else "a part"] += 1
-        MET["rows leave"] += len(told.after) < len(told.before) + told.change.rows and not told.change.reset
-        if told.ranged and told.held is not None:
-            now = told.held.intervals
+        MET[f"reset {sync_pb2.Reset.Name(evidence.change.reset).removeprefix('RESET_')}"] += 1
+        MET["complete" if evidence.change.complete else "a part"] += 1
+        MET["rows leave"] += (
+            len(evidence.after) < len(evidence.before) + evidence.change.rows and not evidence.change.reset
+        )
+        if evidence.ranged and evidence.held is not None:
+            now = evidence.held.intervals
             MET[f"{len(now)} intervals"] += 1
-            if before is not None and before.intervals and now and not told.change.reset:
+            if before is not None and before.intervals and now and not evidence.change.reset:
                 MET["an end moves back"] += now[-1][1] < before.intervals[-1][1]
                 MET["a beginning moves back"] += now[0][0] < before.intervals[0][0]
                 MET["a range below"] += now[0][0] < 0 <= before.intervals[0][0]

@@ -174,8 +174,8 @@ class Desk:
     def _started(self, parent: Start | None, fork: int, key: int | None = None) -> None:
         old = parent.key if parent is not None else self.start.key
         number = len(self.starts)
-        of = None if parent is None else parent.number
-        self.starts.append(Start(number, self.soup.store.incarnation, of, fork, old if key is None else key))
+        parent_number = None if parent is None else parent.number
+        self.starts.append(Start(number, self.soup.store.incarnation, parent_number, fork, old if key is None else key))
         self.servicer = self._begin()
 
     def _open(self, path: Path, closed: bool = False) -> None:

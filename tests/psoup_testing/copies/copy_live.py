@@ -84,16 +84,16 @@ class LiveStore:
     def _run(self) -> None:
         self._go.acquire()
         try:
-            for told in self._live:
-                self._look(told)
+            for outcome in self._live:
+                self._look(outcome)
         except BaseException as problem:
             self._failed.append(problem)
         finally:
             self._rests.release()
 
-    def _look(self, told: Recharged) -> None:
-        if told.error is not None:
-            self.errors.append(told.error)
+    def _look(self, outcome: Recharged) -> None:
+        if outcome.error is not None:
+            self.errors.append(outcome.error)
             self._rest()  # it would ask again and again
 
 

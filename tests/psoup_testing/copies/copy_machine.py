@@ -110,8 +110,8 @@ class CopiesMachine(Actions, RuleBasedStateMachine):
     def feed(self, rows: pa.Table) -> None:
         """A batch of a standing job; its rows must not be below the watermark."""
         view = self.soup.engine.snapshot().stream("s", self.soup.tenant)
-        least = view.watermark if view.watermark is not None else -(2**62)
-        times = [max(self.clock.now(), least, view.last_time or 0)] * rows.num_rows
+        watermark = view.watermark if view.watermark is not None else -(2**62)
+        times = [max(self.clock.now(), watermark, view.last_time or 0)] * rows.num_rows
         if self.event:
             rows = rows.set_column(4, "at", pa.array(times, pa.timestamp("us", "UTC")))
         self.batch += 1
@@ -319,8 +319,8 @@ class CopiesMachine(Actions, RuleBasedStateMachine):
         for place, step in enumerate(steps):
             self.step(step, place)
             for which, pattern in enumerate(PATTERNS):
-                what = ACTS[(which + place + turn) % len(ACTS)]
-                self.act(self.client_of(which, pattern, what in OF_STORES or (place + which) % 2 > 0), what, place)
+                action = ACTS[(which + place + turn) % len(ACTS)]
+                self.act(self.client_of(which, pattern, action in OF_STORES or (place + which) % 2 > 0), action, place)
 
     def client_of(self, which: int, pattern: str, stored: bool) -> Client:
         """A client of a pattern, with a copy of its own or in a store."""

@@ -99,8 +99,8 @@ class KeptCopy:
 
     @property
     def _state(self) -> Any:
-        found = self.store._file.run("SELECT number, token, form FROM queries WHERE name = ?", self.name)
-        ((number, token, stored),) = found
+        rows = self.store._file.run("SELECT number, token, form FROM queries WHERE name = ?", self.name)
+        ((number, token, stored),) = rows
         if stored is None:
             return SimpleNamespace(table=None, token=token, schema=None)
         form = sync_pb2.CopyForm.FromString(stored)
@@ -139,8 +139,8 @@ class KeptCopy:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows, in order."""
-        known = self.store._file.run("SELECT form FROM queries WHERE name = ?", self.name)
-        return list(rows_of(self.store.read(self.name))) if known[0][0] is not None else []
+        forms = self.store._file.run("SELECT form FROM queries WHERE name = ?", self.name)
+        return list(rows_of(self.store.read(self.name))) if forms[0][0] is not None else []
 
 
 def copied(path: Path) -> Path:

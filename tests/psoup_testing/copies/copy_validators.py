@@ -49,84 +49,88 @@ class Told:
     room: int
 
 
-def check(told: Told) -> None:
+def check(evidence: Told) -> None:
     """All properties of one outcome."""
     for validator in VALIDATORS:
-        validator(told)
+        validator(evidence)
 
 
-def right(told: Told) -> None:
+def right(evidence: Told) -> None:
     """A complete copy is the answer; another has rows of it, in its order, and no row beside it."""
-    if told.change.complete:
-        assert repr(told.after) == repr(told.truth), "right: the copy differs from the answer"
+    if evidence.change.complete:
+        assert repr(evidence.after) == repr(evidence.truth), "right: the copy differs from the answer"
         return
-    rows = iter(map(repr, told.truth))
-    assert all(row in rows for row in map(repr, told.after)), "right: a part has rows that the answer has not"
+    rows = iter(map(repr, evidence.truth))
+    assert all(row in rows for row in map(repr, evidence.after)), "right: a part has rows that the answer has not"
 
 
-def ordered(told: Told) -> None:
+def ordered(evidence: Told) -> None:
     """The reply is of no event before that of the token, unless the client begins anew."""
-    assert told.change.reset or told.sequence[0] <= told.sequence[1], "ordered: the sequence went back"
+    assert evidence.change.reset or evidence.sequence[0] <= evidence.sequence[1], "ordered: the sequence went back"
 
 
-def explicit_reset(told: Told) -> None:
+def explicit_reset(evidence: Told) -> None:
     """A client begins anew if, and only if, what it has means something else; or the answer comes whole."""
-    allowed = {told.meant}
-    if not told.ranged and not told.meant:
+    allowed = {evidence.meant}
+    if not evidence.ranged and not evidence.meant:
         allowed.add(sync_pb2.RESET_WHOLE)
-    assert told.change.reset in allowed, f"explicit reset: {told.change.reset} instead of {told.meant}"
-    assert bool(told.change.reset) == told.change.HasField("form"), (
+    assert evidence.change.reset in allowed, f"explicit reset: {evidence.change.reset} instead of {evidence.meant}"
+    assert bool(evidence.change.reset) == evidence.change.HasField("form"), (
         "explicit reset: the form comes with a reset, always"
     )
 
 
-def unique(told: Told) -> None:
+def unique(evidence: Told) -> None:
     """No row comes that the client keeps, and none comes twice."""
-    came = _came(told)
+    came = _came(evidence)
     assert len(set(came)) == len(came), "unique: a row comes twice"
-    assert not set(came) & _kept(told), "unique: a row comes that is kept"
+    assert not set(came) & _kept(evidence), "unique: a row comes that is kept"
 
 
-def gap_free(told: Told) -> None:
+def gap_free(evidence: Told) -> None:
     """The rows of a copy are those of the answer in the intervals of its token: all of them."""
-    if not told.ranged or told.held is None:
+    if not evidence.ranged or evidence.held is None:
         return
-    inside = [row for row in told.truth if any(low <= row[0] < end for low, end in told.held.intervals)]
-    assert repr(inside) == repr(told.after), "gap-free: the token tells of other rows"
+    inside = [row for row in evidence.truth if any(low <= row[0] < end for low, end in evidence.held.intervals)]
+    assert repr(inside) == repr(evidence.after), "gap-free: the token tells of other rows"
 
 
-def bookmarked(told: Told) -> None:
+def bookmarked(evidence: Told) -> None:
     """A token tells of the rows that came with it: what is kept, and ranges that cover what came."""
-    if not told.ranged or told.held is None or not told.change.token:
+    if not evidence.ranged or evidence.held is None or not evidence.change.token:
         return
-    covered = told.held.intervals
-    kept = [] if told.change.reset else _intervals(told.change.keep)
-    assert all(any(low <= first and last <= end for low, end in covered) for first, last in kept), "bookmarked: keep"
-    assert all(any(low <= n < end for low, end in covered) for n in _came(told)), "bookmarked: rows that came"
+    covered = evidence.held.intervals
+    intervals = [] if evidence.change.reset else _intervals(evidence.change.keep)
+    assert all(any(low <= first and last <= end for low, end in covered) for first, last in intervals), (
+        "bookmarked: keep"
+    )
+    assert all(any(low <= n < end for low, end in covered) for n in _came(evidence)), "bookmarked: rows that came"
 
 
-def bounded(told: Told) -> None:
+def bounded(evidence: Told) -> None:
     """Bytes and rows are within what was asked; a reply has one row at least."""
-    size = len(told.change.columns_json) + sum(map(len, told.change.batches))
-    assert size <= told.room or told.change.rows <= 1, "bounded: bytes"
-    assert not told.want.max_rows or not told.ranged or told.change.rows <= told.want.max_rows, "bounded: rows"
+    size = len(evidence.change.columns_json) + sum(map(len, evidence.change.batches))
+    assert size <= evidence.room or evidence.change.rows <= 1, "bounded: bytes"
+    assert not evidence.want.max_rows or not evidence.ranged or evidence.change.rows <= evidence.want.max_rows, (
+        "bounded: rows"
+    )
 
 
-def minimal(told: Told) -> None:
+def minimal(evidence: Told) -> None:
     """Only what is in the answer comes, and as many rows as are said."""
-    if told.ranged:
-        assert told.change.rows == _table(told).num_rows, "minimal: the number of rows"
-        truth = {row[0] for row in told.truth}
-        assert truth.issuperset(_came(told)), "minimal: a row comes that is not in the answer"
+    if evidence.ranged:
+        assert evidence.change.rows == _table(evidence).num_rows, "minimal: the number of rows"
+        truth = {row[0] for row in evidence.truth}
+        assert truth.issuperset(_came(evidence)), "minimal: a row comes that is not in the answer"
 
 
-def quiet(told: Told) -> None:
+def quiet(evidence: Told) -> None:
     """Where nothing changes nothing is said: no rows, no token, few bytes."""
-    if told.meant or told.volatile or told.before != told.after or not told.change.complete:
+    if evidence.meant or evidence.volatile or evidence.before != evidence.after or not evidence.change.complete:
         return
-    if told.change.token or told.change.rows:
+    if evidence.change.token or evidence.change.rows:
         return  # the first time after rows have left, or an end has moved far
-    assert told.change.ByteSize() <= FEW_BYTES, "quiet: bytes about nothing"
+    assert evidence.change.ByteSize() <= FEW_BYTES, "quiet: bytes about nothing"
 
 
 VALIDATORS: tuple[Callable[[Told], None], ...] = (
@@ -147,12 +151,12 @@ def same_again(first: sync_pb2.SyncResponse, second: sync_pb2.SyncResponse) -> N
     assert first.body == second.body, "repeatable: another reply to the same request"
 
 
-def same_rows(told: Told, arrow: sync_pb2.Change) -> None:
+def same_rows(evidence: Told, arrow: sync_pb2.Change) -> None:
     """The two encodings tell of the same rows."""
-    batches = [pa.ipc.read_record_batch(pa.py_buffer(batch), told.schema) for batch in arrow.batches]
-    rows = list(rows_of(pa.Table.from_batches(batches, told.schema)))
-    assert repr(rows) == repr(list(rows_of(_table(told)))), "encodings: Arrow has other rows than JSON"
-    assert arrow.token == told.change.token, "encodings: another token"
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(batch), evidence.schema) for batch in arrow.batches]
+    rows = list(rows_of(pa.Table.from_batches(batches, evidence.schema)))
+    assert repr(rows) == repr(list(rows_of(_table(evidence)))), "encodings: Arrow has other rows than JSON"
+    assert arrow.token == evidence.change.token, "encodings: another token"
 
 
 def nothing_new(change: sync_pb2.Change) -> None:
@@ -167,21 +171,21 @@ def unchanged(before: object, after: object) -> None:
     assert before is after, "atomic: the copy has changed without a reply"
 
 
-def _table(told: Told) -> pa.Table:
-    return from_json(told.change.columns_json, told.schema, 2)
+def _table(evidence: Told) -> pa.Table:
+    return from_json(evidence.change.columns_json, evidence.schema, 2)
 
 
-def _came(told: Told) -> list[int]:
-    numbers: list[int] = _table(told).column(0).to_pylist() if told.ranged else []
+def _came(evidence: Told) -> list[int]:
+    numbers: list[int] = _table(evidence).column(0).to_pylist() if evidence.ranged else []
     return numbers
 
 
-def _kept(told: Told) -> set[int]:
-    if told.change.reset or not told.ranged:
+def _kept(evidence: Told) -> set[int]:
+    if evidence.change.reset or not evidence.ranged:
         return set()
-    if not told.change.token:
-        return set(told.numbers)
-    return {n for n in told.numbers if any(low <= n < end for low, end in _intervals(told.change.keep))}
+    if not evidence.change.token:
+        return set(evidence.numbers)
+    return {n for n in evidence.numbers if any(low <= n < end for low, end in _intervals(evidence.change.keep))}
 
 
 def _intervals(differences: Any) -> list[tuple[int, int]]:

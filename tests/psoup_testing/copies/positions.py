@@ -22,8 +22,8 @@ class PositionClient:
         self.held = NOTHING
         self.rows: list[str] = []
 
-    def ask(self, most: int) -> Compared | Unchanged:
-        """Ask what has changed, and apply the first `most` new rows."""
+    def ask(self, limit: int) -> Compared | Unchanged:
+        """Ask what has changed, and apply the first `limit` new rows."""
         snapshot = self.soup.engine.snapshot()
         record = snapshot.query(self.query, self.soup.tenant)
         change = again(snapshot, record, self.held, Question(self.soup.clock.now(), accept_truncation=True))
@@ -31,11 +31,11 @@ class PositionClient:
             assert self.held.whole
             self.held = change.held if change.behind else self.held
             return change
-        page = change.page(most)
+        page = change.page(limit)
         check(page.removed)
         check(page.places)
         new = rows_of(page.rows)
-        assert len(new) <= most
+        assert len(new) <= limit
         before = [] if change.anew else self.rows
         stay = [place for place in range(len(before)) if not within(place, page.removed)]
         count, moved = len(stay) + len(new), {to: before[place] for place, to in page.moved}
@@ -63,7 +63,7 @@ def rows_of(table: pa.Table) -> list[str]:
 def answer(client: PositionClient) -> list[str]:
     """What an invocation says."""
     soup = client.soup
-    told = questions.again(
+    outcome = questions.again(
         invoke, soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True
     )
-    return rows_of(told.to_table())
+    return rows_of(outcome.to_table())

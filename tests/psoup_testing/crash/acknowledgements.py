@@ -31,14 +31,14 @@ def batch_rows(producer: int, epoch: int, number: int) -> list[Row]:
     return [(producer, epoch, number, part) for part in range(size_of(number))]
 
 
-def problems(acknowledged: Mapping[tuple[int, int], int], found: Iterable[Row]) -> list[str]:
+def problems(acknowledged: Mapping[tuple[int, int], int], rows: Iterable[Row]) -> list[str]:
     """The faults of the rows in the stream, a sentence each; none if all is well.
 
     `acknowledged`: by producer and epoch, how many batches (the first ones) were.
     """
     said: list[str] = []
     present: dict[int, list[Row]] = {}
-    for row in found:
+    for row in rows:
         present.setdefault(row[0], []).append(row)
     for producer in sorted(present.keys() | {k for k, _ in acknowledged}):
         mine = present.get(producer, [])
@@ -48,9 +48,12 @@ def problems(acknowledged: Mapping[tuple[int, int], int], found: Iterable[Row]) 
         if mine != whole:
             said.append(f"producer {producer}: {_difference(mine, whole)}")
         for epoch in sorted(epochs):
-            least = acknowledged.get((producer, epoch), 0)
-            if counts[epoch] < least:
-                said.append(f"producer {producer}, epoch {epoch}: {least} acknowledged, {counts[epoch]} batches found")
+            acknowledged_count = acknowledged.get((producer, epoch), 0)
+            if counts[epoch] < acknowledged_count:
+                said.append(
+                    f"producer {producer}, epoch {epoch}: {acknowledged_count} acknowledged,"
+                    f" {counts[epoch]} batches found"
+                )
     return said
 
 

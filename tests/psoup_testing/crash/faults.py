@@ -109,16 +109,16 @@ class FailingDisk(Disk):
         if self._fails("sync"):
             raise apsw.IOError(f"injected at sync {self.count - 1}")
 
-    def beside(self, what: str) -> None:
+    def beside(self, operation: str) -> None:
         """Look at a step of a file beside the database, before it is done."""
-        if self._fails(what):
-            raise OSError(self.fault.errno, f"injected at {what} {self.count - 1}")
+        if self._fails(operation):
+            raise OSError(self.fault.errno, f"injected at {operation} {self.count - 1}")
 
-    def _fails(self, what: str) -> bool:
+    def _fails(self, operation: str) -> bool:
         self.count += 1
         fails = self.count - 1 == self.at or (self.count - 1 > self.at >= 0 and not self.once)
         if fails and not self.failed:
-            self.failed = what
+            self.failed = operation
         return fails
 
 

@@ -79,14 +79,14 @@ class ChunkDisk:
 
     def survives(self, folder: Path, chance: random.Random) -> dict[str, bytes]:
         """The files of the folder after a cut now."""
-        kept = {}
+        contents = {}
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             if path.name not in self.named and chance.random() < 0.5:
                 continue
             content = path.read_bytes()
             whole = path.name.removesuffix(".new") in self.synced
-            kept[path.name] = content if whole else content[: chance.randrange(len(content) + 1)]
-        return kept
+            contents[path.name] = content if whole else content[: chance.randrange(len(content) + 1)]
+        return contents
 
 
 class Lives:
@@ -114,15 +114,15 @@ class Lives:
     def live(self) -> list[Any]:
         """Live once; returns the files that a power cut at each sync would leave, for `go_on`."""
         with chunk_disk() as disk:
-            disk.synced.update(found := {p.name for p in (self._directory / "chunks").glob("*")})
-            disk.named.update(found)
+            disk.synced.update(files := {p.name for p in (self._directory / "chunks").glob("*")})
+            disk.named.update(files)
 
             def note() -> Any:
                 survivors = disk.survives(self._directory / "chunks", self.chance)
                 return dict(self.acknowledged), dict(self._epochs), self._query, survivors
 
             with power(self.chance.randrange(2**32), note) as database:
-                disk.step = lambda what: database.cut()
+                disk.step = lambda operation: database.cut()
                 try:
                     with closing(
                         DurableStore(self._directory, vfs=database.name, remembered=CONFIG.remembered)
@@ -262,7 +262,7 @@ def log(store: DurableStore, events: list[Event], acknowledge: Any) -> None:
 
 
 @contextmanager
-def chunk_disk(step: Callable[[str], None] = lambda what: None) -> Iterator[ChunkDisk]:
+def chunk_disk(step: Callable[[str], None] = lambda operation: None) -> Iterator[ChunkDisk]:
     """A `ChunkDisk` under the chunks, inside the block."""
     disk, sync = ChunkDisk(step), chunks.sync_directory
     chunks.os, chunks.sync_directory = disk, disk.sync_directory  # type: ignore[assignment, attr-defined]

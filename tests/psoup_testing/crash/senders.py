@@ -28,9 +28,11 @@ def batch(producer: int, number: int) -> pa.Table:
 
 def check(rows: pa.Table, acknowledged: list[int]) -> list[int]:
     """How many batches of each producer are found; fails if the checker finds anything wrong."""
-    found = [(row["k"], EPOCH, row["n"], row["part"]) for row in rows.to_pylist()]
-    assert problems({(k, EPOCH): count for k, count in enumerate(acknowledged)}, found) == []
-    return [1 + max((n for k, _, n, _ in found if k == producer), default=-1) for producer in range(len(acknowledged))]
+    received = [(row["k"], EPOCH, row["n"], row["part"]) for row in rows.to_pylist()]
+    assert problems({(k, EPOCH): count for k, count in enumerate(acknowledged)}, received) == []
+    return [
+        1 + max((n for k, _, n, _ in received if k == producer), default=-1) for producer in range(len(acknowledged))
+    ]
 
 
 class Sender:

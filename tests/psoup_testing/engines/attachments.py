@@ -83,16 +83,16 @@ def write_cover_of(soup: RestartingPSoup, folder: Path, records: Sequence[QueryR
     """The same of queries, or sides, by their records."""
     snapshot = soup.engine.snapshot()
     view, clauses = snapshot.by_id[records[0].stream_id], [snapshot.clause(record.sqc_id) for record in records]
-    known = [
+    queries = [
         (record.query_id, record.query.text) for record, clause in zip(records, clauses, strict=True) if clause.factors
     ]
     files = soup.store.files(lacking(view, [clause for clause in clauses if clause.factors]))
     folder.mkdir(parents=True)
-    spec, bound = create_stream(view.sql), Beforehand(view.spec, known)
+    spec, bound = create_stream(view.sql), Beforehand(view.spec, queries)
     for file in files:
         cover_chunk(folder, file, spec, bound)
     names = tuple(Path(file.path).name for file in files)
-    numbers = np.array(sorted({number for number, _ in known}), np.int64)
+    numbers = np.array(sorted({number for number, _ in queries}), np.int64)
     write_cover(folder, Cover(soup.store.incarnation, ranges_of(numbers), names))
     return len(files)
 
@@ -153,12 +153,12 @@ class AttachingDuel(Duel):
             [(standing.query_id, standing.query.sql()) for standing in self.standing.values()] if action.matches else []
         )
         cuts = range(0, len(entries), action.chunk_rows)
-        known = Beforehand(spec, queries)
-        write(folder, spec, table, [time for time, _ in entries], cuts, known, self.psoup.store.incarnation)
+        beforehand = Beforehand(spec, queries)
+        write(folder, spec, table, [time for time, _ in entries], cuts, beforehand, self.psoup.store.incarnation)
         job = f"job {self.attached + self.refused}"
         outcome = "OutOfRange" if self._refused(entries) else None
-        found = expected_refusal(lambda: attach(self.psoup, name, job, folder))  # type: ignore[arg-type]
-        assert found == outcome, f"{action}: expected {outcome}, found {found}"
+        refusal = expected_refusal(lambda: attach(self.psoup, name, job, folder))  # type: ignore[arg-type]
+        assert refusal == outcome, f"{action}: expected {outcome}, found {refusal}"
         if outcome is None:
             self.model.attach(entries)
             self.history += len(entries)
@@ -205,9 +205,9 @@ class AttachingDuel(Duel):
     def _refused(self, entries: list[tuple[int, Row]]) -> bool:
         model, clock = self.model, self.clock.now()
         first, last = entries[0][0], entries[-1][0]
-        least = min((entry[0] for entry in model.accepted), default=last)
+        first_time = min((entry[0] for entry in model.accepted), default=last)
         system = self.declaration.time_column is None
-        if last > least or last > clock + (0 if system else model.max_ahead):
+        if last > first_time or last > clock + (0 if system else model.max_ahead):
             return True
         reached = last if model.watermark is None else max(model.watermark, last)
         now = max(reached, clock) if system else reached

@@ -32,10 +32,12 @@ class FedDuel(AttachingDuel):
         name, folder = self.declaration.name, self.psoup.path.parent / f"batch-{self.psoup.path.name}"
         table = to_table(self.declaration, [row for _, row in entries])
         spec = self.psoup.engine.snapshot().stream(name, "default").spec
-        known = Beforehand(spec, [(standing.query_id, standing.query.sql()) for standing in self.standing.values()])
+        beforehand = Beforehand(
+            spec, [(standing.query_id, standing.query.sql()) for standing in self.standing.values()]
+        )
         size = self.psoup.config.chunk_rows
         times = [time for time, _ in entries]
-        write(folder, spec, table, times, range(0, len(entries), size), known, self.psoup.store.incarnation)
+        write(folder, spec, table, times, range(0, len(entries), size), beforehand, self.psoup.store.incarnation)
         self.number += 1 + self.fed % 2
         done = attach(self.psoup, name, JOB, folder, self.number)
         self.fed += 1
@@ -55,11 +57,11 @@ class FedDuel(AttachingDuel):
 
     def _batch(self, rows: list[Row]) -> list[tuple[int, Row]]:
         model, clock, place = self.model, self.clock.now(), self.declaration.time_column
-        least = -(2**63) if model.watermark is None else model.watermark
+        watermark = -(2**63) if model.watermark is None else model.watermark
         if place is None:
-            return [(max(clock, least), row) for row in rows]
+            return [(max(clock, watermark), row) for row in rows]
         timed = [(row[place], row) for row in rows]
-        taken = [(time, row) for time, row in timed if isinstance(time, int) and least <= time]
+        taken = [(time, row) for time, row in timed if isinstance(time, int) and watermark <= time]
         return sorted((entry for entry in taken if entry[0] <= clock + model.max_ahead), key=lambda entry: entry[0])
 
 

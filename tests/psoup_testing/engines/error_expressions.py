@@ -35,21 +35,21 @@ def poison(value: int | str) -> Poison:
 @contextmanager
 def raising(rules: Mapping[str, Poison], moods: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
     """The named evaluators raise while this is open; the list tells which did, in order."""
-    told = list[str]()
+    reasons = list[str]()
     real = {name: EVALUATORS[name] for name in rules}
 
     def wrapped(name: str, evaluator: Evaluator) -> Evaluator:
         def evaluate(call: Call, frame: Frame) -> Column:
             argument = frame.column(call.args[0])
             if not isinstance(call.args[0], Literal) and (rules[name](argument) or (frame.rows > 1 and moods())):
-                told.append(name)
-                raise PROBLEMS[len(told) % len(PROBLEMS)](f"{name} over {frame.rows} rows")
+                reasons.append(name)
+                raise PROBLEMS[len(reasons) % len(PROBLEMS)](f"{name} over {frame.rows} rows")
             return evaluator(call, frame)
 
         return evaluate
 
     EVALUATORS.update({name: wrapped(name, evaluator) for name, evaluator in real.items()})
     try:
-        yield told
+        yield reasons
     finally:
         EVALUATORS.update(real)

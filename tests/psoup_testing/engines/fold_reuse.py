@@ -56,7 +56,7 @@ def odd_rows(rng: random.Random, count: int) -> pa.Table:
     )
 
 
-def compare(sides: Sequence[LocalPSoup], queries: Sequence[str], rng: random.Random, asked: int) -> None:
+def compare(sides: Sequence[LocalPSoup], queries: Sequence[str], rng: random.Random, count: int) -> None:
     """Push the same rows to two engines, drop folds of the first one, and compare their answers to some of the queries.
 
     The queries have the IDs from 1 on.
@@ -70,10 +70,10 @@ def compare(sides: Sequence[LocalPSoup], queries: Sequence[str], rng: random.Ran
             pass
     folds = sides[0].engine.snapshot().stream("t", "default").folds
     folds.give_up(rng.choice([0, 0, 0, 3_000, 1 << 30]))
-    for query in rng.choices(range(1, len(queries) + 1), k=asked):
+    for query in rng.choices(range(1, len(queries) + 1), k=count):
         window = rng.choice([None, None, *WINDOWS[1:]])
-        one, other = (told(again(soup.invoke, query, window=window)) for soup in sides)
-        assert one == other, (queries[query - 1], window)
+        answer, other = (told(again(soup.invoke, query, window=window)) for soup in sides)
+        assert answer == other, (queries[query - 1], window)
 
 
 def told(answer: Answer) -> str:

@@ -137,7 +137,7 @@ def tell(soup: Soup) -> None:
     """Fill the directory, step by step."""
     for statement in CREATE:
         soup.execute(statement)
-    asked = [soup.register(text, f"request {number}") for number, text in enumerate(QUERIES)]
+    ids = [soup.register(text, f"request {number}") for number, text in enumerate(QUERIES)]
     soup.unregister(soup.register("SELECT x FROM gone"))
     soup.push("gone", pa.table({"x": [1, 2]}))
     soup.execute("DROP STREAM gone")
@@ -151,7 +151,7 @@ def tell(soup: Soup) -> None:
             soup.register_many([QUERIES[1].replace("40", "41"), "SELECT page FROM clicks WHERE ms > 7"])
         if step in (18, 30, 40):
             soup.maintain()
-    soup.unregister(asked[-1] + 3)
+    soup.unregister(ids[-1] + 3)
     soup.heartbeat("recent", START + 445 * SECOND)
     soup.execute(LATER)
     soup.register("SELECT *, _id FROM kept WHERE x % 3 = 0 BEGIN (NOW - 400 SECONDS)")
@@ -307,10 +307,10 @@ def _tenants(soup: Soup) -> Any:
 
 def _tagged(soup: Soup) -> Any:
     """The queries with keys and labels, and the answer of one of them."""
-    known = [soup.query(key) for key in ("search 0", "search 1", "row 0", "row 2")]
+    by_key = [soup.query(key) for key in ("search 0", "search 1", "row 0", "row 2")]
     labels = ({"user": "u0"}, {"user": "u1", "kind": "Grüße"}, {"user": "u2"}, {"kind": "row"})
-    found = [soup.queries(labels=asked) for asked in labels]
-    return {"keys": known, "labels": found, "answer": _answer(soup, known[-1], None, None)}
+    lists = [soup.queries(labels=label) for label in labels]
+    return {"keys": by_key, "labels": lists, "answer": _answer(soup, by_key[-1], None, None)}
 
 
 def _replaced(soup: Soup) -> Any:
@@ -327,8 +327,16 @@ def _answer(soup: Soup, query_id: int, as_of: int | None, window: str | None) ->
         answer = soup.invoke(query_id, as_of, window, accept_truncation=True)
     except PSoupError as problem:
         return type(problem).__name__
-    (known,) = answer.completeness.sources
-    complete = [answer.completeness.now, known.begin, known.end, known.final, known.late, known.ahead, known.pending]
+    (source,) = answer.completeness.sources
+    complete = [
+        answer.completeness.now,
+        source.begin,
+        source.end,
+        source.final,
+        source.late,
+        source.ahead,
+        source.pending,
+    ]
     rows = [[str(value) for value in row.values()] for row in answer.to_table().to_pylist()]
     return {"query": query_id, "complete": complete, "rows": rows}
 

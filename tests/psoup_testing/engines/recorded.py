@@ -157,11 +157,11 @@ def replayed(events: Sequence[Event], config: EngineConfig, run_length: int) -> 
 
 def answers(engine: Engine, played: Player) -> list[object]:
     """What `engine` says to every query that stands at the end of a history."""
-    found: list[object] = []
+    results: list[object] = []
     for query_id in played.standing():
         now, snapshot = played.clock.now(), engine.snapshot()
         try:
-            found.append(told(invoke(snapshot, query_id, tenant="default", now=now, accept_truncation=True)))
+            results.append(told(invoke(snapshot, query_id, tenant="default", now=now, accept_truncation=True)))
         except PSoupError as problem:
-            found.append(type(problem).__name__)
-    return found
+            results.append(type(problem).__name__)
+    return results

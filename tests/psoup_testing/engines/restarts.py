@@ -93,8 +93,8 @@ class RestartingPSoup(RecordingPSoup):
         assert after == before
 
     def _open(self) -> DurableStore:
-        known = self.config.remembered
-        return DurableStore(self.path, cache_bytes=self.cache_bytes, hot_bytes=self.hot_bytes, remembered=known)
+        remembered = self.config.remembered
+        return DurableStore(self.path, cache_bytes=self.cache_bytes, hot_bytes=self.hot_bytes, remembered=remembered)
 
     def _replay(self) -> None:
         if self.restarts % 2:

@@ -45,8 +45,8 @@ class Expression:
 
     def functions(self) -> frozenset[str]:
         """The words and signs of functions and operators in it."""
-        own = _WORDS.findall(_QUOTED.sub("", self.template))
-        return frozenset(own).union(*(arg.functions() for arg in self.args))
+        words = _WORDS.findall(_QUOTED.sub("", self.template))
+        return frozenset(words).union(*(arg.functions() for arg in self.args))
 
     @property
     def constant(self) -> bool:
@@ -115,9 +115,9 @@ class Maker:
 
     def constant(self, data_type: DataType) -> Expression:
         """A literal: mostly a value of the data, so that boundaries are met."""
-        known = self.scope.seen(data_type)
-        if known and self.number(0, 3):
-            return literal(data_type, self.pick(known))
+        seen = self.scope.seen(data_type)
+        if seen and self.number(0, 3):
+            return literal(data_type, self.pick(seen))
         return literal(data_type, self.draw(values(data_type)))
 
     def small(self, low: int = -10, high: int = 10) -> Expression:

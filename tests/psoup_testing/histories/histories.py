@@ -253,11 +253,11 @@ def draw_history(draw: Any, events: int = 14, name: str = "s") -> History:
     return History(declaration, pools, config, tuple(actions), make.number(1, 3))
 
 
-def _another(make: Maker, declaration: Declaration, known: list[Query]) -> Query:
+def _another(make: Maker, declaration: Declaration, queries: list[Query]) -> Query:
     """A new query; sometimes one that shares the WHERE clause of an earlier one."""
     query = draw_query(make, declaration.name, BASE, SPAN)
-    if known and make.number(0, 4) == 4:
-        return replace(query, where=make.pick(known).where)
+    if queries and make.number(0, 4) == 4:
+        return replace(query, where=make.pick(queries).where)
     return query
 
 

@@ -51,7 +51,7 @@ class GroupedJoin(JoinQuery):
     def selected(self, order: str = "") -> str:
         """The SELECT list; for DuckDB with the `order` of the rows."""
         keys = [f"{key} AS g{place}" for place, key in enumerate(self.groups)]
-        return ", ".join([*keys, *[f"{one.sql(order)} AS m{place}" for place, one in enumerate(self.measures)]])
+        return ", ".join([*keys, *[f"{measure.sql(order)} AS m{place}" for place, measure in enumerate(self.measures)]])
 
     def duck_sql(self, ranges: Sequence[tuple[int, int]]) -> str:
         """The statement for DuckDB, over positions [first, stop) of each table."""
@@ -75,8 +75,8 @@ def draw_groups(make: Chance, join: JoinQuery) -> GroupedJoin:
     measures = tuple(dict.fromkeys(_measured(make, aliases) for _ in range(make.number(1, 3))))
     given = {field.name: getattr(join, field.name) for field in fields(join)}
     given |= {"distinct": False, "keys": (), "limit": join.limit if make.likely(40) else None}
-    least, by = make.pick((0, 0, 2)), make.pick(("", "", "DESC", "ASC"))
-    return GroupedJoin(**given, groups=groups, measures=measures, least=least, by=by)
+    threshold, by = make.pick((0, 0, 2)), make.pick(("", "", "DESC", "ASC"))
+    return GroupedJoin(**given, groups=groups, measures=measures, least=threshold, by=by)
 
 
 def _key(make: Chance, aliases: str) -> str:

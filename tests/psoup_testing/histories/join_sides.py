@@ -66,13 +66,13 @@ def node_of(sides: Sequence[Side], factors: Sequence[PairFactor], rest: Sequence
 
 def tuples_of(pieces: Joined) -> list[tuple[int, ...]]:
     """All tuples, as they come."""
-    return [row for piece in pieces for row in zip(*(own.tolist() for own in piece), strict=True)]
+    return [row for piece in pieces for row in zip(*(column.tolist() for column in piece), strict=True)]
 
 
 def run(node: Join, sides: Sequence[Side], **options: Any) -> tuple[list[tuple[int, ...]], int]:
     """The tuples of a join and its errors."""
-    found = joined(node, sides, **options)
-    return tuples_of(found), found.errors
+    result = joined(node, sides, **options)
+    return tuples_of(result), result.errors
 
 
 def by_looking(node: Join, sides: Sequence[Side]) -> tuple[list[tuple[int, ...]], int]:
@@ -80,7 +80,7 @@ def by_looking(node: Join, sides: Sequence[Side]) -> tuple[list[tuple[int, ...]]
     if not all(side.rows for side in sides):
         return [], 0
     grid = np.meshgrid(*(np.arange(side.rows) for side in sides), indexing="ij")
-    places = [own.reshape(-1) for own in grid]
+    places = [rows.reshape(-1) for rows in grid]
     pairs = [comparable(f.left, f.right) for f in (*node.keys, *node.bands)]
     errors = 0
     for source, side in enumerate(sides):
@@ -89,7 +89,7 @@ def by_looking(node: Join, sides: Sequence[Side]) -> tuple[list[tuple[int, ...]]
             (column,) = side.columns([of_source(operand, 0)])
             failed |= False if column.error is None else column.error
         errors += int(failed.sum())
-    flat = [column.take(own) for side, own in zip(sides, places, strict=True) for column in side.own]
+    flat = [column.take(rows) for side, rows in zip(sides, places, strict=True) for column in side.own]
     scope = Scope(flat, len(places[0]))
     starts = np.cumsum([0, *(len(side.own) for side in sides)])
     true = np.ones(len(places[0]), np.bool_)
@@ -103,7 +103,7 @@ def by_looking(node: Join, sides: Sequence[Side]) -> tuple[list[tuple[int, ...]]
         refused = np.logical_or.reduce([v & ~c.values for c, v in zip(conditions, valid, strict=True)])
         errors += int((true & failed & ~refused).sum())
         true &= np.logical_and.reduce([c.values & v for c, v in zip(conditions, valid, strict=True)])
-    return list(zip(*(own[true].tolist() for own in places), strict=True)), errors
+    return list(zip(*(rows[true].tolist() for rows in places), strict=True)), errors
 
 
 def _flat(expr: Expr, starts: Array) -> Expr:

@@ -73,8 +73,8 @@ class JoinQuery:
         """The statement for PSoup."""
         items = []
         for place, (stream, window) in enumerate(zip(self.streams, self.windows, strict=True)):
-            own = f" [{window.sql()}]" if self.bracketed and window.sql() else ""
-            items.append(f"s{stream} AS {ALIASES[place]}{own}")
+            bracket = f" [{window.sql()}]" if self.bracketed and window.sql() else ""
+            items.append(f"s{stream} AS {ALIASES[place]}{bracket}")
         origin = items[0]
         for place, item in enumerate(items[1:], 1):
             conditions = [c for c in self.on if f"{ALIASES[place]}." in c and _of(c) <= set(range(place + 1))]

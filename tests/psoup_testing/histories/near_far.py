@@ -57,15 +57,19 @@ def near_and_far(data_type: DataType, source: random.Random, count: int) -> list
         return [True, False]
     if kind is Kind.DOUBLE:
         return _doubles(source, count)
-    least, most, known, step = _range(data_type, count)
-    places = source.sample(known, 2)
+    low, high, seen, step = _range(data_type, count)
+    places = source.sample(seen, 2)
     if source.random() < 0.5:
-        first = source.choice(known)
+        first = source.choice(seen)
         places = [first + step * at for at in source.sample(range(9 * count), max(2, count // _EACH))]
     each = max(1, count // len(places))
-    wholes = [place + own for place in places for own in source.sample(range(2 * each), each)]
-    found = [min(max(whole, least), most) for whole in wholes]
-    return [Decimal(n).scaleb(-data_type.scale) for n in found] if kind is Kind.DECIMAL else list(found)
+    wholes = [place + offset for place in places for offset in source.sample(range(2 * each), each)]
+    wholes_in_range = [min(max(whole, low), high) for whole in wholes]
+    return (
+        [Decimal(n).scaleb(-data_type.scale) for n in wholes_in_range]
+        if kind is Kind.DECIMAL
+        else list(wholes_in_range)
+    )
 
 
 def _range(data_type: DataType, count: int) -> tuple[int, int, Sequence[int], int]:
@@ -82,10 +86,10 @@ def _range(data_type: DataType, count: int) -> tuple[int, int, Sequence[int], in
 
 def _doubles(source: random.Random, count: int) -> list[Value]:
     """Doubles of any exponent, some of them with the next ones."""
-    found: list[Value] = []
-    while len(found) < count:
+    values: list[Value] = []
+    while len(values) < count:
         value = math.ldexp(source.choice((1.0, -1.0, 1.5)), source.randrange(-1_074, 1_023))
         for _ in range(source.choice((1, 1, 4))):
-            found.append(value)
+            values.append(value)
             value = math.nextafter(value, math.inf)
-    return found
+    return values

@@ -81,14 +81,14 @@ def draw_outputs(make: Maker) -> tuple[Expression, ...] | None:
     if make.number(0, 3) == 0:
         return None
     columns = make.scope.columns()
-    found: list[Expression] = []
+    outputs: list[Expression] = []
     for _ in range(make.number(1, 3)):
         choice = make.number(0, 5)
         if choice < 3:
-            found.append(make.pick(columns))
+            outputs.append(make.pick(columns))
         else:
-            found.append(make.pick((ID, TIME)) if choice == 3 else make.of(make.pick(columns).type))
-    return tuple(found)
+            outputs.append(make.pick((ID, TIME)) if choice == 3 else make.of(make.pick(columns).type))
+    return tuple(outputs)
 
 
 def draw_order(make: Maker, query: Query) -> tuple[Key, ...]:

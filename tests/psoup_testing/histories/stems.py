@@ -171,18 +171,16 @@ def _outcomes(factors: tuple[Factor, ...], piece: Piece) -> list[str]:
 
 
 def _looked_at(factors: tuple[Factor, ...], piece: Piece) -> list[str]:
-    known = _keys_of(piece)
+    keys = _keys_of(piece)
     for factor in factors:
         for term in factor.terms:
-            if term.attribute not in known:
-                known[term.attribute] = row_keys(term.attribute, piece.columns, piece.ids, piece.times)
-    found = []
+            if term.attribute not in keys:
+                keys[term.attribute] = row_keys(term.attribute, piece.columns, piece.ids, piece.times)
+    rows = []
     for row in range(len(piece)):
-        outcomes = {
-            _outcome(factor, {t.attribute: known[t.attribute][row] for t in factor.terms}) for factor in factors
-        }
-        found.append("no" if "no" in outcomes else "failure" if "failure" in outcomes else "match")
-    return found
+        outcomes = {_outcome(factor, {t.attribute: keys[t.attribute][row] for t in factor.terms}) for factor in factors}
+        rows.append("no" if "no" in outcomes else "failure" if "failure" in outcomes else "match")
+    return rows
 
 
 def _outcome(factor: Factor, keys: dict[Expr, Key | str | None]) -> str:

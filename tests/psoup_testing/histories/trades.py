@@ -28,8 +28,8 @@ def bind(text: str) -> StandingQuery:
 
 def table(query: StandingQuery) -> Aggregate:
     """The table of groups of a query."""
-    (found,) = [node for _, node in walk(query.plan) if isinstance(node, Aggregate)]
-    return found
+    (aggregate,) = [node for _, node in walk(query.plan) if isinstance(node, Aggregate)]
+    return aggregate
 
 
 def refusal(text: str) -> SqlError:

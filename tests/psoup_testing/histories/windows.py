@@ -60,9 +60,9 @@ START = Edge("start", 0, "(START)")
 NOW = Edge("now", 0, "(NOW)")
 
 
-def ago(make: Maker, most: int) -> Edge:
-    """NOW minus up to `most` seconds, in one of the ways to write it."""
-    seconds = make.number(0, most)
+def ago(make: Maker, limit: int) -> Edge:
+    """NOW minus up to `limit` seconds, in one of the ways to write it."""
+    seconds = make.number(0, limit)
     form = make.pick(("(NOW - {n})", "(NOW - {n} SECONDS)", "NOW - INTERVAL '{n}' SECOND", "(NOW - {m} MINUTES)"))
     if "{m}" in form:
         return Edge("now", seconds // 60 * 60 * SECOND, form.format(m=seconds // 60))
@@ -83,9 +83,9 @@ def _stamp(micros: int) -> str:
     return f"TIMESTAMP '{iso_time(micros)}'"
 
 
-def rows(make: Maker, least: int, most: int) -> Edge:
+def rows(make: Maker, low: int, high: int) -> Edge:
     """NOW minus a number of tuples."""
-    count = make.number(least, most)
+    count = make.number(low, high)
     return Edge("rows", count, f"(NOW - {count} ROWS)")
 
 

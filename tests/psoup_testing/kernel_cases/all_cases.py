@@ -96,8 +96,8 @@ def _ints(rng: Rng) -> Arguments:
     extremes = [-(2**63), 2**63 - 1, 0, -1]
     ties = rng.choice(bounds, 20) if len(bounds) else bounds
     keys = np.concatenate([rng.integers(-25, 25, 40), ties, np.array(extremes, np.int64)])
-    own = int_bounds(bounds)
-    return keys, bounds, own.table, own.shift, int(rng.integers(0, 9)), np.zeros(len(keys), np.int32)
+    numbers = int_bounds(bounds)
+    return keys, bounds, numbers.table, numbers.shift, int(rng.integers(0, 9)), np.zeros(len(keys), np.int32)
 
 
 def _coded(rng: Rng) -> tuple[Any, Any]:
@@ -144,7 +144,7 @@ def _clauses(rng: Rng, base: Any) -> tuple[Any, ...]:
                 attr.extend([a] * (len(edges) // 2))
             factor_ptr.append(len(low))
         clause_ptr.append(len(factor_ptr) - 1)
-    return tuple(np.array(own, np.int32) for own in (clause_ptr, factor_ptr, low, high, attr))
+    return tuple(np.array(column, np.int32) for column in (clause_ptr, factor_ptr, low, high, attr))
 
 
 def _plan(rng: Rng) -> Arguments:
@@ -234,20 +234,20 @@ def _listed(rng: Rng) -> tuple[Any, ...]:
 
 def _reach(rng: Rng) -> Arguments:
     codes, base, grids, groups, _, flags, entries, _ = _listed(rng)
-    most = 3 * codes.shape[1]
+    size = 3 * codes.shape[1]
     seen, candidates = np.zeros(len(groups[0]), np.int32), np.zeros(len(entries), np.int32)
-    out = candidates, np.zeros(most, np.int32), np.zeros(most, np.int32)
+    out = candidates, np.zeros(size, np.int32), np.zeros(size, np.int32)
     return codes, base, *grids, *groups, flags, entries, int(rng.choice([0, 3, 1000])), seen, *out
 
 
 def _match_lists(rng: Rng) -> Arguments:
     state = rng.bit_generator.state
     arguments = _reach(rng)
-    _, found, tested = plain_postings.reach(*arguments)
+    _, matches, tested = plain_postings.reach(*arguments)
     rng.bit_generator.state = state
     codes, base, _, groups, more, flags, entries, tests = _listed(rng)
-    own = rng.permutation(found) if rng.random() < 0.5 else np.arange(found)
-    tuples, cells, bits = arguments[-2][own], arguments[-1][own], 8
+    order = rng.permutation(matches) if rng.random() < 0.5 else np.arange(matches)
+    tuples, cells, bits = arguments[-2][order], arguments[-1][order], 8
     dtype = rng.choice(["uint32", "uint64"])
     return (
         tuples, cells, *groups, *more, flags, entries, tests, base, codes,

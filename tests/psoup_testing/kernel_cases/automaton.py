@@ -13,8 +13,8 @@ Arguments = tuple[Any, ...]
 _LETTERS = ["a", "b", "\0", "é", "word"]
 
 
-def _text(rng: Rng, least: int, most: int) -> bytes:
-    drawn = rng.choice(len(_LETTERS), int(rng.integers(least, most)), p=[0.5, 0.2, 0.1, 0.1, 0.1])
+def _text(rng: Rng, low: int, high: int) -> bytes:
+    drawn = rng.choice(len(_LETTERS), int(rng.integers(low, high)), p=[0.5, 0.2, 0.1, 0.1, 0.1])
     return "".join(_LETTERS[letter] for letter in drawn).encode()
 
 
@@ -48,7 +48,7 @@ def search_texts(rng: Rng) -> Arguments:
     """Texts, an automaton, and sometimes room for few pairs."""
     patterns = grow_states(rng)
     states, size = plain_grow(*patterns), len(patterns[6])
-    child, label, fail, hit = (patterns[2][: states + 1], *(own[:states] for own in patterns[3:6]))
+    child, label, fail, hit = (patterns[2][: states + 1], *(table[:states] for table in patterns[3:6]))
     texts = laid_out([_text(rng, 0, 12) for _ in range(30)])
     room = size + int(rng.choice([0, 10, 2_000]))
     tables = (child, label, fail, hit, *patterns[6:], np.zeros(size, np.int32))
@@ -59,21 +59,21 @@ def hit_clauses(rng: Rng) -> Arguments:
     """Hits of up to twelve patterns in some tuples, and clauses that one of their patterns drives."""
     hits = [(t, p) for t in range(20) for p in rng.permutation(12).tolist() if rng.random() < 0.4]
     pointers = np.cumsum([0, *rng.integers(1, 4, 15)]).astype(np.int32)
-    own = rng.integers(0, 12, int(pointers[-1])).astype(np.int32)
-    driver = own[pointers[:-1]]
+    numbers = rng.integers(0, 12, int(pointers[-1])).astype(np.int32)
+    driver = numbers[pointers[:-1]]
     driven_ptr = np.cumsum([0, *np.bincount(driver, minlength=12)]).astype(np.int32)
-    tuples, found = np.array(hits, np.int32).reshape(-1, 2).T.copy()
+    tuples, patterns_hit = np.array(hits, np.int32).reshape(-1, 2).T.copy()
     room, wanted = 20 * 15, rng.integers(0, 2, 15).astype(np.uint8)
-    clauses = (driven_ptr, np.argsort(driver, kind="stable").astype(np.int32), pointers, own, wanted)
-    return tuples, found, *clauses, np.zeros(12, np.int32), np.zeros(room, np.int64), np.zeros(room, np.int64)
+    clauses = (driven_ptr, np.argsort(driver, kind="stable").astype(np.int32), pointers, numbers, wanted)
+    return tuples, patterns_hit, *clauses, np.zeros(12, np.int32), np.zeros(room, np.int64), np.zeros(room, np.int64)
 
 
 def keep_likes(rng: Rng) -> Arguments:
     """Pairs as of `keep_texts`, of short patterns with wildcards: no pair takes long."""
     wholes = [b"".join([_text(rng, 0, 2), b"\xff", _text(rng, 0, 3), b"\xfe", _text(rng, 0, 2)]) for _ in range(6)]
     wholes += [b"", b"\xff" + _text(rng, 1, 3) + b"\xff", _text(rng, 1, 3) + b"\xfe\xfe", b"\xfe\xffb"]
-    clauses, tuples, offsets, data, pointers, own, _, _, _, keep = keep_texts(rng)
-    return clauses, tuples, offsets, data, pointers, own % len(wholes), *laid_out(wholes), keep
+    clauses, tuples, offsets, data, pointers, numbers, _, _, _, keep = keep_texts(rng)
+    return clauses, tuples, offsets, data, pointers, numbers % len(wholes), *laid_out(wholes), keep
 
 
 def keep_texts(rng: Rng) -> Arguments:
@@ -81,6 +81,6 @@ def keep_texts(rng: Rng) -> Arguments:
     patterns, ends = _patterns(rng)
     texts = laid_out([_text(rng, 0, 12) for _ in range(20)])
     pointers = np.cumsum([0, *rng.integers(0, 4, 12)]).astype(np.int32)
-    own = rng.integers(0, len(patterns), int(pointers[-1])).astype(np.int32)
+    numbers = rng.integers(0, len(patterns), int(pointers[-1])).astype(np.int32)
     pairs = rng.integers(0, 12, 60), rng.integers(0, 20, 60)
-    return *pairs, *texts, pointers, own, *laid_out(patterns), ends, rng.integers(0, 2, 60).astype(np.uint8)
+    return *pairs, *texts, pointers, numbers, *laid_out(patterns), ends, rng.integers(0, 2, 60).astype(np.uint8)

@@ -32,11 +32,13 @@ def gather_texts(rng: Rng) -> Arguments:
 def keep_texts(rng: Rng) -> Arguments:
     """Texts of which many are equal, or differ in the last byte."""
     texts = [b"", b"a", b"abcdefgh", b"abcdefghi", b"abcdefghj", b"bbcdefghi", bytes(16), bytes(17)]
-    own = [texts[at] for at in rng.integers(0, len(texts), 30)]
-    data = np.frombuffer(b"".join(own) + b" ", np.uint8)
-    ends = np.cumsum([0, *map(len, own)])
+    values = [texts[at] for at in rng.integers(0, len(texts), 30)]
+    data = np.frombuffer(b"".join(values) + b" ", np.uint8)
+    ends = np.cumsum([0, *map(len, values)])
     _KEPT.append((data, ends))
-    sources = np.array([own.__array_interface__["data"][0] if len(own) else 0 for own in (ends, data[:0], data)])
+    sources = np.array(
+        [values.__array_interface__["data"][0] if len(values) else 0 for values in (ends, data[:0], data)]
+    )
     sources[1] = 0
     keys, places, sizes = np.zeros(30, np.int64), np.zeros(30, np.int64), np.zeros(30, np.int32)
     plain_texts(

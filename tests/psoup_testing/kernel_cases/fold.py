@@ -234,9 +234,9 @@ def number_keys(rng: Rng) -> Arguments:
 
 def place_keys(rng: Rng) -> Arguments:
     """Different keys, one of which may be NULL."""
-    known = rng.permutation(np.unique(_integers(rng)))
+    keys = rng.permutation(np.unique(_integers(rng)))
     null = int(rng.integers(-1, 5))
-    return known, int(rng.integers(0, len(known))), null, np.uint64(rng.integers(0, 2**63)), np.full(64, -1, np.int32)
+    return keys, int(rng.integers(0, len(keys))), null, np.uint64(rng.integers(0, 2**63)), np.full(64, -1, np.int32)
 
 
 def number_texts(rng: Rng) -> Arguments:
@@ -264,8 +264,8 @@ def _hashes(ends: Any, data: Any) -> Any:
 
 def place_texts(rng: Rng) -> Arguments:
     """Hashes, one of which may be that of NULL."""
-    known = rng.integers(0, 99, 20).astype(np.uint64)
-    return known, int(rng.integers(0, 21)), int(rng.integers(-1, 5)), np.full(64, -1, np.int32)
+    hashes = rng.integers(0, 99, 20).astype(np.uint64)
+    return hashes, int(rng.integers(0, 21)), int(rng.integers(-1, 5)), np.full(64, -1, np.int32)
 
 
 def merge_runs(rng: Rng) -> Arguments:

@@ -46,15 +46,15 @@ def _filled_table(rng: Rng) -> tuple[Any, Any, Any]:
 
 def look_up(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
-    _, known, table = _filled_table(rng)
-    return _names(rng, 40), table, known, np.zeros(40, np.int64), np.zeros(40, np.int64)
+    _, names, table = _filled_table(rng)
+    return _names(rng, 40), table, names, np.zeros(40, np.int64), np.zeros(40, np.int64)
 
 
 def take_out(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
-    slots, known, table = _filled_table(rng)
+    slots, names, table = _filled_table(rng)
     some = rng.permutation(slots)[: int(rng.integers(0, 5))]
-    return np.append(some, 29) if rng.random() < 0.2 else some, known, table
+    return np.append(some, 29) if rng.random() < 0.2 else some, names, table
 
 
 def _run(rng: Rng, exact: bool) -> tuple[Any, Any, Any]:
@@ -76,10 +76,10 @@ def find_names(rng: Rng) -> Arguments:
 def merge_names(rng: Rng) -> Arguments:
     """Arguments of the kernel of that name."""
     exact = bool(rng.random() < 0.5)
-    one, two = _run(rng, exact), _run(rng, exact)
-    size = len(one[0]) + len(two[0])
+    first, two = _run(rng, exact), _run(rng, exact)
+    size = len(first[0]) + len(two[0])
     out = np.zeros(size, np.uint64), np.zeros(size if exact else 0, np.uint64), np.zeros(size, np.uint32)
-    return *one, *two, *out
+    return *first, *two, *out
 
 
 def _seeds(rng: Rng) -> Any:

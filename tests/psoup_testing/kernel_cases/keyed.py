@@ -46,11 +46,11 @@ def order_rows(rng: Rng) -> Arguments:
     keys = _keys(rng)
     valid = rng.integers(0, 2, len(keys)).astype(np.uint8) if rng.random() < 0.5 else np.zeros(0, np.uint8)
     valid[:1] = 1
-    own = keys[valid == 1] if len(valid) else keys
-    least, span = int(own.min()), int(own.max()) - int(own.min())
+    present = keys[valid == 1] if len(valid) else keys
+    least, span = int(present.min()), int(present.max()) - int(present.min())
     coded = min(span.bit_length(), int(rng.integers(1, 23)))
     low, shift = min(max(coded - int(rng.integers(1, 8)), 0), 16), span.bit_length() - coded
-    buckets, words = (span >> (shift + low)) + 1, np.zeros(len(own), np.uint16)
+    buckets, words = (span >> (shift + low)) + 1, np.zeros(len(present), np.uint16)
     return (
         keys,
         valid,
@@ -100,11 +100,11 @@ def take_found(rng: Rng) -> Arguments:
 
 def _narrow_codes(rng: Rng) -> Arguments:
     """Keys at both ends of int64, NULLs with any key, codes of both widths."""
-    least, shift = int(rng.choice([-(2**63), -5, 2**62])), int(rng.choice([0, 3, 40]))
-    keys = least + (rng.integers(0, 200, 30) << shift)
+    low, shift = int(rng.choice([-(2**63), -5, 2**62])), int(rng.choice([0, 3, 40]))
+    keys = low + (rng.integers(0, 200, 30) << shift)
     valid = rng.integers(0, 2, 30).astype(np.uint8) if rng.random() < 0.5 else np.zeros(0, np.uint8)
     keys[np.flatnonzero(valid == 0)] = 77
-    return keys, valid, least, shift, np.zeros(30, rng.choice([np.uint8, np.uint16]))
+    return keys, valid, low, shift, np.zeros(30, rng.choice([np.uint8, np.uint16]))
 
 
 def _codes_span(rng: Rng) -> Arguments:

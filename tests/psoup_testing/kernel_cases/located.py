@@ -84,12 +84,12 @@ def _chunks(rng: Rng) -> Array:
     numbers, first, count = list[tuple[int, ...]](), int(rng.choice([0, -2 * ROWS])), int(rng.integers(1, 5))
     for place in range(count):
         last = place == count - 1
-        held = _open(rng) if last else None, () if last else _packs(rng)
-        places = places_of(*held, 2**62 if last else 10)
+        open_chunk = _open(rng) if last else None, () if last else _packs(rng)
+        places = places_of(*open_chunk, 2**62 if last else 10)
         if rng.random() < 0.05:
             places = places_of(None, (), 4)
         rows = int(rng.integers(0, ROWS + 1)) if last else ROWS
-        _KEPT.append((held, places))
+        _KEPT.append((open_chunk, places))
         numbers.append((places.address, places.size, first, rows))
         first += rows
     chunks = np.array(numbers, np.int64)
@@ -108,11 +108,11 @@ def locate(rng: Rng) -> Arguments:
 
 
 def write_rows(rng: Rng) -> Arguments:
-    asked = locate(rng)
-    count = plain.locate(*asked)
+    locators = locate(rng)
+    count = plain.locate(*locators)
     if count < 0:
         return write_rows(rng)
-    chunks, *_, slot, located = asked
+    chunks, *_, slot, located = locators
     return located, chunks, slot, np.zeros(count, np.int32)
 
 

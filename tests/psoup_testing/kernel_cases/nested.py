@@ -48,13 +48,13 @@ def nest(rng: Rng) -> Arguments:
         step[6:9] = starts.ctypes.data, len(starts), place_keys.ctypes.data if len(place_keys) else 0
         step[9:] = place_rows.ctypes.data, len(place_rows)
     rows = np.sort(rng.permutation(40)[: int(rng.integers(0, 40))]).astype(np.int32)
-    room, most = int(rng.choice([1, 7, 300])), int(rng.choice([1, 30, 10_000]))
-    held, own = np.zeros((count, count, block), np.int32), np.zeros((count, block), np.int64)
-    ask = steps, rows, np.zeros((count + 1, 3), np.int64), 25, held, own
+    room, limit = int(rng.choice([1, 7, 300])), int(rng.choice([1, 30, 10_000]))
+    blocks, positions = np.zeros((count, count, block), np.int32), np.zeros((count, block), np.int64)
+    ask = steps, rows, np.zeros((count + 1, 3), np.int64), 25, blocks, positions
     if rng.random() < 0.5:
         plain.nest(*ask, np.zeros(50, np.int32), np.zeros((count + 1, 5), np.int32), np.zeros((count, 4), np.int64))
     out = np.zeros(max(room, block), np.int32), np.zeros((count + 1, room), np.int32), np.zeros((count, 4), np.int64)
-    return *ask[:3], most, *ask[4:], *out
+    return *ask[:3], limit, *ask[4:], *out
 
 
 CASES = {"nested.keep_partnered": keep_partnered, "nested.nest": nest}

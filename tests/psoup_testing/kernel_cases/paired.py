@@ -67,13 +67,13 @@ def probe_buckets(rng: Rng) -> Arguments:
     if at < count and rng.random() < 0.5:
         arrays = np.zeros(2, np.int32), np.zeros(2, np.int32)
         at, inside, *_ = plain_joined.probe_buckets(*ask, at, 0, 10, *arrays)
-    most = int(rng.choice([1, 30, 10_000]))
-    return *ask, at, inside, most, np.zeros(room, np.int32), np.zeros(room, np.int32)
+    limit = int(rng.choice([1, 30, 10_000]))
+    return *ask, at, inside, limit, np.zeros(room, np.int32), np.zeros(room, np.int32)
 
 
 def probe_banded(rng: Rng) -> Arguments:
     """As `probe_buckets`, with bounds as in `probe_ranges`; places of a bucket ascend."""
-    *ask, _, _, most, left, right = probe_buckets(rng)
+    *ask, _, _, limit, left, right = probe_buckets(rng)
     starts, places = ask[5], len(ask[7])
     ordered = rng.integers(0, 20, places)
     for begin, end in itertools.pairwise(starts[:-1].tolist()):
@@ -84,7 +84,7 @@ def probe_banded(rng: Rng) -> Arguments:
     if rng.random() < 0.5:
         arrays = np.zeros(2, np.int32), np.zeros(2, np.int32)
         at, inside, *_ = plain_banded.probe_banded(*ask, at, 0, 10, *arrays)
-    return *ask, at, inside, most, left, right
+    return *ask, at, inside, limit, left, right
 
 
 def probe_ranges(rng: Rng) -> Arguments:
@@ -102,8 +102,8 @@ def probe_ranges(rng: Rng) -> Arguments:
     at = int(rng.integers(0, count + 1))
     if at < count and rng.random() < 0.5:
         at, inside, *_ = plain_joined.probe_ranges(*ask, at, 0, 10, np.zeros(2, np.int32), np.zeros(2, np.int32))
-    most = int(rng.choice([1, 30, 10_000]))
-    return *ask, at, inside, most, np.zeros(room, np.int32), np.zeros(room, np.int32)
+    limit = int(rng.choice([1, 30, 10_000]))
+    return *ask, at, inside, limit, np.zeros(room, np.int32), np.zeros(room, np.int32)
 
 
 def gather_whole(rng: Rng) -> Arguments:
@@ -141,19 +141,19 @@ def gather_at(rng: Rng) -> Arguments:
 def choose_buckets(rng: Rng) -> Arguments:
     """Keys that lie close together, just not so, and as far apart as keys can."""
     count = int(rng.choice([1, 15, 16, 1_000, 9_000, 70_000]))
-    most = max(2 * count, min(16 * count, 131_072))
-    least = int(rng.choice([-(2**63), -7, 2**63 - 2 - most]))
-    apart = int(rng.choice([0, 1, most, most + 1]))
-    return (-(2**63), 2**63 - 1, count) if rng.random() < 0.1 else (least, least + apart, count)
+    span = max(2 * count, min(16 * count, 131_072))
+    low = int(rng.choice([-(2**63), -7, 2**63 - 2 - span]))
+    apart = int(rng.choice([0, 1, span, span + 1]))
+    return (-(2**63), 2**63 - 1, count) if rng.random() < 0.1 else (low, low + apart, count)
 
 
 def pair_small(rng: Rng) -> Arguments:
     """Keys of few values, with and without NULLs; at times with room for one pair where there are more."""
-    (columns, kinds, *one), (_, _, *other) = _side(rng), _side(rng)
+    (columns, kinds, *first), (_, _, *other) = _side(rng), _side(rng)
     wide = [int(column) for column, kind in zip(columns, kinds, strict=True) if kind == WIDE]
-    own = (wide[0], wide[-1]) if wide else (-2, -2)
-    ask = (WIDE, WIDE), own, *one, *other, 10_000
-    room = np.zeros(len(one[2]) * len(other[2]), np.int32)
+    extent = (wide[0], wide[-1]) if wide else (-2, -2)
+    ask = (WIDE, WIDE), extent, *first, *other, 10_000
+    room = np.zeros(len(first[2]) * len(other[2]), np.int32)
     if plain_paired.pair_small(*ask, room, np.zeros_like(room)) > 1 and rng.random() < 0.2:
         return *ask, np.zeros(1, np.int32), np.zeros(1, np.int32)
     return *ask, np.zeros_like(room), np.zeros_like(room)
@@ -195,10 +195,10 @@ def _columns(rng: Rng, chunks: Any, ascending: bool) -> tuple[Any, int]:
     columns = keys, rng.integers(-(2**63), 2**63 - 1, len(keys))
     for part in range(len(chunks)):
         for place, column in enumerate(columns):
-            own = column.reshape(len(chunks), -1)[part]
-            valid = (rng.random(len(own)) < 0.8).astype(np.uint8)
-            _KEPT.extend([own, valid])
-            sources[part, place, 0] = own.__array_interface__["data"][0]
+            values = column.reshape(len(chunks), -1)[part]
+            valid = (rng.random(len(values)) < 0.8).astype(np.uint8)
+            _KEPT.extend([values, valid])
+            sources[part, place, 0] = values.__array_interface__["data"][0]
             sources[part, place, 1] = valid.__array_interface__["data"][0] if rng.random() < 0.2 else 0
     return sources.reshape(-1), 4 * PARTS
 
@@ -213,19 +213,19 @@ def _asked(rng: Rng, ascending: bool) -> tuple[Any, ...]:
 def answer_located(rng: Rng) -> Arguments:
     """Equalities and bands, of keys that ascend and others; at times they leave what fits; a column twice or never."""
     bounds = [int(rng.random() < 0.8), -3, int(rng.random() < 0.8), int(rng.integers(-4, 9))]
-    sides = [own for _ in range(2) for own in _asked(rng, bool(rng.random() < 0.9))]
+    sides = [side for _ in range(2) for side in _asked(rng, bool(rng.random() < 0.9))]
     fitting = [-(2**63), int(rng.choice([40, 2**63 - 1, 2**63 - 1])), -(2**63), 2**63 - 1]
     asked = np.array([WIDE, WIDE, 0, 0, int(rng.random() < 0.5), *bounds, *fitting])
     shown = np.array(
-        [(own % 2, *_COLUMNS[int(rng.integers(0, len(_COLUMNS)))]) for own in range(int(rng.integers(1, 5)))]
+        [(side % 2, *_COLUMNS[int(rng.integers(0, len(_COLUMNS)))]) for side in range(int(rng.integers(1, 5)))]
     )
     room, columns = int(rng.choice([10, 2**20, 2**20])), len(shown)
     header, numbers = np.arange(100, 104 + 6 * columns), np.array([0, 1, 2, 2 + 2 * columns, 2 * columns, 0])
     header.flags.writeable = False
     small, looked = int(rng.choice([20, 2**20, 2**20])), 2**20
-    most = small, looked, int(rng.choice([2, 2**20])), int(rng.choice([64, 2**20]))
+    limits = small, looked, int(rng.choice([2, 2**20])), int(rng.choice([64, 2**20]))
     left, right = np.zeros(room, np.int32), np.zeros(room, np.int32)
-    return *sides, asked, shown, header, numbers, *most, left, right, np.full((columns, 3), 7, np.int64)
+    return *sides, asked, shown, header, numbers, *limits, left, right, np.full((columns, 3), 7, np.int64)
 
 
 def read_side(rng: Rng) -> Arguments:
@@ -252,21 +252,21 @@ def gather_pairs(rng: Rng) -> Arguments:
     """Columns of both sides, the keys among them, at positions of rows."""
     parts, (shown, sources, strides) = _shown(rng)
     columns = np.empty((sum(len(which) for which, *_ in shown), 3), np.int64)
-    for side, (which, *of) in enumerate(shown):
-        columns[which] = np.stack([np.full(len(which), side), *of], axis=1)
+    for side, (which, *side_columns) in enumerate(shown):
+        columns[which] = np.stack([np.full(len(which), side), *side_columns], axis=1)
     nullable, places = np.zeros(len(columns), np.uint8), np.zeros((len(columns), 3), np.int64)
     plain_coded.may_be_null(shown, sources, strides, nullable)
     positions = [rng.integers(0, len(codes), 30).astype(np.int32) for codes in parts]
     asked, sides = np.full(13, -9), list[Any]()
-    for side, (own, table, stride) in enumerate(zip(parts, sources, strides, strict=True)):
+    for side, (part, table, stride) in enumerate(zip(parts, sources, strides, strict=True)):
         wide = [row for row in columns.tolist() if row[:2] == [side, WIDE]]
         _, kind, column = wide[0] if wide else (side, WIDE, -2)
-        asked[side], asked[2 + side], keys = kind, column, np.zeros(len(own), np.int64)
+        asked[side], asked[2 + side], keys = kind, column, np.zeros(len(part), np.int64)
         where, numbers = np.array([[0, 0, 0]]), np.zeros(1, np.int64)
         plain_coded.gather_coded(
             _only(side, kind, column), sources, strides, *parts, where, keys.view(np.uint8), numbers
         )
-        sides += [table, stride, own, keys]
+        sides += [table, stride, part, keys]
     buffers, texts = np.zeros((2 * len(columns), 2), np.int64), np.zeros(len(columns), np.int64)
     size = plain.lay_out(columns[:, 1], nullable, texts, 30, places, buffers)
     return asked, columns, *sides, *positions, places, np.zeros(size, np.uint8), np.full(len(columns), 7, np.int64)
@@ -275,8 +275,8 @@ def gather_pairs(rng: Rng) -> Arguments:
 def _only(side: int, kind: int, column: int) -> Any:
     """One column of one side, as `gather_coded` asks."""
     none: Any = tuple(np.zeros(0, np.int64) for _ in range(3))
-    one = np.array([0]), np.array([kind]), np.array([column])
-    return (none, one) if side else (one, none)
+    single = np.array([0]), np.array([kind]), np.array([column])
+    return (none, single) if side else (single, none)
 
 
 def _shown(rng: Rng) -> tuple[list[Any], Arguments]:
@@ -285,12 +285,12 @@ def _shown(rng: Rng) -> tuple[list[Any], Arguments]:
     counts = [len(columns) for columns, *_ in sides]
     order = rng.permutation(sum(counts))
     which = order[: counts[0]], order[counts[0] :]
-    shown = tuple((own, kinds, columns) for own, (columns, kinds, *_) in zip(which, sides, strict=True))
+    shown = tuple((side_, kinds, columns) for side_, (columns, kinds, *_) in zip(which, sides, strict=True))
     rows, codes = int(rng.integers(1, 60)), []
     for _, _, _, _, offsets, stops in sides:
         parts = np.searchsorted(stops, np.arange(len(offsets)), "right")
         codes.append(rng.choice((parts << CODE_SHIFT) + offsets, rows).astype(np.int32))
-    return codes, (shown, tuple(own[2] for own in sides), tuple(own[3] for own in sides))
+    return codes, (shown, tuple(side_[2] for side_ in sides), tuple(side_[3] for side_ in sides))
 
 
 def may_be_null(rng: Rng) -> Arguments:

@@ -78,7 +78,7 @@ def emit_pairs(rng: Rng) -> Arguments:
     room = int(rng.choice([1, 7, 400]))
     place_keys = rng.integers(0, 3, 21) if rng.random() < 0.5 else _NO_KEYS
     arrays = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    most = int(rng.choice([1, 30, 10_000]))
+    limit = int(rng.choice([1, 30, 10_000]))
     return (
         begin,
         end,
@@ -87,7 +87,7 @@ def emit_pairs(rng: Rng) -> Arguments:
         rng.permutation(21).astype(np.int32),
         at,
         inside,
-        most,
+        limit,
         *arrays,
     )
 

@@ -19,9 +19,9 @@ Arguments = tuple[Any, ...]
 
 def _pairs(rng: Rng, count: int, capacity: int) -> tuple[Any, Any]:
     """Pairs in the order of their offsets, none twice; often many of few slots."""
-    most = capacity if rng.random() < 0.7 else max(1, capacity // 16)
-    found = np.unique(rng.integers(0, 65_536, count) << 16 | rng.integers(0, most, count))
-    return (found & 0xFFFF).astype(np.uint32), (found >> 16).astype(np.uint16)
+    limit = capacity if rng.random() < 0.7 else max(1, capacity // 16)
+    pairs = np.unique(rng.integers(0, 65_536, count) << 16 | rng.integers(0, limit, count))
+    return (pairs & 0xFFFF).astype(np.uint32), (pairs >> 16).astype(np.uint16)
 
 
 def _sizes(rng: Rng) -> tuple[int, int]:
@@ -66,15 +66,15 @@ def group_keys(rng: Rng) -> Arguments:
     if rng.random() < 0.3:  # a bucket of so many that it is put in order
         keys = np.sort(rng.permutation(4 << 13)[: 3 * runs.MANY]).astype(keys.dtype)
         keys = (keys & 3) << 8 + 5 | keys >> 2 & 31 | (keys >> 7) << 5 + 10
-    size, most, start, first = (
+    size, limit, start, first = (
         len(keys),
         int(rng.choice([7, 64, 20_000])),
         int(rng.integers(0, 100)),
         int(rng.choice([0, 9])),
     )
-    starts = runs_of.new_starts(-(-size // most))
+    starts = runs_of.new_starts(-(-size // limit))
     out = np.zeros(size, np.uint32), np.zeros(size, np.uint16)
-    return keys, 5, start, first, starts, np.zeros(most, keys.dtype), *out
+    return keys, 5, start, first, starts, np.zeros(limit, keys.dtype), *out
 
 
 def find_pairs(rng: Rng) -> Arguments:
@@ -85,8 +85,8 @@ def find_pairs(rng: Rng) -> Arguments:
 
 
 def mark_pairs(rng: Rng) -> Arguments:
-    *asked, stop, out = find_pairs(rng)
-    return *asked, stop, np.full(len(out) % 3 + (stop + 63) // 64, 1 << 63, np.uint64)
+    *arguments, stop, out = find_pairs(rng)
+    return *arguments, stop, np.full(len(out) % 3 + (stop + 63) // 64, 1 << 63, np.uint64)
 
 
 def count_pairs(rng: Rng) -> Arguments:
@@ -101,8 +101,8 @@ def put_together(rng: Rng) -> Arguments:
 
 def busy_slots(rng: Rng) -> Arguments:
     slots, _, starts, capacity = _blocks(rng)
-    most = int(rng.choice([1, 4, 300]))
-    return slots, starts, capacity, most, np.zeros(len(slots) // most + 1, np.int64)
+    limit = int(rng.choice([1, 4, 300]))
+    return slots, starts, capacity, limit, np.zeros(len(slots) // limit + 1, np.int64)
 
 
 def keys_to_rows(rng: Rng) -> Arguments:

@@ -87,24 +87,24 @@ def _hits_in_rows(rng: Rng) -> Arguments:
 
 
 def _add_named(rng: Rng) -> Arguments:
-    names, least = (
+    names, base = (
         np.sort(rng.permutation(60)[: int(rng.integers(0, 40))]) + (1 << 40),
         (1 << 40) + int(rng.integers(9)),
     )
     table = rng.integers(-1, 5, int(rng.integers(0, 50))).astype(np.int32)
-    return names, rng.integers(1, 9, len(names)).astype(np.int32), least, table, rng.integers(0, 9, 5)
+    return names, rng.integers(1, 9, len(names)).astype(np.int32), base, table, rng.integers(0, 9, 5)
 
 
 def _named_size(rng: Rng) -> Arguments:
-    _, names, counts, places, least, table = _named(rng)
-    return names, counts, places, least, table
+    _, names, counts, places, base, table = _named(rng)
+    return names, counts, places, base, table
 
 
 def _named_to_pairs(rng: Rng) -> Arguments:
-    lists, *known = _named(rng)
+    lists, *named = _named(rng)
     room = [np.zeros(len(lists), np.int64) for _ in range(2)]
     span = (0, 1 << 40) if rng.random() < 0.3 else _span(rng, 90)
-    return lists, *known, *span, *room
+    return lists, *named, *span, *room
 
 
 def _named(rng: Rng) -> tuple[Any, ...]:
@@ -112,9 +112,9 @@ def _named(rng: Rng) -> tuple[Any, ...]:
     every = [np.sort(rng.permutation(90)[: int(rng.integers(1, 9))]) for _ in range(12)]
     counts = np.array([len(some) for some in every], np.int32)
     places = np.where(rng.random(12) < 0.2, -1 - np.arange(12), np.cumsum(counts) - counts)
-    names, least = np.sort(rng.permutation(30)[:12]) + (1 << 40), (1 << 40) + int(rng.integers(9))
+    names, base = np.sort(rng.permutation(30)[:12]) + (1 << 40), (1 << 40) + int(rng.integers(9))
     table = rng.integers(-1, 9, int(rng.integers(1, 30))).astype(np.int32)
-    return np.concatenate(every).astype(np.uint16), names, counts, places, least, table
+    return np.concatenate(every).astype(np.uint16), names, counts, places, base, table
 
 
 CASES = {

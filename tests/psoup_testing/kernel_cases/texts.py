@@ -64,9 +64,9 @@ def padded_sizes(rng: Rng) -> Arguments:
 
 def pad_texts(rng: Rng) -> Arguments:
     """The same, measured."""
-    ends, data, between, joined, wanted, kept, sizes = padded_sizes(rng)
-    plain.padded_sizes(ends, data, between, joined, wanted, kept, sizes)
-    return ends, data, between, joined, kept, bool(rng.integers(0, 2)), *_room(np.maximum(sizes, 0))
+    ends, data, between, joined, wanted, chosen, sizes = padded_sizes(rng)
+    plain.padded_sizes(ends, data, between, joined, wanted, chosen, sizes)
+    return ends, data, between, joined, chosen, bool(rng.integers(0, 2)), *_room(np.maximum(sizes, 0))
 
 
 def _bytes(texts: bytes) -> Any:

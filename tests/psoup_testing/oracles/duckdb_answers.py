@@ -86,8 +86,8 @@ class Oracle:
     def type_of(self, expression: Expression) -> str:
         """The type of an expression in DuckDB."""
         sql = f"SELECT typeof({expression.duck_sql()}) FROM (SELECT * FROM tuples LIMIT 1)"
-        found = self.connection.execute(sql).fetchone()
-        return str(found[0]) if found else ""
+        row = self.connection.execute(sql).fetchone()
+        return str(row[0]) if row else ""
 
 
 def leaving(name: str, data_type: DataType) -> str:
@@ -117,15 +117,15 @@ def normal_rows(rows: Sequence[Sequence[Value]]) -> list[tuple[object, ...]]:
     return [tuple(normal(value) for value in row) for row in rows]
 
 
-def difference(expected: Sequence[Row], found: Sequence[Row]) -> str | None:
+def difference(expected: Sequence[Row], actual: Sequence[Row]) -> str | None:
     """None if the answers are equal row by row; else what is missing, what is too much, or that the order differs."""
-    left, right = normal_rows(expected), normal_rows(found)
+    left, right = normal_rows(expected), normal_rows(actual)
     if left == right:
         return None
     missing, extra = Counter(left) - Counter(right), Counter(right) - Counter(left)
     if not missing and not extra:
         place = next(i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
-        return f"same rows, other order: at row {place} expected {expected[place]!r}, found {found[place]!r}"
+        return f"same rows, other order: at row {place} expected {expected[place]!r}, found {actual[place]!r}"
     shown = [
         f"{word} {sum(c.values())}: {list(c.items())[:4]}" for word, c in (("missing", missing), ("extra", extra)) if c
     ]

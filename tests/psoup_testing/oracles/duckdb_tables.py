@@ -30,7 +30,7 @@ def empty_database(*, optimized: bool = False) -> duckdb.DuckDBPyConnection:
 
 def drop_database(connection: duckdb.DuckDBPyConnection) -> None:
     """Drop what `empty_database` made; a second call is an error."""
-    found = connection.execute("SELECT current_database()").fetchone()
-    assert found is not None
-    connection.execute(f"USE memory; DETACH {found[0]}")
+    row = connection.execute("SELECT current_database()").fetchone()
+    assert row is not None
+    connection.execute(f"USE memory; DETACH {row[0]}")
     connection.close()

@@ -138,8 +138,8 @@ class Duel:
         would_match = self.psoup.match(self.declaration.name, to_table(self.declaration, rows))
         acknowledgement = self.psoup.push(self.declaration.name, to_table(self.declaration, rows))
         accepted, late, ahead = self.model.push(rows, self.clock.now())
-        found = (acknowledgement.accepted, acknowledgement.late, acknowledgement.ahead, acknowledgement.watermark)
-        assert found == (accepted, late, ahead, self.model.watermark), f"acknowledged {found}"
+        actual = (acknowledgement.accepted, acknowledgement.late, acknowledgement.ahead, acknowledgement.watermark)
+        assert actual == (accepted, late, ahead, self.model.watermark), f"acknowledged {actual}"
         self._count_arrival()
         self._compare_arrived(would_match, len(rows))
         compare_tuple_ids(self.psoup, self.model, acknowledgement, self.history, forgets=self.forgets)
@@ -150,57 +150,57 @@ class Duel:
         edge = self.model.edge([entry[0] for entry in released], self.clock.now())
         mine = {entry[2] for entry in self.model.accepted if entry[1] == self.model.pushes}
         assert not any(would_match.of(row) for row in range(rows) if row not in mine)
-        there = {
+        ids = {
             entry[2]: position - self.history
             for position, entry in enumerate(released[edge:], edge)
             if entry[1] == self.model.pushes
         }
-        if there:
-            found = self.psoup.matches_many(self.declaration.name, list(there.values()))
-            wanted = [would_match.of(row) for row in there]
-            assert found == wanted, f"of tuples {there} arrival found {found}, and {wanted} was said before"
+        if ids:
+            matches = self.psoup.matches_many(self.declaration.name, list(ids.values()))
+            wanted = [would_match.of(row) for row in ids]
+            assert matches == wanted, f"of tuples {ids} arrival found {matches}, and {wanted} was said before"
 
     def heartbeat(self, time: int) -> None:
         """Raise the watermark, or be refused, on both sides."""
         outcome = expected_refusal(lambda: self.model.heartbeat(time, self.clock.now()))
-        found = expected_refusal(lambda: self.psoup.heartbeat(self.declaration.name, time))
-        assert found == outcome, f"heartbeat {time}: expected {outcome}, found {found}"
+        refusal = expected_refusal(lambda: self.psoup.heartbeat(self.declaration.name, time))
+        assert refusal == outcome, f"heartbeat {time}: expected {outcome}, found {refusal}"
         self._count_arrival()
 
     def register(self, query: Query, tag: Tag = NO_TAG) -> None:
         """Register a standing query, under a key and with labels; both refuse it or none."""
         number, self.registrations = self.registrations, self.registrations + 1
         outcome = expected_refusal(lambda: self.model.check_window(query.window))
-        asked = self._ask_before(query, outcome)
+        outcome_once = self._ask_before(query, outcome)
         try:
             query_id = self.psoup.register(query.sql(), key=tag.key, labels=dict(tag.labels))
         except PSoupError as problem:
             if query.folded() and problem.reason == "INVALID_VALUE":
                 self.coverage.refused[problem.reason] += 1
                 return
-            found = type(problem).__name__
-            assert found == outcome, f"refused ({problem.reason}): {query.sql()}\n{problem}"
-            assert asked == str(problem), f"registered: {problem}\nasked: {asked}"
+            error_name = type(problem).__name__
+            assert error_name == outcome, f"refused ({problem.reason}): {query.sql()}\n{problem}"
+            assert outcome_once == str(problem), f"registered: {problem}\nasked: {outcome_once}"
             return
         assert outcome is None, f"registered, but must be refused ({outcome}): {query.sql()}"
         self.standing[number] = Standing(query_id, query, len(self.released()), tag)
         if self.forgets:  # it may have started anew with this registration, and forgotten what was refused
-            asked = asked_once(self.psoup, query.sql())
-        same_answers(lambda: self.psoup.invoke(query_id), asked, query.sql())
+            outcome_once = asked_once(self.psoup, query.sql())
+        same_answers(lambda: self.psoup.invoke(query_id), outcome_once, query.sql())
 
     def _ask_before(self, query: Query, outcome: str | None) -> Told:
         """Ask a query that is not registered, for which nothing is evaluated, some times; returns what is told."""
-        told = asked_once(self.psoup, query.sql())
-        if isinstance(told, str) or outcome is not None:
-            return told
+        once = asked_once(self.psoup, query.sql())
+        if isinstance(once, str) or outcome is not None:
+            return once
         expected = self._expected(query, self.model.range(query.window, self.clock.now(), None, True))
         for _ in range(TIMES):
             with KEPT.compared():
                 again = asked_once(self.psoup, query.sql())
-                assert repr(again) == repr(told), f"at first: {told}\nlater: {again}\n{query.sql()}"
+                assert repr(again) == repr(once), f"at first: {once}\nlater: {again}\n{query.sql()}"
                 problem = self.difference(query, expected, again[0])
                 assert problem is None, f"{problem}\n{query.sql()}"
-        return told
+        return once
 
     def unregister(self, number: int) -> None:
         """Unregister a query; asking for it afterwards is an error."""
@@ -224,25 +224,25 @@ class Duel:
         except Refusal as refusal:
             found = expected_refusal(lambda: self._ask(standing.query_id, action, text))
             assert found == str(refusal), f"expected {refusal}, found {found}: {standing.query.sql()} {action}"
-            asked = asked_once(self.psoup, standing.query.sql(), action.as_of, text, action.accept_truncation)
-            same_answers(lambda: self._ask(standing.query_id, action, text), asked, standing.query.sql())
+            once = asked_once(self.psoup, standing.query.sql(), action.as_of, text, action.accept_truncation)
+            same_answers(lambda: self._ask(standing.query_id, action, text), once, standing.query.sql())
             return
         forms, sql = self._forms(standing, wanted), standing.query.sql()
-        expected, told = self._expected(standing.query, wanted), None
+        expected, repeated = self._expected(standing.query, wanted), None
         for _ in range(TIMES):
             with KEPT.compared():
                 answer = self._ask(standing.query_id, action, text)
                 problem = self.difference(standing.query, expected, rows_of(answer))
                 assert problem is None, f"{problem}\n{sql}\n{action}\n{wanted}"
                 again = answer.completeness._replace(errors=0)  # a fold counts those of whole chunks
-                assert told in (None, again), f"at first: {told}\nlater: {again}\n{sql}"
-            told = again
+                assert repeated in (None, again), f"at first: {repeated}\nlater: {again}\n{sql}"
+            repeated = again
         self._compare_told(answer, window, wanted, f"{sql}\n{action}")
         self.compared += 1
         for _ in range(TIMES if self.compared % _ASKED == 0 else 0):  # to bind a statement takes several milliseconds
             with KEPT.compared():
-                asked = asked_once(self.psoup, sql, action.as_of, text, action.accept_truncation)
-                same_answers(lambda: answer, asked, f"{sql} {action}")
+                once = asked_once(self.psoup, sql, action.as_of, text, action.accept_truncation)
+                same_answers(lambda: answer, once, f"{sql} {action}")
         self.coverage.answered(standing.query, window.kind, forms, older=standing.born > wanted.first)
 
     def matches(self, place: int) -> None:
@@ -257,8 +257,8 @@ class Duel:
         wanted = sorted(
             s.query_id for s in self.standing.values() if self.oracle.matching(s.query, position, position + 1)
         )
-        found = self.psoup.matches(self.declaration.name, tuple_id)
-        assert found == wanted, f"tuple {tuple_id} {released[position][3]!r}: expected {wanted}, found {found}"
+        actual = self.psoup.matches(self.declaration.name, tuple_id)
+        assert actual == wanted, f"tuple {tuple_id} {released[position][3]!r}: expected {wanted}, found {actual}"
         together = self.psoup.matches_many(self.declaration.name, [tuple_id, oldest, tuple_id])
         assert together[::2] == [wanted, wanted], f"tuple {tuple_id} with tuple {oldest}: expected {wanted}: {together}"
         compare_bits(self.psoup, self.declaration.name, tuple_id, [s.query_id for s in self.standing.values()])
@@ -289,12 +289,12 @@ class Duel:
         self._load()
         return self.oracle.answer(query, wanted.first, wanted.stop)
 
-    def _compare_told(self, answer: Answer, window: Window, wanted: Range, asked: str) -> None:
+    def _compare_told(self, answer: Answer, window: Window, wanted: Range, statement: str) -> None:
         """The completeness of an answer is the model's."""
         (said,) = answer.completeness.sources
         final = wanted.end is not None and self.model.watermark is not None and wanted.end < self.model.watermark
         now = answer.completeness.now
-        found = (now, said.begin, said.end, said.truncated, said.final, said.late, said.ahead, said.pending)
+        actual = (now, said.begin, said.end, said.truncated, said.final, said.late, said.ahead, said.pending)
         pending = len(self.model.accepted) - len(self.released())
         model = (
             wanted.now,
@@ -306,19 +306,19 @@ class Duel:
             self.model.ahead,
             pending,
         )
-        assert found == model, f"completeness: expected {model}, found {found}\n{asked}"
-        self._compare_inside(said, self.model.inside(window, wanted, self.clock.now()), asked)
+        assert actual == model, f"completeness: expected {model}, found {actual}\n{statement}"
+        self._compare_inside(said, self.model.inside(window, wanted, self.clock.now()), statement)
 
-    def difference(self, query: Query, expected: Sequence[Row], found: Sequence[Row]) -> str | None:
+    def difference(self, query: Query, expected: Sequence[Row], actual: Sequence[Row]) -> str | None:
         """What an answer has that it should not have, or lacks; None if it is right."""
-        return difference(expected, found)
+        return difference(expected, actual)
 
-    def _compare_inside(self, said: Part, wanted: tuple[int | None, ...], asked: str) -> None:
+    def _compare_inside(self, said: Part, wanted: tuple[int | None, ...], statement: str) -> None:
         """The numbers of refused and waiting tuples in the window; a log that forgets them may not know."""
-        found = (said.late_inside, said.ahead_inside, said.pending_inside)
-        pairs = zip(found, wanted, strict=True)
-        same = all(one == other or (one is None and self.forgets) for one, other in pairs)
-        assert same, f"inside the window: expected {wanted}, found {found}\n{asked}"
+        actual = (said.late_inside, said.ahead_inside, said.pending_inside)
+        pairs = zip(actual, wanted, strict=True)
+        same = all(first == other or (first is None and self.forgets) for first, other in pairs)
+        assert same, f"inside the window: expected {wanted}, found {actual}\n{statement}"
 
     def _forms(self, standing: Standing, wanted: Range) -> list[str]:
         """The forms of the kept columns of the chunks in the window, as the published root says."""

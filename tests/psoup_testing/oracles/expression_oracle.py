@@ -153,8 +153,8 @@ class Oracle:
             f"TRY(CAST({render(expr)} AS {'VARCHAR' if expr.type == TEXT else expr.type})) AS c{position}"
             for position, expr in enumerate(exprs)
         ]
-        found = self.connection.sql(f"SELECT {', '.join(listed)} FROM samples ORDER BY row_number").to_arrow_table()
-        return [column_from_arrow("c", expr.type, found.column(i)) for i, expr in enumerate(exprs)]
+        table = self.connection.sql(f"SELECT {', '.join(listed)} FROM samples ORDER BY row_number").to_arrow_table()
+        return [column_from_arrow("c", expr.type, table.column(i)) for i, expr in enumerate(exprs)]
 
     def compare(self, exprs: Sequence[Expr], *, ulps: int = 0, batch: int = 64) -> None:
         """Fail on the first few rows in which the two differ."""

@@ -94,7 +94,7 @@ class Grouped(Query):
     def sql(self) -> str:
         """The text to register."""
         shown = [f"{key.psoup_sql()} AS k{i}" for i, key in enumerate(self.keys)]
-        shown += [f"{one.sql()} AS m{i}" for i, one in enumerate(self.aggregates)]
+        shown += [f"{aggregate.sql()} AS m{i}" for i, aggregate in enumerate(self.aggregates)]
         text = f"SELECT {', '.join(shown)} FROM {self.stream}"
         if self.where is not None:
             text += f" WHERE {self.where.psoup_sql()}"
@@ -112,8 +112,8 @@ class Grouped(Query):
 
     def folded(self) -> bool:
         """Whether a part of an expression is constant, so that its failure is found when the query is registered."""
-        parts = [*self.keys, *[arg for one in self.aggregates for arg in one.args]]
-        parts += [one.condition for one in self.aggregates if one.condition is not None]
+        parts = [*self.keys, *[arg for aggregate in self.aggregates for arg in aggregate.args]]
+        parts += [aggregate.condition for aggregate in self.aggregates if aggregate.condition is not None]
         leaves = [] if self.where is None else [leaf.condition for leaf in self.where.leaves()]
         return any(part.folded() for part in [*parts, *leaves])
 
@@ -192,8 +192,8 @@ class GroupedOracle(Oracle):
     def _rows(self, query: Grouped, first: int, stop: int) -> list[Any]:
         """Keys, arguments and FILTERs of the tuples, in stream order."""
         parts: list[Expression] = list(query.keys)
-        for one in query.aggregates:
-            parts += [*one.args, *([] if one.condition is None else [one.condition])]
+        for aggregate in query.aggregates:
+            parts += [*aggregate.args, *([] if aggregate.condition is None else [aggregate.condition])]
         shown = ", ".join(leaving(f"TRY({part.duck_sql()})", part.type) for part in parts) or "1"
         return self.connection.execute(
             f"SELECT {shown} FROM {self._tuples(query, first, stop)} ORDER BY _pos"
@@ -206,22 +206,25 @@ class GroupedOracle(Oracle):
     def _aggregates(self, query: Grouped, members: list[list[Any]]) -> list[Any]:
         """What the aggregates show of the rows of a group."""
         found, at = [], 0
-        for one in query.aggregates:
-            end = at + len(one.args)
-            rows = [row for row in members if one.condition is None or row[end]]
-            values = [tuple(_engine(v, arg.type) for v, arg in zip(row[at:end], one.args, strict=True)) for row in rows]
-            found.append(_plain(expected(one.measure, values), one.type))
-            at = end + (one.condition is not None)
+        for aggregate in query.aggregates:
+            end = at + len(aggregate.args)
+            rows = [row for row in members if aggregate.condition is None or row[end]]
+            values = [
+                tuple(_engine(v, arg.type) for v, arg in zip(row[at:end], aggregate.args, strict=True)) for row in rows
+            ]
+            found.append(_plain(expected(aggregate.measure, values), aggregate.type))
+            at = end + (aggregate.condition is not None)
         return found
 
     def _confirm(self, query: Grouped, rows: list[Row], first: int, stop: int) -> None:
         """DuckDB's aggregates are the same, where they mean the same."""
-        for place, one in enumerate(query.aggregates, len(query.keys)):
+        for place, aggregate in enumerate(query.aggregates, len(query.keys)):
             keys = ", ".join(f"TRY({key.duck_sql()})" for key in query.keys)
             values = [row[place] for row in rows]
-            if one.name.startswith("arg_") or any(map(_is_odd, values)):
+            if aggregate.name.startswith("arg_") or any(map(_is_odd, values)):
                 continue
-            sql = f"SELECT {leaving(one.sql(duck=True), one.type)}, count(*) FROM {self._tuples(query, first, stop)}"
+            tuples = self._tuples(query, first, stop)
+            sql = f"SELECT {leaving(aggregate.sql(duck=True), aggregate.type)}, count(*) FROM {tuples}"
             having = f" HAVING count(*) >= {query.least}" if query.least is not None else ""
             try:
                 theirs = self.connection.execute(sql + (f" GROUP BY {keys}" if keys else "") + having).fetchall()
@@ -236,10 +239,10 @@ class GroupedOracle(Oracle):
 def _stable(rows: list[Row], place: int, down: bool) -> list[Row]:
     """The rows by a column, equal ones in their order, NULLs last."""
 
-    def compare(one: Row, two: Row) -> int:
-        if one[place] is None or two[place] is None:
-            return (one[place] is None) - (two[place] is None)
-        left, right = _place(one[place]), _place(two[place])
+    def compare(first: Row, two: Row) -> int:
+        if first[place] is None or two[place] is None:
+            return (first[place] is None) - (two[place] is None)
+        left, right = _place(first[place]), _place(two[place])
         order = (left > right) - (left < right)
         return -order if down else order
 
@@ -260,10 +263,10 @@ def _rough(value: Any) -> Any:
     return (0, value)
 
 
-def _near(one: Any, two: Any) -> bool:
-    if isinstance(one[1], str) or isinstance(two[1], str) or one[0] or two[0]:
-        return bool(one == two)
-    return math.isclose(one[1], two[1], rel_tol=1e-6, abs_tol=1e-3)
+def _near(first: Any, two: Any) -> bool:
+    if isinstance(first[1], str) or isinstance(two[1], str) or first[0] or two[0]:
+        return bool(first == two)
+    return math.isclose(first[1], two[1], rel_tol=1e-6, abs_tol=1e-3)
 
 
 def _key_shown(value: Any) -> Any:
@@ -297,22 +300,22 @@ class GroupedDuel(Duel):
 
     Asked = GroupedOracle
 
-    def difference(self, query: Query, expected: Sequence[Row], found: Sequence[Row]) -> str | None:
+    def difference(self, query: Query, expected: Sequence[Row], actual: Sequence[Row]) -> str | None:
         """What an answer has that it should not have, or lacks: means and variances may differ in their last bits."""
         if not isinstance(query, Grouped):
-            return super().difference(query, expected, found)
-        for number, (wanted, row) in enumerate(zip(expected, found, strict=False)):
-            for place, (one, two) in enumerate(zip(wanted, row, strict=True)):
+            return super().difference(query, expected, actual)
+        for number, (wanted, row) in enumerate(zip(expected, actual, strict=False)):
+            for place, (expected_value, two) in enumerate(zip(wanted, row, strict=True)):
                 measure = None if place < len(query.keys) else query.aggregates[place - len(query.keys)].measure
-                if type(one) is not type(two) or not _same(measure, one, two):
-                    return f"row {number}, column {place}: expected {one!r}, found {two!r}"
-        return None if len(expected) == len(found) else f"expected {len(expected)} rows, found {len(found)}"
+                if type(expected_value) is not type(two) or not _same(measure, expected_value, two):
+                    return f"row {number}, column {place}: expected {expected_value!r}, found {two!r}"
+        return None if len(expected) == len(actual) else f"expected {len(expected)} rows, found {len(actual)}"
 
 
-def _same(measure: Measure | None, one: Any, two: Any) -> bool:
+def _same(measure: Measure | None, first: Any, two: Any) -> bool:
     if measure is None:
-        return _place(one) == _place(two) and repr(one) == repr(two)
-    return close(measure, two, one)
+        return _place(first) == _place(two) and repr(first) == repr(two)
+    return close(measure, two, first)
 
 
 def with_groups(make: Maker, history: History) -> History:

@@ -172,8 +172,8 @@ class JoinDuel:
         try:
             query_id = self._registered(query)
         except PSoupError as problem:
-            known = ("WIDER_THAN", "CROSS_JOIN", "DUPLICATE")
-            assert any(word in problem.reason for word in known), f"{problem}\n{query.sql()}"
+            reasons = ("WIDER_THAN", "CROSS_JOIN", "DUPLICATE")
+            assert any(word in problem.reason for word in reasons), f"{problem}\n{query.sql()}"
             return
         self.standing[query_id] = query
         self._compare(query_id, query)
@@ -234,11 +234,11 @@ class JoinDuel:
     def _attach(self, number: int) -> None:
         """Attach some tuples of before, with what the sides match in them or without."""
         make, model = self.make, self.models[number]
-        kept = model.declaration.keep_rows or model.declaration.keep_seconds
-        if not isinstance(self.soup, RestartingPSoup) or not self.timed or kept:
+        limited = model.declaration.keep_rows or model.declaration.keep_seconds
+        if not isinstance(self.soup, RestartingPSoup) or not self.timed or limited:
             return
-        least = min([self.clock.now(), *(entry[0] for entry in model.accepted)])
-        times = sorted(least - make.number(0, 40) * SECOND for _ in range(make.pick((1, 20, 50))))
+        first_time = min([self.clock.now(), *(entry[0] for entry in model.accepted)])
+        times = sorted(first_time - make.number(0, 40) * SECOND for _ in range(make.pick((1, 20, 50))))
         rows = [(*self._row(model, 0)[: len(SCHEMA.attributes)], time) for time in times]
         rows = [row + (make.number(0, 3),) * (number in self.extra) for row in rows]
         entries = list(zip(times, rows, strict=True))
@@ -252,10 +252,10 @@ class JoinDuel:
         if isinstance(self.soup, RestartingPSoup):
             self.covered += cover_sides(self.soup, self._job("cover"), f"s{number}")
 
-    def _job(self, what: str) -> Path:
+    def _job(self, kind: str) -> Path:
         """A directory for one more job."""
         self.jobs += 1
-        return self.path.parent / f"{self.path.name}-{what}{self.jobs}"
+        return self.path.parent / f"{self.path.name}-{kind}{self.jobs}"
 
     def _alter(self, number: int) -> None:
         self.soup.execute(f"ALTER STREAM s{number} ADD COLUMN x BIGINT")
@@ -288,13 +288,13 @@ class JoinDuel:
         if make.likely(25):
             other[make.pick(query.aliases)] = draw_window(make, make.pick(WINDOW_KINDS), BASE, SPAN)  # type: ignore[arg-type]
         accept = make.likely(70)
-        asked = {alias: window.sql() or "BEGIN (START)" for alias, window in other.items()}
+        windows_asked = {alias: window.sql() or "BEGIN (START)" for alias, window in other.items()}
         windows = [other.get(alias, own) for alias, own in zip(query.aliases, query.windows, strict=True)]
-        about = f"{query.sql()}\nas_of={as_of} windows={asked} clock={self.clock.now()}"
+        about = f"{query.sql()}\nas_of={as_of} windows={windows_asked} clock={self.clock.now()}"
         instant = now if as_of is None else as_of
-        then = _said(lambda: self.soup.invoke(query_id, instant, asked or None, accept))
+        then = _said(lambda: self.soup.invoke(query_id, instant, windows_asked or None, accept))
         ranges = self._ranges(query, windows, now, as_of, accept)
-        spans = [(found.first, found.stop) for found in ranges or ()]
+        spans = [(range_.first, range_.stop) for range_ in ranges or ()]
         expected = [] if ranges is None else self._duck(query.duck_sql(spans))
         assert (then == "OutOfRange") if ranges is None else isinstance(then, Answer), (
             f"as of {instant}: {then}\n{about}"
@@ -304,14 +304,14 @@ class JoinDuel:
             assert problem is None, f"as of {instant}: {problem}\n{about}\n{spans}"
         for time in range(TIMES):
             with KEPT.compared():
-                said = _said(lambda: self.soup.invoke(query_id, as_of, asked or None, accept))
+                said = _said(lambda: self.soup.invoke(query_id, as_of, windows_asked or None, accept))
                 if time in (0, TIMES - 1):
-                    told = _said(lambda: self.soup.ask(query.sql(), as_of, asked or None, accept))
+                    repeated = _said(lambda: self.soup.ask(query.sql(), as_of, windows_asked or None, accept))
                 if ranges is None:
-                    assert said == told == "OutOfRange", f"{said}, {told}\n{about}"
+                    assert said == repeated == "OutOfRange", f"{said}, {repeated}\n{about}"
                     return
-                assert isinstance(said, Answer) and isinstance(told, Answer), f"{said}, {told}\n{about}"
-                for answer in (said, told) if time else (said, said.lean(), told):
+                assert isinstance(said, Answer) and isinstance(repeated, Answer), f"{said}, {repeated}\n{about}"
+                for answer in (said, repeated) if time else (said, said.lean(), repeated):
                     problem = difference(expected, rows_of(answer))
                     assert problem is None, f"{problem}, asked for the {time + 1}. time\n{about}\n{spans}"
                 self._check_told(said, ranges, query, about)
@@ -319,21 +319,21 @@ class JoinDuel:
         self.nonempty += bool(expected)
         self.grouped += isinstance(query, GroupedJoin) and len(expected) > 1
         sources = zip(query.streams, ranges, strict=True)
-        self.cut += any(self.models[stream].goes_on(found) for stream, found in sources)
+        self.cut += any(self.models[stream].goes_on(range_) for stream, range_ in sources)
 
     def _check_told(self, answer: Answer, ranges: list[Range], query: JoinQuery, about: str) -> None:
         """The completeness of an answer."""
-        told, out = answer.completeness, self._left_out(query)
-        assert [part.idle for part in told.sources] == out, f"{told}\n{about}"
-        assert told.errors == answer.errors == 0, about
-        for part, found in zip(told.sources, ranges, strict=True):
-            assert (part.begin, part.end, part.truncated) == (found.begin, found.end, found.truncated), (
+        completeness, out = answer.completeness, self._left_out(query)
+        assert [part.idle for part in completeness.sources] == out, f"{completeness}\n{about}"
+        assert completeness.errors == answer.errors == 0, about
+        for part, range_ in zip(completeness.sources, ranges, strict=True):
+            assert (part.begin, part.end, part.truncated) == (range_.begin, range_.end, range_.truncated), (
                 f"{part}\n{about}"
             )
-            assert told.now == found.now, f"{told}\n{about}"
-            later = found.end is not None and found.now is not None and found.end > found.now
+            assert completeness.now == range_.now, f"{completeness}\n{about}"
+            later = range_.end is not None and range_.now is not None and range_.end > range_.now
             assert not (part.final and later), f"{part}\n{about}"
-        assert not (told.final and any(out)), about
+        assert not (completeness.final and any(out)), about
         self.idled += any(out)
 
     def _ranges(
@@ -345,7 +345,7 @@ class JoinDuel:
         at, clock = now if as_of is None else as_of, self.clock.now()
         sources = zip(query.streams, windows, strict=True)
         ranges = [self.models[stream].range_at(window, clock, at, as_of) for stream, window in sources]
-        return None if any(found.truncated for found in ranges) and not accept else ranges
+        return None if any(range_.truncated for range_ in ranges) and not accept else ranges
 
     def _left_out(self, query: JoinQuery) -> list[bool]:
         """The sources that are idle, unless all are."""
@@ -361,10 +361,10 @@ class JoinDuel:
             for stream, out in zip(query.streams, self._left_out(query), strict=True)
             if not out
         ]
-        known = [time for time in times if time is not None]
-        if len(known) < len(times):
+        present = [time for time in times if time is not None]
+        if len(present) < len(times):
             return None
-        return min(known) if self.timed else max(known)
+        return min(present) if self.timed else max(present)
 
     def _duck(self, sql: str) -> list[tuple[Any, ...]]:
         return plain_rows(self.duck.sql(sql).to_arrow_table())

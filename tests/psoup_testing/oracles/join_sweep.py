@@ -212,7 +212,7 @@ class Swept:
         now, clock = BASE + (ROWS - 1) * SECOND, self._clock.now()
         sources = zip(query.streams, query.windows, strict=True)
         ranges = [self._models[stream].range_at(window, clock, now) for stream, window in sources]
-        spans = [(found.first, found.stop) for found in ranges]
+        spans = [(range_.first, range_.stop) for range_ in ranges]
         expected, failed, problem = self._asked(query, spans), self._failed(case, query, spans), None
         for _ in range(TIMES):
             with KEPT.compared():
@@ -278,7 +278,7 @@ class Swept:
 
     def _is_kept_so(self, coverage: str) -> None:
         """Refuse to say anything about tuples that are kept in another way than the coverage says."""
-        sources = [source for own in self._ids.values() for source in self._soup.explain(own).sources]
+        sources = [source for query_id in self._ids.values() for source in self._soup.explain(query_id).sources]
         views = [*self._soup.engine.snapshot().by_id.values()]
         assert any(view.archived for view in views) == (coverage in ON_DISK)
         forms = {form for source in sources for form in source.column_forms}

@@ -40,11 +40,11 @@ def compare_tuple_ids(
     for number, acknowledgement in model.acknowledged:
         mine = sorted(entry[1:3] for entry in model.accepted if entry[1] == number)
         try:
-            found = psoup.tuple_ids(model.declaration.name, acknowledgement)
+            ids = psoup.tuple_ids(model.declaration.name, acknowledgement)
         except OutOfRange as problem:
             hot = psoup.engine.snapshot().stream(model.declaration.name, psoup.tenant).hot_id
             gone = any(placed.get(row, hot) < hot for row in mine)  # from memory
             assert problem.reason == "UNKNOWN_PUSH", problem
             assert gone or (forgets and acknowledgement is not pushed), problem
             continue
-        assert list(found) == [placed.get(row) for row in mine], f"push {number}: {found}"
+        assert list(ids) == [placed.get(row) for row in mine], f"push {number}: {ids}"

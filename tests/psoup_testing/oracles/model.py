@@ -49,9 +49,9 @@ class Declaration:
             text += self._retention(self.keep_rows, "ROWS")
         return text
 
-    def _retention(self, kept: int, unit: str) -> str:
+    def _retention(self, amount: int, unit: str) -> str:
         archive = f" ARCHIVE {self.archive} {unit}" if self.archive else ""
-        return f" RETENTION {kept - self.archive} {unit}{archive}"
+        return f" RETENTION {amount - self.archive} {unit}{archive}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +175,10 @@ class ModelStream:
         current = self.now(clock)
         if as_of is not None and (current is None or as_of > current):
             raise Refusal("OutOfRange")
-        found = self.range_at(window, clock, current if as_of is None else as_of, as_of)
-        if found.truncated and not accept_truncation:
+        range_ = self.range_at(window, clock, current if as_of is None else as_of, as_of)
+        if range_.truncated and not accept_truncation:
             raise Refusal("OutOfRange")
-        return found
+        return range_
 
     def range_at(self, window: Window, clock: int, now: int | None, as_of: int | None = None) -> Range:
         """The window at NOW := `now`; a window that ends after `as_of` is cut there."""
@@ -197,22 +197,22 @@ class ModelStream:
         lost = begin is not None and begin <= last and any(time >= begin for time in times[:first])
         return Range(low, stop, begin, end, now, lost)
 
-    def goes_on(self, found: Range) -> bool:
+    def goes_on(self, range_: Range) -> bool:
         """Whether a window has released tuples later than its NOW, which are not in it yet."""
-        if found.now is None or found.end is None:
+        if range_.now is None or range_.end is None:
             return False
-        return any(found.now < entry[0] <= found.end for entry in self.released())
+        return any(range_.now < entry[0] <= range_.end for entry in self.released())
 
-    def inside(self, window: Window, found: Range, clock: int) -> tuple[int | None, int | None, int]:
+    def inside(self, window: Window, range_: Range, clock: int) -> tuple[int | None, int | None, int]:
         """The numbers of late, far and waiting tuples in a window: between its times, or those of its rows."""
         times = [entry[0] for entry in self.released()]
         waiting = [entry[0] for entry in self.accepted if self.watermark is None or entry[0] > self.watermark]
-        begin, end, rows = found.begin, found.end, times[found.first : found.stop]
+        begin, end, rows = range_.begin, range_.end, times[range_.first : range_.stop]
         if window.kind == "rows" and rows and window.upper.anchor == "rows" and window.upper.amount:
             end = rows[-1]
         counted = window.kind == "rows" and window.lower.anchor == "rows"
-        kept = self.declaration.keep_rows
-        edged = kept is not None and found.first == len(times) - kept
+        keep_rows = self.declaration.keep_rows
+        edged = keep_rows is not None and range_.first == len(times) - keep_rows
         low = [rows[0]] if rows and (counted or edged) else []
         low += [] if begin is None else [begin]
         current = self.now(clock)
@@ -243,8 +243,8 @@ def _row_range(window: Window, times: list[int], first: int, now: int) -> Range:
     without = reached[max(0, len(reached) - left_out) :] if left_out else []
     wanted = [p for p in last_n if p not in set(without)]
     lost = window.lower.anchor != "start" and any(p < first for p in last_n)
-    kept = [p for p in wanted if p >= first]
-    low, stop = (kept[0], kept[-1] + 1) if kept else (first, first)
+    positions = [p for p in wanted if p >= first]
+    low, stop = (positions[0], positions[-1] + 1) if positions else (first, first)
     return Range(low, stop, None, now, now, lost)
 
 

@@ -34,9 +34,9 @@ def again(ask: Callable[Given, Asked], *given: Given.args, **named: Given.kwargs
     for time in range(TIMES):
         with KEPT.compared():
             answer = ask(*given, **named)
-            told = _told_by(answer)
-            first = told if time == 0 else first
-            assert same_rows(first, told), f"at first: {first}\nthe {time + 1}. time: {told}\n{given} {named}"
+            facts = _told_by(answer)
+            first = facts if time == 0 else first
+            assert same_rows(first, facts), f"at first: {first}\nthe {time + 1}. time: {facts}\n{given} {named}"
     assert answer is not None
     return answer
 
@@ -44,19 +44,19 @@ def again(ask: Callable[Given, Asked], *given: Given.args, **named: Given.kwargs
 async def again_awaited(ask: Callable[Given, Awaitable[Asked]], *given: Given.args, **named: Given.kwargs) -> Asked:
     """`again` for a coroutine."""
     answers = [await ask(*given, **named) for _ in range(TIMES)]
-    asked = iter(answers)
-    return again(lambda: next(asked))
+    replies = iter(answers)
+    return again(lambda: next(replies))
 
 
-def same_rows(one: Any, other: Any) -> bool:
+def same_rows(first: Any, other: Any) -> bool:
     """Whether two tables, lists of them, or other values are the same; rows of tables may come in any order."""
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same_rows, one, other))
-    if not isinstance(one, pa.Table):
-        return bool(one == other)
-    if one.schema != other.schema:
+    if isinstance(first, list):
+        return len(first) == len(other) and all(map(same_rows, first, other))
+    if not isinstance(first, pa.Table):
+        return bool(first == other)
+    if first.schema != other.schema:
         return False
-    return one.equals(other) or sorted(map(repr, plain_rows(one))) == sorted(map(repr, plain_rows(other)))
+    return first.equals(other) or sorted(map(repr, plain_rows(first))) == sorted(map(repr, plain_rows(other)))
 
 
 def _told_by(answer: Any) -> Any:
@@ -89,22 +89,22 @@ def asked_once(
 ) -> Told:
     """The answer of a SELECT that is not registered; it changes nothing."""
     root, sequence, query_id = psoup.engine.snapshot(), psoup.admission.sequence, psoup.admission.next_query
-    told = _told(lambda: psoup.ask(sql, as_of, window, truncation))
+    outcome = _told(lambda: psoup.ask(sql, as_of, window, truncation))
     assert psoup.engine.snapshot() is root, f"asking has published something: {sql}"
     assert (psoup.admission.sequence, psoup.admission.next_query) == (sequence, query_id), f"an ID was taken: {sql}"
-    return told
+    return outcome
 
 
-def same_answers(invoke: Callable[[], Answer], asked: Told, sql: str) -> None:
+def same_answers(invoke: Callable[[], Answer], expected: Told, sql: str) -> None:
     """The query, registered, answers as it did when it was asked once."""
-    told = _told(invoke)
-    assert repr(told) == repr(asked), f"registered: {told}\nasked: {asked}\n{sql}"
+    outcome = _told(invoke)
+    assert repr(outcome) == repr(expected), f"registered: {outcome}\nasked: {expected}\n{sql}"
 
 
 def _told(invoke: Callable[[], Answer]) -> Told:
     try:
         answer = invoke()
-        told = answer.completeness
-        return rows_of(answer), (told.now, told.sources, answer.select_errors)
+        completeness = answer.completeness
+        return rows_of(answer), (completeness.now, completeness.sources, answer.select_errors)
     except PSoupError as problem:
         return str(problem)

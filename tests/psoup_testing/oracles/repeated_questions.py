@@ -137,19 +137,19 @@ class AskedAgain:
         for ids, wanted, form in self.standing:
             for time in range(TIMES):
                 with KEPT.compared():
-                    found = plain_rows(self.soup.invoke_table(ids).to_table())
-                    problem = difference(wanted, _plain(found))
+                    rows = plain_rows(self.soup.invoke_table(ids).to_table())
+                    problem = difference(wanted, _plain(rows))
                     assert problem is None, f"time {time + 1}: {problem}\n{form}"
 
     def _compare(self, sql: str, wanted: list[Any], **settings: bool) -> None:
         """Ask and invoke a question some times, before maintenance and after it."""
         query = self.soup.register(sql, **settings)
         for time in range(TIMES):
-            for what in ("asked", "invoked"):
+            for manner in ("asked", "invoked"):
                 with KEPT.compared():
-                    answer = self.soup.ask(sql) if what == "asked" else self.soup.invoke(query)
+                    answer = self.soup.ask(sql) if manner == "asked" else self.soup.invoke(query)
                     problem = difference(wanted, sorted(_plain(rows_of(answer)), key=repr))
-                    assert problem is None, f"{what} for the {time + 1}. time: {problem}\n{sql}"
+                    assert problem is None, f"{manner} for the {time + 1}. time: {problem}\n{sql}"
             if time == 1:
                 self.soup.maintain()
         self.soup.unregister(query)

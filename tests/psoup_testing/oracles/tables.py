@@ -132,16 +132,16 @@ def check_as_single(snapshot: Snapshot, table: Table, whole: pa.Table, ids: Sequ
         assert mine.combine_chunks().equals(wanted.combine_chunks()), (place, query_id, answer.record.query.text)
         errors += answer.errors
         select_errors += answer.select_errors
-        (group,) = [own for own in table.groups if any(place in of for of in own.places)]
+        (group,) = [group_ for group_ in table.groups if any(place in of for of in group_.places)]
         assert group.told == answer.completeness._replace(errors=0)
     assert sum(group.errors for group in table.groups) == errors
     assert sum(group.select_errors for group in table.groups) == select_errors
     assert not failed
 
 
-def calls(soup: LocalPSoup, known: Sequence[int], rows_each: int) -> int:
+def calls(soup: LocalPSoup, ids: Sequence[int], rows_each: int) -> int:
     """How many functions a call for these queries, and as many that are unknown, calls."""
-    asked = np.concatenate([known, np.arange(len(known)) + 10**6])
+    wanted = np.concatenate([ids, np.arange(len(ids)) + 10**6])
     count = 0
 
     def counted(frame: object, event: str, argument: object) -> None:
@@ -150,8 +150,8 @@ def calls(soup: LocalPSoup, known: Sequence[int], rows_each: int) -> int:
 
     sys.setprofile(counted)
     try:
-        rows = sum(batch.num_rows for batch in soup.invoke_table(asked).batches())
+        rows = sum(batch.num_rows for batch in soup.invoke_table(wanted).batches())
     finally:
         sys.setprofile(None)
-    assert rows == rows_each * len(known)
+    assert rows == rows_each * len(ids)
     return count

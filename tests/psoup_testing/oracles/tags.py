@@ -100,8 +100,8 @@ class TagHistory:
         """Days go by; those that were not asked for too long are gone then."""
         self.soup.clock.advance(seconds=self.source.choice((0.3, 1, 1, 2, 9)) * 86_400)
         self.soup.maintain()
-        for query_id, known in list(self.standing.items()):
-            if known.days and known.asked + known.days < self.today:
+        for query_id, entry in list(self.standing.items()):
+            if entry.days and entry.asked + entry.days < self.today:
                 self.met.add("expired")
                 del self.standing[query_id]
                 with pytest.raises(NotFound) as refused:
@@ -119,34 +119,34 @@ class TagHistory:
 
     def holders(self, keys: list[str]) -> list[int]:
         """The queries that have some of these keys."""
-        return [query_id for query_id, known in self.standing.items() if known.key and known.key in keys]
+        return [query_id for query_id, entry in self.standing.items() if entry.key and entry.key in keys]
 
     def single(self) -> None:
         """A query is registered, with or without a key; sometimes as an earlier one was."""
         key, labels, days = self.source.choice((*KEYS, "")), self.labels(), self.lifetime()
         text = SQL.format(self.source.randrange(3))
-        alone = [known for known in self.standing.values() if known.key and isinstance(known.call, str)]
+        alone = [entry for entry in self.standing.values() if entry.key and isinstance(entry.call, str)]
         if alone and self.source.random() < 0.3:
             again = self.source.choice(alone)
             key, labels, text, days = again.key, again.labels, str(again.call), again.days
-        held, replace = self.holders([key] if key else []), bool(key) and self.source.random() < 0.4
-        known = self.standing[held[0]] if held else None
-        same = known is not None and (known.text, known.labels, known.days) == (text, labels, days)
+        holders, replace = self.holders([key] if key else []), bool(key) and self.source.random() < 0.4
+        entry = self.standing[holders[0]] if holders else None
+        same = entry is not None and (entry.text, entry.labels, entry.days) == (text, labels, days)
         try:
             done = self.soup.submit(Register(text, "", "default", tag_of(key, labels), replace, life(days)))
         except Conflict as problem:
             self.met.add("conflict")
-            assert held and repr(key) in str(problem) and not replace and not same
-            assert known is not None and ("its text is" in str(problem)) == (known.text != text)
-            assert ("expire" in str(problem)) == (known.days != days)
+            assert holders and repr(key) in str(problem) and not replace and not same
+            assert entry is not None and ("its text is" in str(problem)) == (entry.text != text)
+            assert ("expire" in str(problem)) == (entry.days != days)
             return
         assert isinstance(done, QueryAcknowledgement)
         if done.duplicate:
             self.met.add("again")
-            assert held == [done.query_id] and same
+            assert holders == [done.query_id] and same
             return
-        assert not same and (replace or not held)
-        self.give_way(held, {key: done.query_id})
+        assert not same and (replace or not holders)
+        self.give_way(holders, {key: done.query_id})
         self.standing[done.query_id] = Known(
             key, labels, text, text, range(done.query_id, done.query_id + 1), days, self.today
         )
@@ -157,11 +157,11 @@ class TagHistory:
         keys = self.source.sample(KEYS, count) if self.source.random() < 0.7 else None
         labels, values = [self.labels() for _ in range(count)], [self.source.randrange(5) for _ in range(count)]
         days = self.lifetime()
-        blocks = [known for known in self.standing.values() if known.key and isinstance(known.call, tuple)]
+        blocks = [entry for entry in self.standing.values() if entry.key and isinstance(entry.call, tuple)]
         if blocks and self.source.random() < 0.5:
             keys, labels, values, days = self.source.choice(blocks).call  # type: ignore[misc]
         call = (keys, labels, values, days)
-        held, replace = self.holders(keys or []), bool(keys) and self.source.random() < 0.4
+        holders, replace = self.holders(keys or []), bool(keys) and self.source.random() < 0.4
         tags = columns_of(keys, labels)
         try:
             rows = pa.table({"x": values})
@@ -176,21 +176,21 @@ class TagHistory:
         ids = range(done.first_id, done.first_id + done.count)
         if done.duplicate:
             self.met.add("block again")
-            assert sorted(held) == list(ids)
+            assert sorted(holders) == list(ids)
             texts = [self.standing[i].text for i in ids]
             assert texts == [SQL.format(x) for x in values] and [self.standing[i].labels for i in ids] == labels
             return
-        assert replace or not held
-        self.give_way(held, dict(zip(keys or [], ids, strict=True)) if keys else {})
+        assert replace or not holders
+        self.give_way(holders, dict(zip(keys or [], ids, strict=True)) if keys else {})
         for row, query_id in enumerate(ids):
             text = SQL.format(values[row])
             self.standing[query_id] = Known(
                 "" if keys is None else keys[row], labels[row], text, call, ids, days, self.today
             )
 
-    def give_way(self, held: list[int], later: dict[str, int]) -> None:
+    def give_way(self, holders: list[int], later: dict[str, int]) -> None:
         """Queries are replaced by those that have their keys from now on."""
-        for query_id in held:
+        for query_id in holders:
             self.met.add("block replaced" if len(self.standing[query_id].ids) > 1 else "replaced")
             self.replaced[query_id] = later[self.standing.pop(query_id).key]
 
@@ -207,9 +207,9 @@ class TagHistory:
             ({"labels": self.labels()}, {"key_prefix": self.source.choice(KEYS)[:5]}, {})
         )
         labels, prefix = how.get("labels", {}), how.get("key_prefix", "")
-        going = [i for i, known in self.standing.items() if known.key.startswith(prefix)] if prefix else []
+        going = [i for i, entry in self.standing.items() if entry.key.startswith(prefix)] if prefix else []
         if labels:
-            going = [i for i, known in self.standing.items() if labels.items() <= known.labels.items()]
+            going = [i for i, entry in self.standing.items() if labels.items() <= entry.labels.items()]
         if not (labels or prefix):
             how, going = {}, self.source.sample([*self.standing], len(self.standing) // 3)
             how["query_ids"] = going
@@ -240,30 +240,30 @@ class TagHistory:
             self.met.add("restored")
         self.soup.path = self.path
         self.soup.reopen()
-        for known in self.standing.values():  # what was asked since the last start is lost: lives are longer
-            known.asked = self.today
+        for entry in self.standing.values():  # what was asked since the last start is lost: lives are longer
+            entry.asked = self.today
         self.met.add("killed")
 
     def compare(self) -> None:
         """Each key, and each combination of labels, finds what the model has."""
         for key in KEYS:
             try:
-                found = [self.soup.query(key)]
+                queries = [self.soup.query(key)]
             except NotFound:
-                found = []
-            assert found == self.holders([key]), key
+                queries = []
+            assert queries == self.holders([key]), key
         latest = sorted(self.replaced.items(), key=lambda pair: pair[1])[-KEPT:]
-        known = dict(latest)
+        entry = dict(latest)
         for query_id, later in self.replaced.items():
-            while later in known:
-                later = known[later]
+            while later in entry:
+                later = entry[later]
             with pytest.raises(NotFound) as refused:
                 self.soup.invoke(query_id)
-            assert refused.value.facts.get("replaced_by") == (str(later) if query_id in known else None)
+            assert refused.value.facts.get("replaced_by") == (str(later) if query_id in entry else None)
         for page in self.soup.engine.snapshot().lifetimes._pages.values():
             page.asked[:] = False  # to be compared is not to be asked
         for wanted in self._combinations():
-            expected = [i for i, known in self.standing.items() if wanted.items() <= known.labels.items()]
+            expected = [i for i, entry in self.standing.items() if wanted.items() <= entry.labels.items()]
             assert self.soup.queries(labels=wanted) == expected, wanted
         self._compare_columns()
         self.soup.check()
@@ -273,12 +273,12 @@ class TagHistory:
         last = max(self.standing, default=0) + 3
         query_ids = [self.source.randrange(last) for _ in range(2 * last)]
         nothing = Known("", {}, "", "", range(0))
-        known = [self.standing.get(query_id, nothing) for query_id in query_ids]
+        entries = [self.standing.get(query_id, nothing) for query_id in query_ids]
         keys, users, others = tag_columns(
             self.soup.engine.snapshot().queries, np.array(query_ids, np.int64), [KEY, "user", "other"]
         )
-        assert keys.to_pylist() == [query.key or None for query in known]
-        assert users.to_pylist() == [query.labels.get("user") for query in known]
+        assert keys.to_pylist() == [query.key or None for query in entries]
+        assert users.to_pylist() == [query.labels.get("user") for query in entries]
         assert others.null_count == len(query_ids)
 
     def _combinations(self) -> list[dict[str, str]]:

@@ -42,5 +42,5 @@ Psoup = Callable[..., Ran]
 
 def build_once() -> None:
     """From now on this process builds the commands of each `Typer` at its first use only."""
-    kept = cache(typer.main.get_command)
-    typer.main.get_command = typer.testing._get_command = kept
+    cached = cache(typer.main.get_command)
+    typer.main.get_command = typer.testing._get_command = cached

@@ -22,15 +22,15 @@ from psoup_testing.services.wire import Wire, run
 
 def descriptors() -> dict[str, MethodDescriptor]:
     """Every method of the contract and of gRPC's own services, by its row in the table of roles."""
-    found: list[MethodDescriptor] = []
+    methods: list[MethodDescriptor] = []
     modules = [
         importlib.import_module(f"psoup_proto.v1.{module.name}")
         for module in pkgutil.iter_modules(psoup_proto.v1.__path__)
         if module.name.endswith("_pb2")
     ]
     for module in (*modules, health_pb2, reflection_pb2):
-        found += [m for service in module.DESCRIPTOR.services_by_name.values() for m in service.methods]
-    return {f"{method.containing_service.name}/{method.name}": method for method in found}
+        methods += [m for service in module.DESCRIPTOR.services_by_name.values() for m in service.methods]
+    return {f"{method.containing_service.name}/{method.name}": method for method in methods}
 
 
 def methods() -> dict[str, str]:

@@ -23,5 +23,5 @@ def no_stalls(service: Service) -> Iterator[None]:
     before = watchdog.stalls
     with without_collector():
         yield
-    found = watchdog.stalls - before
-    assert not found, f"{found} stalls, the longest used {1e3 * watchdog.longest:.0f} ms, the last at {watchdog.last}"
+    stalls = watchdog.stalls - before
+    assert not stalls, f"{stalls} stalls, the longest used {1e3 * watchdog.longest:.0f} ms, the last at {watchdog.last}"

@@ -20,9 +20,9 @@ class Machine:
         """The clock of a process that starts now."""
         return GuardedClock(lambda: self.true + self.off, lambda: self.true - START)
 
-    def pass_seconds(self, seconds: float, *, asked: bool = True) -> None:
+    def pass_seconds(self, seconds: float, *, observed: bool = True) -> None:
         """Let time go by, while the service looks at its clock every second, or not at all."""
-        if asked:
+        if observed:
             for _ in range(int(seconds)):
                 self.true += SECOND
                 self.clock.check()

@@ -57,7 +57,7 @@ class Identity:
 def claims(**more: Any) -> dict[str, Any]:
     """The claims of a token that is well, for the next hour, but for `more`; None takes one out."""
     now = int(time.time())
-    told = {
+    content = {
         "iss": ISSUER,
         "aud": AUDIENCE,
         "sub": "ada",
@@ -65,7 +65,7 @@ def claims(**more: Any) -> dict[str, Any]:
         "iat": now,
         "roles": ["owner", "operator"],
     }
-    return {name: value for name, value in {**told, **more}.items() if value is not None}
+    return {name: value for name, value in {**content, **more}.items() if value is not None}
 
 
 def signed(key: Any = None, algorithm: str = "RS256", kid: str | None = "one", header: Any = None, **more: Any) -> str:

@@ -130,8 +130,8 @@ def ipc(table: pa.Table, **options: Any) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def sharing(table: pa.Table, kept: int) -> bytes:
-    """A plain Arrow IPC stream of one batch, all of whose columns name the buffers of the first `kept`.
+def sharing(table: pa.Table, rows: int) -> bytes:
+    """A plain Arrow IPC stream of one batch, all of whose columns name the buffers of the first `rows`.
 
     The columns must be of the same types again and again, and without NULLs; the body holds the named buffers alone.
     """
@@ -144,9 +144,9 @@ def sharing(table: pa.Table, kept: int) -> bytes:
             assert batch is not None and length is not None
             start, count = batch.vector(2) or (0, 0)
             places = np.frombuffer(header, np.int64, 2 * count, start).reshape(count, 2)
-            own = kept * count // table.num_columns
-            end = int(places[own, 0])
-            places[:] = np.resize(places[:own], places.shape)
+            part = rows * count // table.num_columns
+            end = int(places[part, 0])
+            places[:] = np.resize(places[:part], places.shape)
             header[length : length + 8] = end.to_bytes(8, "little")
             body = body[:end]
         parts += [PREFIX.pack(-1, len(header)), bytes(header), body]

@@ -58,8 +58,8 @@ def dressed(dress: str, data_type: DataType, column: Sequence[Value], zone: str)
             return arrow_array(data_type, column)
         case "text" | "local":
             return pa.array([_text(dress, data_type, value, zone) for value in column], pa.string())
-    own = arrow_array(data_type, column)
-    return own.cast(pa.timestamp("us", "UTC")) if data_type.kind is Kind.TIMESTAMP else own
+    array = arrow_array(data_type, column)
+    return array.cast(pa.timestamp("us", "UTC")) if data_type.kind is Kind.TIMESTAMP else array
 
 
 def _text(dress: str, data_type: DataType, value: Value, zone: str) -> str | None:

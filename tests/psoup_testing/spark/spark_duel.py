@@ -138,27 +138,27 @@ class SparkDuel:
             for as_of, window in ((None, None), ask(query)):
                 self._answer(handle, query, as_of, window, frame=number < frames and as_of is window is None)
         names = f"_id, _time, {self.columns}".replace('"', "")
-        found = self._frame(stream=self.declaration.name, columns=names, partitions=2)
-        assert Counter(normal_rows(found)) == Counter(normal_rows(released)), "the stream as a frame"
+        frame = self._frame(stream=self.declaration.name, columns=names, partitions=2)
+        assert Counter(normal_rows(frame)) == Counter(normal_rows(released)), "the stream as a frame"
         self.compared += 1
 
     def _answer(self, handle: Handle, query: Query, as_of: int | None, window: Window | None, frame: bool) -> None:
         applied = query.window if window is None else window
-        asked = {"as_of": as_of, "window": applied.sql() if window is not None else ""}
+        options = {"as_of": as_of, "window": applied.sql() if window is not None else ""}
         try:
             wanted = self.model.range(applied, 0, as_of, False)
         except Refusal as refusal:
             with pytest.raises(PSoupError) as caught:
-                handle.invoke(**asked)
+                handle.invoke(**options)
             assert type(caught.value).__name__ == str(refusal), query.sql()
             return
         expected = self.oracle.answer(query, wanted.first, wanted.stop)
-        found = [_plain(again(handle.invoke, **asked).to_arrow())]
+        answers = [_plain(again(handle.invoke, **options).to_arrow())]
         if frame:
-            found.append(self._frame(query=handle.id))
-        for rows in found:
+            answers.append(self._frame(query=handle.id))
+        for rows in answers:
             problem = difference(expected, rows)
-            assert problem is None, f"{problem}\n{query.sql()}\n{asked}\n{wanted}"
+            assert problem is None, f"{problem}\n{query.sql()}\n{options}\n{wanted}"
             self.compared += 1
 
     def _load(self) -> list[Row]:
@@ -171,9 +171,9 @@ class SparkDuel:
         place = 0
         for batch, group in groupby(released, key=lambda entry: entry[:2]):
             entries = list(group)
-            found, place = rows[place : place + len(entries)], place + len(entries)
+            loaded, place = rows[place : place + len(entries)], place + len(entries)
             wanted = Counter(normal_rows([entry[3] for entry in entries]))
-            assert Counter(normal_rows([row[2:] for row in found])) == wanted, f"the tuples of {batch}"
+            assert Counter(normal_rows([row[2:] for row in loaded])) == wanted, f"the tuples of {batch}"
         self.oracle.load([row[2:] for row in rows], [entry[0] for entry in released], -history)
         return rows
 

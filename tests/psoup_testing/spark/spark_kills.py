@@ -76,12 +76,12 @@ def at_point(point: str, act: Callable[[], None]) -> Iterator[None]:
     """Have `act` happen, once, when a backfill of this process comes to the point."""
     (name, late), module = STEPS[point], sys.modules["psoup_spark.backfill"]
     owner = module.Client if name == "attach" else module
-    known, left = getattr(owner, name), [act]
+    original, left = getattr(owner, name), [act]
 
     def step(*args: Any, **rest: Any) -> Any:
         if left and not late:
             left.pop()()
-        done = known(*args, **rest)
+        done = original(*args, **rest)
         if left and late:
             left.pop()()
         return done

@@ -12,9 +12,9 @@ def calls_of(act: Callable[[], object]) -> int:
     """Python and C functions called from Python by `act`; the garbage collector, which calls others' code, waits."""
     found = 0
 
-    def profile(frame: Any, what: str, argument: Any) -> None:
+    def profile(frame: Any, event: str, argument: Any) -> None:
         nonlocal found
-        found += what in ("call", "c_call")
+        found += event in ("call", "c_call")
 
     gc.collect()
     gc.disable()

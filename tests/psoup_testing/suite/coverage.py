@@ -89,9 +89,9 @@ class Coverage:
         lines = [f"{self.cases} answers compared with DuckDB"]
         for dimension in dict.fromkeys(cell[0] for cell in required()):
             cells = [(self.counts[cell], cell) for cell in required() if cell[0] == dimension]
-            count, least = min(cells)
+            count, fewest = min(cells)
             total = sum(number for number, _ in cells)
-            lines.append(f"{dimension}: {len(cells)} pairs, {total} hits, least {least[1]} x {least[2]}: {count}")
+            lines.append(f"{dimension}: {len(cells)} pairs, {total} hits, least {fewest[1]} x {fewest[2]}: {count}")
         return lines
 
 

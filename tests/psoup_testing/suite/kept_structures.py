@@ -110,10 +110,10 @@ def _when_given(name: str) -> Callable[[Call], Call]:
 
     def wrapper(call: Call) -> Call:
         def wrapped(*given: Any, **named: Any) -> Any:
-            found = call(*given, **named)
-            if found is not None and found is not False and (not isinstance(found, int) or found):
+            result = call(*given, **named)
+            if result is not None and result is not False and (not isinstance(result, int) or result):
                 KEPT.note(name)
-            return found
+            return result
 
         return wrapped
 
@@ -124,10 +124,10 @@ def _taken(call: Call) -> Call:
     """Rows of a chunk that a key index gave."""
 
     def wrapped(places: Places, fewest: Any, parts: Sequence[Any]) -> Iterator[Any]:
-        for number, found in call(places, fewest, parts):
+        for number, rows in call(places, fewest, parts):
             KEPT.note("key index")
             KEPT.note(index_of(_kind(parts[number][0], places._by_key.column)))
-            yield number, found
+            yield number, rows
 
     return wrapped
 
@@ -138,10 +138,10 @@ def _kind(chunk: Chunk, column: int) -> Kind:
 
 def _cut(call: Call) -> Call:
     def wrapped(matches: Any, *more: Any) -> Any:
-        found = call(matches, *more)
-        if found is not matches:
+        result = call(matches, *more)
+        if result is not matches:
             KEPT.note("join look-up")
-        return found
+        return result
 
     return wrapped
 
@@ -172,11 +172,11 @@ def _packs(call: Call) -> Call:
 
 def _placed(call: Call) -> Call:
     def wrapped(snapshot: Any, record: Any) -> Any:
-        known = snapshot.notes.table(join_ranges.RANGES).get(record.query_id) is not None
-        found = call(snapshot, record)
-        if known:
+        before = snapshot.notes.table(join_ranges.RANGES).get(record.query_id) is not None
+        result = call(snapshot, record)
+        if before:
             KEPT.note("placed ranges")
-        return found
+        return result
 
     return wrapped
 
@@ -184,9 +184,9 @@ def _placed(call: Call) -> Call:
 def _run(call: Call) -> Call:
     def wrapped(side: Any) -> Any:
         before = len(side[0].notes.table(located_side.RUNS))
-        found = call(side)
-        if found is not None and len(side[0].notes.table(located_side.RUNS)) == before:
+        result = call(side)
+        if result is not None and len(side[0].notes.table(located_side.RUNS)) == before:
             KEPT.note("looked-up run")
-        return found
+        return result
 
     return wrapped

@@ -5,8 +5,8 @@
     within(…)   all pages of a column of whole numbers, in memory that the next column overwrites; the rows are cached
     expect(…)   the system is told which pages will be read, and fetches them from many files at once
 
-All readers share one cache (`psoup_storage.durable.chunks.column_cache`). For any thread; no lock is held while the disk
-is read. A file that left the manifest stays while a reader may need it: its `StoredColumns` keep it.
+All readers share one cache (`psoup_storage.durable.chunks.column_cache`). For any thread; no lock is held while the
+disk is read. A file that left the manifest stays while a reader may need it: its `StoredColumns` keep it.
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ class StoredColumns:
         file.seek(max(0, self.nbytes - size))
         footer = file.read(size)
         if zlib.crc32(footer) != checksum:
-            raise damaged(self.path, "its footer is not as it was written")
+            raise damaged(self.path, "its footer has changed since it was written")
         return pq.read_metadata(pa.BufferReader(b"PAR1" + footer))
 
 

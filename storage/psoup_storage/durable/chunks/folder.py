@@ -188,7 +188,7 @@ class ChunkFolder:
         except (pa.ArrowException, PSoupError) as problem:
             raise damaged(path, str(problem)) from problem
         if len(batch) != row.rows:
-            raise damaged(path, f"it has {counted(len(batch), 'row')}, and not {row.rows:,}")
+            raise damaged(path, f"it has {counted(len(batch), 'row')}, not {row.rows:,}")
         return StoredChunk(row.number, row.first_id, batch)
 
     def remove(self, names: Iterable[str], *, read: bool = True) -> int:

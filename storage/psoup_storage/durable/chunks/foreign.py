@@ -65,7 +65,7 @@ def facts_of(
 
 def _check_size(content: pa.Buffer, chunk: HistoryChunk) -> None:
     if content.size != chunk.bytes or zlib.crc32(content) != chunk.crc:
-        raise WrongChunk("it is not as it was written")
+        raise WrongChunk("it has changed since it was written")
     if not 0 < chunk.rows <= CHUNK_ROWS:
         raise WrongChunk(f"it has {counted(chunk.rows, 'row')}, and 1 to {CHUNK_ROWS:,} are a chunk")
 
@@ -81,11 +81,11 @@ def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
     texts = [a.name for a in spec.schema.attributes if a.type.kind is Kind.TEXT and a.name in names]
     table = pq.ParquetFile(pa.BufferReader(content), metadata=meta, read_dictionary=texts).read(use_threads=False)
     if table.num_rows != chunk.rows:
-        raise WrongChunk(f"it has {counted(table.num_rows, 'row')}, and not {chunk.rows:,}")
+        raise WrongChunk(f"it has {counted(table.num_rows, 'row')}, not {chunk.rows:,}")
     table.validate(full=True)
     size = sum(_text_bytes(piece) for column in table.columns for piece in column.chunks)
     if size > MOST_BYTES:
-        raise WrongChunk(f"its texts have {size:,} bytes, and {MOST_BYTES:,} are the most; {_SMALLER}")
+        raise WrongChunk(f"its texts have {size:,} bytes; the limit is {MOST_BYTES:,}; {_SMALLER}")
     return batch_of(spec, table)
 
 
@@ -105,7 +105,7 @@ def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
     if wrong or any(count != GROUP_ROWS for count in rows[:-1]) or not 0 < rows[-1] <= GROUP_ROWS:
         first = f"{rows[0]:,}" if rows else "none"
         yield (
-            f"it has {counted(meta.num_rows, 'row')} in groups of {first}, and not {chunk.rows:,} in groups"
+            f"it has {counted(meta.num_rows, 'row')} in groups of {first}, not {chunk.rows:,} in groups"
             f" of {GROUP_ROWS:,}"
         )
         return

@@ -216,7 +216,7 @@ class Decoder:
         self._streams = LoggedStreams()
 
     def decode(self, row: LogRow) -> Event:
-        """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row is not as it was written."""
+        """The event of `row`; raises Internal, reason DATA_DAMAGED, if the row has changed since it was written."""
         if row.checksum != checksum_of(row):
             raise damaged(row.sequence, "its checksum is wrong")
         try:

@@ -279,7 +279,7 @@ class Database:
             raise self._damaged(damage)
         version = self.meta("format")
         if version != str(FORMAT) and not is_sealed(connection, "format"):
-            raise self._damaged(f"its format, {version}, is not as it was written")
+            raise self._damaged(f"its format, {version}, has changed since it was written")
         if version != str(FORMAT):
             raise unknown_format(self._directory.path, version)
         if (damage := damaged_schema(connection, SCHEMA)) is not None:

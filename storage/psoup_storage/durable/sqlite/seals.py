@@ -65,4 +65,4 @@ def broken_seals(connection: apsw.Connection) -> Iterator[str]:
         wrong = f"SELECT {', '.join(key)} FROM {table} WHERE checksum IS NOT row_crc({', '.join(key + others)})"
         for values in connection.execute(wrong):
             place = ", ".join(f"{column} {value}" for column, value in zip(key, values, strict=True))
-            yield f"the row of {table} with {place} is not as it was written"
+            yield f"the row of {table} with {place} has changed since it was written"

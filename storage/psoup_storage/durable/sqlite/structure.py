@@ -35,7 +35,7 @@ def damaged_log(connection: apsw.Connection, wal: Path) -> str | None:
     if frame is None:
         return None
     place = "its header" if frame < 0 else f"frame {frame}"
-    return f"{place} of the write-ahead log {wal.name} is damaged or gone, and what was acknowledged last is there"
+    return f"{place} of the write-ahead log {wal.name} is damaged or gone, and the last acknowledged events were there"
 
 
 def damaged_pages(connection: apsw.Connection) -> list[str]:
@@ -60,7 +60,7 @@ def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> st
 def orphans(connection: apsw.Connection) -> Iterator[str]:
     """Rows of `gone` without their block or departure, in words: a flipped bit of a sequence would bring some back."""
     for (sequence,) in connection.execute(_ORPHANS):
-        yield f"it says which queries of block {sequence} are gone, and there is no such block"
+        yield f"it lists the gone queries of block {sequence} are gone, and there is no such block"
 
 
 def emptied(connection: apsw.Connection, directory: Path) -> Iterator[str]:

@@ -142,7 +142,7 @@ def _files(source: Path) -> list[Path]:
     files += [file for file in (source / DATABASE, source / f"{DATABASE}-wal") if os.path.lexists(file)]
     for file in files:
         if file.is_symlink():
-            raise InvalidInput(f"{file} is a link, and not a file of a backup; put the file itself there")
+            raise InvalidInput(f"{file} is a link, not a file of a backup; put the file itself there")
     return files
 
 

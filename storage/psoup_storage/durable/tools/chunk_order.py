@@ -27,13 +27,13 @@ def out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
 def wrong_rows(times: Any, row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
     """The differences between the tuples of a chunk and its manifest row, in words."""
     if len(times) != row.rows:
-        yield f"it has {counted(len(times), 'row')}, and not {row.rows:,}"
+        yield f"it has {counted(len(times), 'row')}, not {row.rows:,}"
     if not len(times):
         return
     if (np.diff(times) < 0).any() or (before is not None and times[0] < before.last_time):
         yield "its tuples are out of the order of time"
     if times[-1] != row.last_time:
-        yield f"its last tuple has the time {time_text(int(times[-1]))}, and not {time_text(row.last_time)}"
+        yield f"its last tuple has the time {time_text(int(times[-1]))}, not {time_text(row.last_time)}"
     if row.attached:
         return
     count = int((times == row.last_time).sum())

@@ -59,7 +59,7 @@ def _loss(number: int, line: str, file: Path) -> dict[str, Any]:
         return {"place": str(loss["place"]), "what": loss["what"], "lost": loss["lost"], "time": int(loss["time"])}
     except (ValueError, KeyError, TypeError):
         written = file.stat().st_mtime_ns // 1_000
-        problem = "that line cannot be read, and something was set aside"
+        problem = "the line is unreadable, so the loss is unknown"
         return {"place": f"{ASIDE}/{LOSSES}, line {number}", "what": problem, "lost": "", "time": written}
 
 
@@ -179,4 +179,4 @@ def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]],
 
 def impossible(why: str) -> FailedPrecondition:
     """The error for damage that cannot be set aside, with the way out."""
-    return FailedPrecondition(f"what is damaged cannot be set aside: {why}; restore a backup", reason="NOT_SEPARABLE")
+    return FailedPrecondition(f"the damage cannot be set aside: {why}; restore a backup", reason="NOT_SEPARABLE")
