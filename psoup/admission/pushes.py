@@ -279,7 +279,7 @@ def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
 def decide_heartbeat(
     stream: KnownStream, command: Heartbeat, config: EngineConfig, sequence: int, now: int
 ) -> Prepared:
-    """Return the event of a heartbeat, or that its time was reached already. `sequence`: of the event.
+    """Return the event of a heartbeat, or the acknowledgement if its time was reached before. `sequence`: of the event.
 
     Raises FailedPrecondition for a stream in system time or fed by a job; InvalidInput, OutOfRange.
     """

@@ -67,7 +67,7 @@ class Attributes(Mapping[int, Expr]):
         self._exprs, self._ids = needed, {expr: a for a, expr in needed.items()}
 
     def check(self) -> None:
-        """Check that IDs and expressions name each other, and that barred attributes have IDs."""
+        """Check that the maps from IDs and from expressions are inverse, and that barred attributes have IDs."""
         ids, numbers = [*self._ids.values()], [*self._exprs]
         paired = self._ids == {expr: a for a, expr in self._exprs.items()}
         ensure(paired, self, "IDs and expressions do not name each other", ids=ids, known=numbers)

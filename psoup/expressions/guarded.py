@@ -33,9 +33,9 @@ Raises TooMuchText; the caller must then use fewer tuples.
 """
 
 WARY_ROWS = 256
-"""Rows that are evaluated together after all rows together raised before, or ended a process.
+"""The rows at a time for an expression that raised, or ended a process, over all rows before.
 
-They take little memory then, and a single row costs some fifty microseconds.
+So few rows take little memory. A single row would cost some fifty microseconds.
 """
 
 MOST_PARTS = 16

@@ -1,7 +1,7 @@
-"""Joins of several sources by one equality each, without routes: the order of FROM is never much worse than another.
+"""Joins of several sources by one equality each. They need no route: the order of FROM is never much worse than others.
 
     r.k = s.k AND s.j = t.k    a tree: each source has a parent before it, whose rows lead to its rows
-    r s t    r s' t            from the last source up, each loses the rows without a partner below: t stays, s, then r
+    r s t    r s' t            from the last source up: s loses its rows without a partner in t, then r in s
     r ─> s ─> t                then in the order of FROM: every partial tuple becomes a result
 
 The cost is linear in the rows of the sides and the tuples of the join, for any selectivities (Yannakakis 1981). A

@@ -27,7 +27,7 @@ Places = Array | slice
 
 _OPERATORS = {"eq": kernels.EQ, "lt": kernels.LT, "le": kernels.LE, "gt": kernels.GT, "ge": kernels.GE}
 _KEPT = {"lt": kernels.ABOVE, "le": kernels.AT_LEAST, "gt": kernels.BELOW, "ge": kernels.AT_MOST}
-"""For each operator, the side of the left key on which the right row's places lie."""
+"""For each operator of `left operator right`, the range of right keys as seen from the left key."""
 _LOOKED = 1_048_576
 """Candidates between two checks of the caller's deadline: about two milliseconds."""
 _SPARE = 4

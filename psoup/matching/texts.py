@@ -32,7 +32,7 @@ from psoup.results.open import OpenResults
 from psoup.results.runs import grouped
 
 _HITS = 1 << 16
-"""Hits that are processed together, beside one for each pattern."""
+"""Hits that are processed together, and in addition one for each pattern."""
 _ROW_SHARE = 8
 """A clause that matches more than 1 in this many tuples of a portion gets a row of bits."""
 _SEARCH_COST = 16

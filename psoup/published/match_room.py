@@ -105,7 +105,7 @@ class MatchRoom:
         self._spare: list[tuple[Scratch, OpenResults]] = []
 
     def named(self, clauses: PagedMap[ClauseRecord], sqc_of_slot: Array, pairs: int) -> Named | None:
-        """The names by slot, of the snapshot with these clauses; None if they do not pay for so many pairs."""
+        """The names by slot in the snapshot with these clauses. None if they are not worth their cost for `pairs`."""
         named = self._named
         if named is not None and named.clauses is clauses and len(named.names) == len(sqc_of_slot):
             return named

@@ -33,13 +33,13 @@ from psoup.results.runs import order_of
 from psoup.results.sealed import Pack
 
 _MANY = 256
-"""Fewest clauses for which a table is made."""
+"""The fewest clauses for which a table is made."""
 _SPREAD = 16
 """The most numbers that a table has for each clause."""
 _PAGES = 4_096
-"""Fewest pairs that lie in large arrays. With small arrays 16 chunks took 2,000 page faults, some 2 ms."""
+"""The fewest pairs for large arrays. With small arrays 16 chunks took 2,000 page faults, some 2 ms."""
 _BLOCK = 1 << 20
-"""Least size of such an array, in int64: 8 MB."""
+"""The least size of a large array, in int64: 8 MB."""
 _PACKED = 1 << 18
 """Pairs of a pack for which room is allocated without counting the wanted pairs."""
 _ROWS = 1_024

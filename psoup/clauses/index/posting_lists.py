@@ -31,13 +31,13 @@ class Layout:
     """An IN list with at most 1 in this many codes can be an anchor; a single value always can."""
 
     narrow_share: int = 64
-    """Intervals over at most 1 in this many codes can be an anchor too, …"""
+    """An interval over at most 1 in this many codes can also be an anchor. See `narrow_rows`."""
 
     narrow_rows: int = 1_024
-    """… if the attribute has at least this many codes."""
+    """The least number of codes of an attribute for such anchors."""
 
     least: int = 128
-    """Fewest intervals of about the same length. Each length costs a look-up for every tuple, which does not pay for
+    """The fewest intervals of similar length. Each length costs a look-up for every tuple, which does not pay for
     few clauses."""
 
     intervals: int = 64

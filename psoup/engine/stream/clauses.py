@@ -268,7 +268,7 @@ class StreamClauses:
         return self._subset[1]
 
     def forget_subset(self) -> None:
-        """Drop the kept index, as nothing is to be covered at present."""
+        """Drop the kept index: no chunk needs covering at present."""
         self._subset = None
 
     def bill(self) -> dict[str, int]:
