@@ -111,7 +111,7 @@ def _names(axes: Axes, ends: dict[str, tuple[float, float]]) -> None:
 
 
 def _ratios(rows: Sequence[dict[str, Any]]) -> Figure:
-    """One line of dots for each row, the best peer of each named."""
+    """Draw a line of dots for each row, with the name of its best peer."""
     names = list(dict.fromkeys(row["name"] for row in rows))
     figure, axes = plt.subplots(figsize=(10, 1.5 + 0.3 * len(names)), layout="constrained")
     seen: set[str] = set()

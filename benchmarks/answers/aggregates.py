@@ -96,7 +96,7 @@ def _duckdb(table: pa.Table) -> duckdb.DuckDBPyConnection:
 
 
 def _one(run: Run, limit: int, repeats: int) -> Iterator[Row]:
-    """One number of each window, beside DuckDB, Polars and NumPy."""
+    """A single number of each window, beside DuckDB, Polars and NumPy."""
     sizes = _sizes(run)
     cases = [(name, size) for name in MEASURES for size in sizes]
     table = _columns(limit + OPEN)

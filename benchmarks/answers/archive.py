@@ -128,7 +128,9 @@ def _query(
 def _landmark(
     folder: Path, files: list[Path], names: list[str], tuples: int, details: dict[str, Any], samples: int
 ) -> Iterator[Row]:
-    """What a service answers whose query was asked while the archive grew, after a start and then."""
+    """The answers of a service whose query was asked while the archive grew: the first after a start, and later
+    ones.
+    """
     soup = Opened(folder)
     query = soup.register(f"{LANDMARK} BEGIN (START)")
     folding = seconds(lambda: [soup.ask(query, _part(first, tuples)) for first in range(0, tuples, PART)])
@@ -154,7 +156,9 @@ def _landmark(
 def _many(
     folder: Path, files: list[Path], names: list[str], queries: int, details: dict[str, Any], samples: int
 ) -> Iterator[Row]:
-    """What a service answers whose queries were asked as a table while the archive grew, after a start and then."""
+    """The answers of a service whose queries were asked as a table while the archive grew: the first after a start, and
+    later ones.
+    """
     places, first, later, theirs = np.arange(queries), list[float](), list[float](), list[float]()
 
     def started() -> tuple[Opened, Callable[[], pa.Table]]:

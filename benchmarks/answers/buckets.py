@@ -36,7 +36,7 @@ FIRST = 1_767_225_600 * MICROS
 
 
 class Side(Protocol):
-    """What takes tuples in, and gives the sums of the last hour."""
+    """A system that takes tuples, and gives the sums of the last hour."""
 
     def step(self, batch: pa.Table, minute: int, *, last: bool) -> pa.Table:
         """Take in a quarter of a minute, the `last` of it or not, and read."""

@@ -39,7 +39,7 @@ CREATE = "CREATE STREAM s (usr BIGINT NOT NULL, item BIGINT NOT NULL, price BIGI
 
 @dataclass(frozen=True)
 class Form:
-    """What each query shows, and the peers' statement for all of them. `{w}`: the tuples of the window."""
+    """The output of each query, and the peers' statement for all of them. `{w}`: the tuples of the window."""
 
     select: str
     duckdb: str

@@ -40,7 +40,9 @@ CREATE = (
     " w TEXT, n TEXT, z TEXT)"
 )
 AS_FAST = 0.9
-"""What counts as the same speed: some pairs are one function by two names, and differ by so much from turn to turn."""
+"""Least ratio that counts as the same speed. Some pairs are one function by two names, and differ as much between
+turns.
+"""
 
 MADE_WHERE_LIKE = "CASE WHEN n LIKE '%t_r%' THEN replace(n, 'ter', 'x') ELSE n END"
 """Finds by a pattern and makes texts, as regular expressions do: replace alone looks for bytes that are known."""
@@ -102,7 +104,7 @@ OF_LIBM = (
     *("asin(e)", "acos(e)", "atanh(e)", "atan2(d, e)", "power(d, e)"),
 )
 BLOCKS = 16
-"""How many times the same rows are evaluated in a turn: a statement of DuckDB takes time before it begins."""
+"""Evaluations of the same rows in a turn, because a statement of DuckDB takes time before it begins."""
 
 
 def rows(run: Run) -> Iterator[Row]:

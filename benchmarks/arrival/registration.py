@@ -35,7 +35,7 @@ from psoup.local import LocalPSoup
 TEMPLATE = "SELECT * FROM trades WHERE symbol = ? AND price BETWEEN ? AND ?"
 SYMBOLS = 10_000
 BLOCK = 8_192
-"""What the SDK sends in one call."""
+"""Queries that the SDK sends in one call."""
 
 ONE_BY_ONE = 500
 _SAMPLE = 16

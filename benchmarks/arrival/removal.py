@@ -28,7 +28,7 @@ ROUNDS = 3
 LOOPED = 2_000
 """Queries of a round that are unregistered one by one."""
 PART = 10
-"""One of so many queries leaves in a round."""
+"""Fraction of the queries that leave in a round: one in this many."""
 
 
 def rows(run: Run) -> Iterator[Row]:

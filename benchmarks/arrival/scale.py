@@ -65,7 +65,7 @@ class Workload:
 
 
 def by_symbol(queries: int, zipf: bool, seed: int = 1) -> Workload:
-    """One symbol and two ranges that cover half each."""
+    """Queries of a symbol and two ranges that cover half each."""
     random = np.random.default_rng([seed, queries, zipf])
     share = 1 / np.arange(1, SYMBOLS + 1) if zipf else np.ones(SYMBOLS)
     wanted, seen = (random.choice(SYMBOLS, size, p=share / share.sum()) for size in (queries, CHUNK))
@@ -75,7 +75,7 @@ def by_symbol(queries: int, zipf: bool, seed: int = 1) -> Workload:
 
 
 def by_range(queries: int, seed: int = 3) -> Workload:
-    """One range over 0.1 % of the values."""
+    """Queries of a range over 0.1 % of the values."""
     random = np.random.default_rng([seed, queries])
     low = random.integers(0, WIDE - WIDE // 1000, queries)
     data = np.stack([np.zeros(CHUNK, np.int64), random.integers(0, WIDE, CHUNK), np.zeros(CHUNK, np.int64)])

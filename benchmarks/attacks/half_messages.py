@@ -16,7 +16,7 @@ from benchmarks.attacks.frames import GOAWAY, PREFACE, RESET, Frames, Windows, d
 
 
 class Stalled:
-    """One connection and its unfinished calls. `pump` sends what the windows allow; it never ends a message."""
+    """A connection and its unfinished calls. `pump` sends as much as the windows allow; it never ends a message."""
 
     def __init__(
         self, address: str, names: Sequence[tuple[str, str]] = (), *, streams: int, declared: int, sent: int
@@ -35,7 +35,7 @@ class Stalled:
             self._socket.sendall(headers(number, request("IngestService/Push", address, *names)))
 
     def pump(self) -> None:
-        """One round over the streams; waits a moment if no window is open. A connection that was closed is left."""
+        """Send a round over the streams; wait a moment if no window is open. A closed connection is left."""
         try:
             moved = [self._send(number) for number in list(self._left)]
             self._receive()

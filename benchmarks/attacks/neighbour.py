@@ -117,7 +117,7 @@ def attacked(scenes: Scenes, name: str, turns: int) -> Iterator[Row]:
 
 
 def _apart(scenes: Scenes, scene: Scene, name: str, under: Life) -> Iterator[Row]:
-    """What the neighbour measured `under` the attack, beside what it does while another service is attacked."""
+    """The neighbour's figures `under` the attack, beside its figures while the attack meets another service."""
     other = scenes.other()
     with _attacking(name, other.address, other.token):
         other.limit(QUOTAS)
@@ -211,7 +211,7 @@ class Scene:
         self._operator.alter_tenant(ATTACKER, **quotas)
 
     def stalls(self) -> float:
-        """How often the service's event loop was held, by its own counter."""
+        """The number of stalls of the service's event loop, by its own counter."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=5) as reply:
             lines = reply.read().decode().splitlines()
         return next(float(line.split()[-1]) for line in lines if line.startswith("psoup_loop_stalls_total"))

@@ -60,8 +60,9 @@ _PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?
 
 
 class Trace(NamedTuple):
-    """What the page's own thread did, in milliseconds: its longest task, by processor time and by the clock, and script
-    with layout of each frame."""
+    """The work of the page's own thread, in milliseconds: its longest task, by processor time and by the clock, and
+    script with layout of each frame.
+    """
 
     task: float
     clock: float
@@ -142,7 +143,7 @@ def _scrolled(visits: int, steps: int) -> Iterator[Row]:
 
 
 def _scrolling(steps: int, attempts: int = 3) -> Scroll:
-    """One visit; a browser that draws nothing any more, as one without a screen does now and then, is begun anew."""
+    """Visit the page once. A browser that stops drawing, as sometimes without a screen, is started again."""
     try:
         with _visit() as visit:
             visit.opened("ticks")

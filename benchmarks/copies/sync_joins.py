@@ -27,7 +27,7 @@ SELECT = (
     " FROM flights AS a, flights AS b WHERE a.tailnum = b.tailnum AND b.departure > a.departure"
 )
 SHARE = 100
-"""One flight in so many is new."""
+"""Fraction of new flights: one in this many."""
 IDS = 2
 ENCODING = sync_pb2.ENCODING_UNSPECIFIED
 

@@ -46,7 +46,7 @@ class _Side(NamedTuple):
 
 
 def rows(run: Run) -> Iterator[Row]:
-    """What the gate costs."""
+    """Rows for the cost of the gate."""
     yield from run.part(lambda: _measured(run), "gate.small", "gate.push", "gate.push.q1024")
 
 

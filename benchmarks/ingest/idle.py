@@ -64,7 +64,7 @@ def _p99(values: list[float]) -> Sample:
 
 
 def _most_files() -> int:
-    """How many connections this process, and those that it starts, may have."""
+    """The most connections of this process, and of those that it starts."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = CONNECTIONS + SPARE if hard == resource.RLIM_INFINITY else min(hard, CONNECTIONS + SPARE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -39,7 +39,7 @@ CLIENTS = 16
 
 
 def push_rows(run: Run) -> Iterator[Row]:
-    """One producer, streaming form: in memory, and with every batch on disk before it is acknowledged."""
+    """A single streaming producer: in memory, and with every batch on disk before it is acknowledged."""
     columns = make_columns(run.of(ROUND, ROUND, 2) * BATCH)
     tables = batches(columns, BATCH)
     with empty_service() as address:

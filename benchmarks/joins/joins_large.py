@@ -256,7 +256,7 @@ def grown(kind: str, queries: int) -> float:
 
 
 class _Allocations(ctypes.Structure):
-    """What glibc's allocator says of itself."""
+    """The statistics of glibc's allocator."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)

@@ -67,7 +67,7 @@ GROUPED = {
         " HAVING count(*) > q.least ORDER BY q.id, j.k",
     ),
 }
-"""What each query shows, what comes after its WHERE, and DuckDB's statement for all of them."""
+"""The output of each query, the text after its WHERE, and DuckDB's statement for all of them."""
 TARGETS = {"p2": {"DuckDB": 2.0, "Polars": 5.0}, "p10": {"DuckDB": 2.0, "Polars": 5.0}, "all": {"DuckDB": 1.0}}
 
 
@@ -173,7 +173,7 @@ def _all_answers(name: str, make: Callable[[], Many], targets: dict[str, float],
 
 
 def _grouped(name: str, make: Callable[[], Many], shown: str, end: str, theirs: str, samples: int) -> Iterator[Row]:
-    """What the rows of each query come to, as one Arrow table, beside DuckDB, and an invocation each."""
+    """The aggregates of each query, as one Arrow table, beside DuckDB, and an invocation each."""
     many = make()
     local, queries = many.joins(shown, end)
     many.push(local, 0, many.window + OPEN)
@@ -272,13 +272,13 @@ class _Peers:
         ).to_arrow_table()
 
     def grouped(self, statement: str) -> pa.Table:
-        """What the answers come to, after the number of the query, in its order."""
+        """The aggregates after the number of the query, in its order."""
         inside = "j.a >= q.r0 AND j.a < q.r1 AND j.b >= q.s0 AND j.b < q.s1"
         joined = "(SELECT r.k, r.a, s.b FROM r JOIN s ON r.k = s.k) AS j"
         return self._connection.sql(statement.format(joined=joined, inside=inside)).to_arrow_table()
 
     def polars(self, number: int) -> pl.DataFrame:
-        """One answer."""
+        """A single answer."""
         sides = zip(SIDES.items(), self._bounds[:, number].tolist(), strict=True)
         left, right = (
             self._frames[name].filter((pl.col(value) >= low) & (pl.col(value) < high))

@@ -1,4 +1,4 @@
-"""What PSoup is measured against, each in the best formulation that we know.
+"""The peers of PSoup, each in its best known formulation.
 
     by_hand.py      a batch against some thousand queries of the paper: masks in NumPy, and the limit in C
     arrive.py       the same by engines: expressions, a join with the table of the queries

@@ -106,7 +106,7 @@ class ClickHouseJoin(Common):
 
 
 class PolarsMasks(Common):
-    """One SELECT with a column for each query, on the narrowest type."""
+    """A SELECT with a column for each query, on the narrowest type."""
 
     def __init__(self, queries: Sequence[Query], rows: int = 4_096) -> None:
         super().__init__("Polars", queries, rows)
@@ -215,7 +215,7 @@ def _from_pairs(queries: int, rows: int, query: Any, row: Any) -> Masks:
 
 
 def engines(queries: Sequence[Query]) -> list[Callable[[], Peer]]:
-    """What makes each of them, or raises `Missing`."""
+    """The functions that make each of them, or raise `Missing`."""
     total = len(queries)
     return [
         lambda: DuckDBJoin(queries),

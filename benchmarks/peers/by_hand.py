@@ -51,7 +51,7 @@ class Peer(Protocol):
 
 
 class Common:
-    """What most have in common."""
+    """The common part of most peers."""
 
     def __init__(self, name: str, queries: Sequence[Query], rows: int, total: int | None = None) -> None:
         self.queries, self.rows = len(queries), rows
@@ -62,7 +62,7 @@ class Common:
 
 
 class NumPyPerQuery(Common):
-    """One mask for each query and batch, packed to bits: what one writes by hand in an afternoon.
+    """A mask for each query and batch, packed to bits: the code that one writes by hand in an afternoon.
 
     `dtype` is the type the comparisons run on. int64 is the stream's type; uint8 is the narrowest that holds the
     values, which a general system cannot know beforehand.

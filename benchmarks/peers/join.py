@@ -53,7 +53,7 @@ class Peer(Protocol):
 
 
 class Joins:
-    """What all have in common."""
+    """The common part of all joins."""
 
     def __init__(self, name: str, bounds: Integers, rows: int) -> None:
         self.name, self.rows = name, rows
@@ -68,7 +68,7 @@ class Joins:
         return pa.table({"query": np.arange(len(bounds)), **dict(columns)})
 
     def condition(self) -> str:
-        """What a tuple t and a query q have to fulfil, in SQL."""
+        """The condition on a tuple t and a query q, in SQL."""
         ranges = "t.a >= q.a_from AND t.a < q.a_below"
         if self.columns == BY_RANGE:
             return ranges
@@ -279,7 +279,7 @@ class ClickHouseJoin(Joins):
 
 
 def symbol_joins(bounds: Integers, rows: int = ANY) -> list[Callable[[], Peer]]:
-    """What makes each peer of an equality on a symbol; at most `rows` tuples at a time."""
+    """The functions that make each peer of an equality on a symbol; at most `rows` tuples at a time."""
     fast: list[Any] = [NumPyBySymbol, PolarsJoin, DuckDBJoin, ArrowJoin]
     slow: list[Any] = [ClickHouseJoin, PostgresJoin, SQLiteJoin]
     makers = [(peer, rows) for peer in fast] + [(peer, min(rows, 1_024)) for peer in slow]
@@ -287,7 +287,7 @@ def symbol_joins(bounds: Integers, rows: int = ANY) -> list[Callable[[], Peer]]:
 
 
 def range_joins(bounds: Integers) -> list[Callable[[], Peer]]:
-    """What makes each peer of one narrow range."""
+    """The functions that make each peer of a narrow range."""
     rows: dict[Any, int] = {NumPySorted: ANY, DuckDBJoin: ANY, PolarsJoin: 256, PostgresJoin: 256, SQLiteJoin: 64}
     rows |= {ClickHouseJoin: 16, NumPyPerTuple: 16}
     return [_maker(peer, bounds, given) for peer, given in rows.items()]

@@ -54,7 +54,7 @@ def band(tuples: Integers, batch: int, near: int, expected: int) -> Sample:
 
 
 def _run(**work: Integers | int | bool) -> dict[str, list[float]]:
-    """What the script prints for some work. Raises Missing."""
+    """The output of the script for some work. Raises Missing."""
     interpreter = os.environ.get("PSOUP_BENCH_PATHWAY") or INTERPRETER
     if not Path(interpreter).exists():
         raise Missing("Pathway", "make bench-setup")

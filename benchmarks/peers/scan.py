@@ -50,7 +50,7 @@ class Peer(Protocol):
 
 
 class Scan:
-    """What all have in common; answers as Arrow tables unless said otherwise."""
+    """The common part of all scans. Answers are Arrow tables unless noted."""
 
     def __init__(self, name: str, queries: Sequence[Query], total: int | None = None) -> None:
         self.queries = len(queries)
@@ -225,12 +225,12 @@ class ClickHouseScan(Scan):
 
 
 def quick_scans(window: Columns, queries: Sequence[Query]) -> list[Callable[[], Peer]]:
-    """What makes the two fastest engines."""
+    """The functions that make the two fastest engines."""
     return [lambda: DuckDBScan(window, queries), lambda: PolarsScan(window, queries)]
 
 
 def other_scans(window: Columns, queries: Sequence[Query], some: int) -> list[Callable[[], Peer]]:
-    """What makes the others; the slow ones get the first `some` of the queries."""
+    """The functions that make the remaining engines; slow ones get the first `some` queries."""
     few, total = queries[:some], len(queries)
     return [
         lambda: ArrowScan(window, queries),

@@ -30,7 +30,7 @@ class Filter:
 
     @property
     def name(self) -> int:
-        """What statistics are kept under."""
+        """The key of the statistics."""
         return self.source
 
 

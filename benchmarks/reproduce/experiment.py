@@ -23,7 +23,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One figure or table. `published`: what is known of it, as the text of the paper has no curves."""
+    """A figure or table. `published`: its known values, because the text of the paper has no curves."""
 
     name: str
     source: str

@@ -33,7 +33,7 @@ CORES = 2
 
 
 def feed_rows(run: Run) -> Iterator[Row]:
-    """One stream, files of 262,144 tuples of eight integers."""
+    """A stream from files of 262,144 tuples of eight integers."""
     yield from run.part(lambda: _feed(run), "spark.feed.q1024.durable")
 
 

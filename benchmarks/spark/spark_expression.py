@@ -1,4 +1,4 @@
-"""One generated expression of Spark SQL for all queries: which of them each row matches, as an array.
+"""A generated expression of Spark SQL for all queries: the matching queries of each row, as an array.
 
     python -m benchmarks.spark.spark_expression FOLDER ROWS QUERIES     over the first rows of the Parquet files there
 

@@ -35,7 +35,7 @@ _FIRST = 1_700_000_000_000_000
 
 
 def stand_rows(run: Run) -> Iterator[Row]:
-    """One stream of eight integers and a time; tuples of a batch in no order."""
+    """A stream of eight integers and a time; tuples of a batch in no order."""
     yield from run.part(lambda: _stood(run), "spark.stand.q4096")
 
 

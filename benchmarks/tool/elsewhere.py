@@ -1,4 +1,5 @@
-"""What a process does that stands for a client on another machine, so that its own work is not in the measurement.
+"""The settings of a process that stands for a client on another machine, so that its own work is not in the
+measurement.
 
     another machine ── network ──> service        has its own processors; the network takes a little at a time
     the same one ── loopback ────> service        works on the service's processors, for the network too

@@ -36,7 +36,7 @@ class Sample:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """How long `call` takes, once."""
+    """The seconds of a single `call`."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
@@ -110,7 +110,7 @@ COSTS = ("s", "ms", "us", "ns", "MB", "bytes")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: a figure of PSoup's beside a peer's, or beside none (`peer_sample` None).
+    """A line of the table: a figure of PSoup beside a peer's, or beside none (`peer_sample` None).
 
     `unit` "tuples/s": more is better, and the ratio is ours by theirs. "us": less is better, and the ratio is
     theirs by ours (how many times faster), unless `target.at_most` says that it is ours by theirs. A peer that was

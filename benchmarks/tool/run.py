@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Size(Enum):
-    """How much work a run is: all of it, the headline rows, or every row so small that its figure means nothing."""
+    """The size of a run: all of it, the headline rows, or every row so small that its figure means nothing."""
 
     WHOLE = "whole"
     QUICK = "quick"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 WEB = Path(__file__).resolve().parent
 MESSAGES = [WEB.parents[1] / f"protos/psoup_proto/v1/{name}_pb2.py" for name in ("queries", "sync", "types")]
-"""Those that come as bytes. Comments of the contract are not in them, and change no build."""
+"""Descriptors of the contract that the page reads as bytes. They lack comments, so a comment changes no build."""
 
 
 def digest() -> str:

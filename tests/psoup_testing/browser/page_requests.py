@@ -1,4 +1,4 @@
-"""What a page in a browser sends to the gateway, and what is not from such a page: requests made by hand.
+"""Requests made by hand: those that a page in a browser sends to the gateway, and those that no such page sends.
 
 page = Page(service)
 page.call("QueryService/Register", {"statement": "SELECT …"})       its reply, or WebRefusal

@@ -1,4 +1,4 @@
-"""What clients with copies do, by name: `act` lets one do any of it.
+"""The actions of clients with copies, by name: `act` lets a client do any of them.
 
 asks, few bytes, few rows, oldest first, is cut     one reply
 goes back, is shared, other window                  with an older copy, a copy of a copy, another window

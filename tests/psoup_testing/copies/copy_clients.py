@@ -113,7 +113,7 @@ class Clients:
             MET[f"{step} / {client.pattern} / {event}"] += 1
 
     def ask(self, clients: Sequence[Client], manner: Manner) -> None:
-        """One reply for some clients, looked at from all sides; for each store among theirs one recharge."""
+        """Make a reply for some clients and check it in every way; the clients of each store share a recharge."""
         stores = {client.copy.store: client.line for client in clients if isinstance(client.copy, KeptCopy)}
         for store, line in stores.items():
             self.recharge(store, line, [c for c in clients if c.line is line], manner)
@@ -122,7 +122,7 @@ class Clients:
             self.ask_for(copies, manner)
 
     def ask_for(self, clients: Sequence[Client], manner: Manner) -> None:
-        """One reply for some copies."""
+        """Make a reply for some copies."""
         first, desk, self.sound = clients[0], self.desk, False
         line = first.line
         foreign = first.given is not None and first.given[0].incarnation != desk.start.incarnation
@@ -166,7 +166,7 @@ class Clients:
     def recharge(
         self, store: LookedAtStore, line: StoreLine, clients: Sequence[Client], manner: Manner, budget: int = 0
     ) -> None:
-        """One recharge of some entries of a store; each change is looked at when it is applied."""
+        """Recharge some entries of a store; each change is checked when it is applied."""
         line.manner, line.limited, line.replies, self.sound = manner, limited(manner), 0, False
         self.asked(clients, manner)
         for client in clients:

@@ -32,7 +32,9 @@ from psoup_testing.engines.restarts import RestartingPSoup
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of a service: after `parent`, whose events it has up to `fork`; the key is that of the `key`th turn."""
+    """A start of a service: it follows `parent`, and has its events up to `fork`. Its key is that of the `key`th
+    rotation.
+    """
 
     number: int
     incarnation: str
@@ -197,7 +199,7 @@ class Desk:
 
 @dataclass(slots=True)
 class Manner:
-    """How a client asks this time: bytes and rows at the most, in which order; whether the reply is `cut` off."""
+    """The manner of a request: most bytes and rows, their order, and whether the reply is `cut` off."""
 
     max_bytes: int = 0
     max_rows: int = 0
@@ -231,7 +233,7 @@ class Line:
         return attempt(0)
 
     def call(self, method: object, request: sync_pb2.SyncRequest, timeout: float | None) -> sync_pb2.SyncResponse:
-        """One reply, asked for in the present manner."""
+        """Make a reply in the present manner."""
         self.asked = sync_pb2.SyncRequest()
         self.asked.CopyFrom(request)
         self.asked.max_bytes = self.manner.max_bytes

@@ -23,7 +23,7 @@ from psoup_testing.copies.copy_watchers import PassingLoop, Stream, WatchingMach
 
 STORES = 2
 KEPT_WATCHED = ("store watches", "store stalls", "store resumes")
-"""What stores that watch do."""
+"""The actions of watching stores."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class LiveLine(WatchLine):
     """The line of a store that watches: windows may be truncated."""
 
     def call(self, method: object, request: sync_pb2.SyncRequest, timeout: float | None) -> sync_pb2.SyncResponse:
-        """One reply."""
+        """Make a reply."""
         for want in request.wants:
             want.accept_truncation = True
         return self.desk.serve(request)

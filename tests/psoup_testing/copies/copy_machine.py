@@ -295,7 +295,7 @@ class CopiesMachine(Actions, RuleBasedStateMachine):
 
     @rule(max_bytes=st.sampled_from([0, 500, 3_000]), cut=st.booleans())
     def asks_for_all(self, max_bytes: int, cut: bool = False) -> None:
-        """One call for all copies that this start knows."""
+        """Call once for all copies that this start knows."""
         here = [c for c in self.clients if c.given is None or c.given[0].incarnation == self.desk.start.incarnation]
         if here:
             self.ask(here, Manner(max_bytes, cut=cut))

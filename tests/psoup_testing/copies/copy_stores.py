@@ -51,7 +51,7 @@ class LookedAtStore(Store):
         self._statements = 0
         self.was: Was = (None, [])
         self.new = b""
-        """What the copy was before the last change, and the token that came with that change."""
+        """The copy before the last change, and the token that came with that change."""
         for name in ("run", "run_many"):
             setattr(self._file, name, partial(self._counted, getattr(self._file, name)))
 
@@ -110,7 +110,7 @@ class KeptCopy:
         return SimpleNamespace(table=pa.table({"_id": pa.array(ids, pa.int64())}), token=token, schema=schema_of(form))
 
     def state(self) -> Was:
-        """What is held: the state, and the rows."""
+        """The held copy: its state and its rows."""
         return self._state, self.rows()
 
     def same_as(self, was: Was) -> bool:
@@ -161,10 +161,10 @@ class StoreLine(Line):
     """Ask in the present manner, not as the store does."""
     meanwhile: Callable[[], None] | None = None
     replies: int = 0
-    """Those of the present recharge."""
+    """Replies of the present recharge."""
 
     def call(self, method: object, request: sync_pb2.SyncRequest, timeout: float | None) -> sync_pb2.SyncResponse:
-        """One reply."""
+        """Make a reply."""
         self.replies += 1
         assert self.replies < MOST_REPLIES, "resumable: a recharge does not end"
         if self.limited:

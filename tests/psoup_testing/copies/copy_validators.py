@@ -1,4 +1,4 @@
-"""What must hold of every reply to a client that keeps copies: one function for each property.
+"""Properties of every reply to a client that keeps copies: a function for each.
 
     Told: want, copy of before ── change ──> copy of now; what an invocation of the same snapshot says
 
@@ -27,7 +27,7 @@ FEW_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One outcome: rows as the copy shows them before and after, and those of an invocation.
+    """An outcome: rows of the copy before and after it, and the rows of an invocation.
 
     `held`: what the service reads in the copy's token of now; `ranged`: the rows of the copy are those of some ranges,
     and their first column is the tuple ID; `numbers`: the tuple IDs that were held before. `meant`: the reset that
@@ -125,7 +125,7 @@ def minimal(evidence: Told) -> None:
 
 
 def quiet(evidence: Told) -> None:
-    """Where nothing changes nothing is said: no rows, no token, few bytes."""
+    """Without a change a reply is empty: no rows, no token, few bytes."""
     if evidence.meant or evidence.volatile or evidence.before != evidence.after or not evidence.change.complete:
         return
     if evidence.change.token or evidence.change.rows:

@@ -48,7 +48,7 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
     passed = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
-        """What is there; else so much time has passed."""
+        """The ready events; without any, the loop's time passes by the timeout."""
         events = super().select(0)
         if not events and timeout:
             self.passed += timeout
@@ -78,7 +78,7 @@ class PassingLoop(asyncio.SelectorEventLoop):
 
 
 class Stream:
-    """One call of Watch. `quiet` is called where nothing comes, and then it is waited for again."""
+    """A call of Watch. `quiet` is called when no message comes; then the wait goes on."""
 
     def __init__(
         self, desk: Desk, loop: PassingLoop, request: sync_pb2.WatchRequest, quiet: Callable[[], None]
@@ -220,4 +220,4 @@ class WatchingMachine(CopiesMachine):
 
 
 WATCHED = ("watches", "stalls")
-"""What they do after each step."""
+"""The actions of watching clients after each step."""

@@ -61,7 +61,7 @@ def rows_of(table: pa.Table) -> list[str]:
 
 
 def answer(client: PositionClient) -> list[str]:
-    """What an invocation says."""
+    """The rows of an invocation."""
     soup = client.soup
     outcome = questions.again(
         invoke, soup.engine.snapshot(), client.query, tenant=soup.tenant, now=soup.clock.now(), accept_truncation=True

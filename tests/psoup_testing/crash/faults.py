@@ -27,7 +27,7 @@ import apsw
 _numbers = itertools.count()
 
 Write = tuple[int, bytes | None]
-"""Where and what; None: the file was cut there."""
+"""Place and content of a write; None if the file was truncated there."""
 
 
 class _File(apsw.VFSFile):
@@ -78,7 +78,7 @@ class Disk(apsw.VFS):
 
 @dataclass(frozen=True)
 class Fault:
-    """How a disk fails: what SQLite's file system says of a write, and what `os` does."""
+    """A fault of a disk: the error of SQLite's file system, and the error of `os`."""
 
     sqlite: Callable[[str], BaseException]
     errno: int

@@ -90,7 +90,7 @@ class ChunkDisk:
 
 
 class Lives:
-    """One history; `said` collects what the checker found. `steps`: of each life."""
+    """A history. `said`: findings of the checker. `steps`: number of steps of each life."""
 
     def __init__(self, folder: Path, seed: int, steps: int = STEPS) -> None:
         self.folder, self.seed, self.steps = folder, seed, steps

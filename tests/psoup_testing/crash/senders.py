@@ -27,7 +27,7 @@ def batch(producer: int, number: int) -> pa.Table:
 
 
 def check(rows: pa.Table, acknowledged: list[int]) -> list[int]:
-    """How many batches of each producer are found; fails if the checker finds anything wrong."""
+    """Count the batches of each producer; fails if the checker finds a problem."""
     received = [(row["k"], EPOCH, row["n"], row["part"]) for row in rows.to_pylist()]
     assert problems({(k, EPOCH): count for k, count in enumerate(acknowledged)}, received) == []
     return [
@@ -36,7 +36,7 @@ def check(rows: pa.Table, acknowledged: list[int]) -> list[int]:
 
 
 class Sender:
-    """One producer in a thread; goes on over every restart, until told to stop."""
+    """A producer in a thread. It goes on over every restart until it is stopped."""
 
     def __init__(self, address: str, producer: int, stop: threading.Event, progress: threading.Condition) -> None:
         self.number = producer

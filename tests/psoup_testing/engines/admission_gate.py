@@ -34,7 +34,7 @@ def rows(*, t: list[float | None] | None = None, **columns: list[Any] | pa.Array
 
 
 class Gate:
-    """One admission, its shadow, and a clock in seconds."""
+    """An admission, its shadow, and a clock in seconds."""
 
     def __init__(self, config: EngineConfig = EngineConfig(), now: float = 0, archive: bool = False) -> None:
         self.admission = Admission(config, archive=archive)

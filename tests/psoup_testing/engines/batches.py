@@ -18,13 +18,13 @@ JOB = "feed"
 
 
 class FedDuel(AttachingDuel):
-    """What a history pushes comes in batches; numbers have gaps. `fed` counts them."""
+    """A duel in which the pushes of a history come in batches of a job; numbers have gaps. `fed` counts the batches."""
 
     fed = 0
     number = -1
 
     def push(self, rows: list[Row]) -> None:
-        """What a job does with the rows of a batch, and what the service must say to it."""
+        """Write the rows as a batch of a job, and check the service's reply."""
         assert isinstance(self.psoup, RestartingPSoup)
         entries = self._batch(rows)
         if not entries:
@@ -48,7 +48,7 @@ class FedDuel(AttachingDuel):
         shutil.rmtree(folder)
 
     def heartbeat(self, time: int) -> None:
-        """It would make rows late that a job holds, where there is a lateness."""
+        """Skip the heartbeat if the stream has a lateness: rows that the job holds would become late."""
         if not (self.fed and self.declaration.lateness):
             super().heartbeat(time)
             return

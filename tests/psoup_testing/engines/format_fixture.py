@@ -279,7 +279,7 @@ def _joined(soup: Soup) -> Any:
 
 
 def _counted(soup: Soup) -> Any:
-    """What was folded of chunks on disk, and the rest."""
+    """The folds of chunks on disk, and the remaining aggregates."""
     return [str(soup.invoke(soup.query("counted"), window=window).to_table().to_pylist()) for window in WINDOWS]
 
 
@@ -314,7 +314,7 @@ def _tagged(soup: Soup) -> Any:
 
 
 def _replaced(soup: Soup) -> Any:
-    """Where the ID of a query leads that was replaced twice."""
+    """The query to which the ID of a twice replaced query leads."""
     try:
         now = soup.query("moved")
         return soup.invoke(now - 2)

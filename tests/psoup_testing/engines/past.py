@@ -37,7 +37,7 @@ def soup(tmp_path: Path) -> Iterator[RestartingPSoup]:
 
 
 def rows(first: int, stop: int) -> pa.Table:
-    """One row a second, from `first` to before `stop`."""
+    """A row for each second from `first` to before `stop`."""
     times = pa.array(seconds(first, stop), pa.timestamp("us", "UTC"))
     return pa.table({"t": times, "x": range(first, stop), "w": [f"w{n % 7}" for n in range(first, stop)]})
 
@@ -51,11 +51,11 @@ def job(soup: RestartingPSoup, name: str, first: int, stop: int, every: int = 50
 
 
 def values(soup: RestartingPSoup, query: int) -> list[Any]:
-    """What the query answers."""
+    """The values of the query's answer."""
     return list(again(soup.invoke, query).to_table().columns[0].to_pylist())
 
 
 def examine_closed(soup: RestartingPSoup) -> Any:
-    """What the doctor says of the directory."""
+    """The doctor's report of the directory."""
     soup.store.close()
     return examine(soup.path)

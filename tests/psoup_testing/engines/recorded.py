@@ -137,7 +137,7 @@ class Player:
 
 
 def told(answer: Answer) -> object:
-    """What an answer says that sizes, cuts and maintenance must not change: its rows, and how complete they are."""
+    """The part of an answer that sizes, cuts and maintenance must not change: rows and completeness."""
     said = answer.completeness
     (part,) = said.sources
     complete = (said.now, part.begin, part.end, part.final, part.late, part.ahead, part.pending, part.truncated)
@@ -156,7 +156,7 @@ def replayed(events: Sequence[Event], config: EngineConfig, run_length: int) -> 
 
 
 def answers(engine: Engine, played: Player) -> list[object]:
-    """What `engine` says to every query that stands at the end of a history."""
+    """The answers of `engine` to every query that stands at the end of a history."""
     results: list[object] = []
     for query_id in played.standing():
         now, snapshot = played.clock.now(), engine.snapshot()

@@ -15,7 +15,7 @@ class Shards:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.shared = 0
-        """How many calls had more than one task."""
+        """Number of calls with more than one task."""
 
     def __call__(self, tasks: Sequence[Task]) -> None:
         self.shared += len(tasks) > 1

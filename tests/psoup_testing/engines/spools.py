@@ -67,7 +67,7 @@ def spooled_push(gate: Gate, store: DurableStore, push: Push, later: float = 0) 
 
 
 def pieces(path: Path) -> dict[int, int]:
-    """How many slices there are under each number."""
+    """The number of slices under each key."""
     connection = apsw.Connection(str(path / "psoup.db"))
     try:
         return dict(connection.execute("SELECT sequence, count(*) FROM slices GROUP BY sequence"))

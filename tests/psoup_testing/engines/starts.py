@@ -1,4 +1,4 @@
-"""What a start finds in a data directory."""
+"""Data directories that a start finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much processor time something takes at most, whatever else the process and its neighbours do.
+"""Limits on processor time that hold whatever else the process and the machine do.
 
     query = within(1.0, lambda: bind(text))     what it returns; AssertionError if it took longer each time
 
@@ -18,7 +18,7 @@ TRIES = 3
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """What `work` returns. It must not remember anything: a run after a slow one counts as the first."""
+    """The result of `work`, which must not remember anything: a run after a slow one counts like the first."""
     spent = []
     for _ in range(TRIES):
         started = time.thread_time()

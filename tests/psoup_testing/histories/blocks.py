@@ -49,7 +49,7 @@ def block_of(where: str, rows: list[tuple[object, ...]]) -> BoundBlock | None:
 
 @st.composite
 def conditions(draw: st.DrawFn) -> tuple[str, list[st.SearchStrategy[object]]]:
-    """One condition on a column, and where the values of its parameters come from: one type for all rows."""
+    """A condition on a column, and the source of its parameters' values: one type for all rows."""
     column = draw(st.sampled_from(sorted(VALUES)))
     value = draw(st.sampled_from(VALUES[column]))
     form = draw(st.integers(0, 5))

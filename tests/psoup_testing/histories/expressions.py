@@ -82,7 +82,7 @@ def literal(data_type: DataType, value: Value) -> Expression:
 
 @dataclass(frozen=True)
 class Scope:
-    """What expressions may refer to: the attributes of a stream, and a few values that occur in its data."""
+    """The scope of expressions: the attributes of a stream, and a few values of its data."""
 
     schema: Schema
     pools: tuple[tuple[Value, ...], ...]
@@ -106,7 +106,7 @@ class Maker:
     depth: int = 2
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of `options`; the first is the simplest."""
+        """Pick from `options`; the first is the simplest."""
         return self.draw(st.sampled_from(options))  # type: ignore[no-any-return]
 
     def number(self, low: int, high: int) -> int:
@@ -177,7 +177,7 @@ class Maker:
         return self.constant(TEXT)
 
     def comparison(self) -> Expression:
-        """One comparison of two expressions of one type."""
+        """A comparison of two expressions of the same type."""
         data_type = self.pick(self.scope.columns()).type
         operator = self.pick(COMPARISONS)
         return Expression(BOOLEAN, f"({{0}} {operator} {{1}})", (self.of(data_type), self.of(data_type)))

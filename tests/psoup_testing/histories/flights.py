@@ -43,7 +43,7 @@ WINDOWS = {
     "fastest": fixed(None),
     "stranded": fixed("2013-06-21T04:00:00Z"),
 }
-"""What each question's BEGIN and END are at NOW; None is START."""
+"""BEGIN and END of each question at NOW; None is START."""
 
 
 def ask_duckdb(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:

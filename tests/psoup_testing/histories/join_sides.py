@@ -25,7 +25,7 @@ class Side:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """The number of rows."""
         return len(self.own[0])
 
     def columns(self, exprs: Sequence[Expr]) -> list[Column]:

@@ -37,7 +37,7 @@ class Chance:
         self.random = random.Random(seed)
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of `options`."""
+        """Pick from `options`."""
         return self.random.choice(options)
 
     def number(self, low: int, high: int) -> int:

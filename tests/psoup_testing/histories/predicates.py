@@ -21,7 +21,7 @@ ORDERED = tuple(OPERATOR_KINDS.values())
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One condition: its factor kind, the kind of value it tests, and itself."""
+    """A condition, with its factor kind and the kind of value that it tests."""
 
     factor: str
     about: Kind
@@ -260,7 +260,7 @@ def draw_leaf(make: Maker) -> Leaf:
 
 
 def draw_plain(make: Maker) -> Predicate:
-    """One or two comparisons of columns with constants, which key indexes serve."""
+    """A conjunction of one or two comparisons of columns with constants, for key indexes."""
     leaves = tuple(leaf_of(make, make.pick(PLAIN), make.pick(make.scope.columns())) for _ in range(make.number(1, 2)))
     return leaves[0] if len(leaves) == 1 else Junction("AND", leaves)
 

@@ -17,7 +17,7 @@ TIME = column("_time", TIMESTAMP)
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of ORDER BY."""
+    """A key of ORDER BY."""
 
     expression: Expression
     descending: bool = False
@@ -31,7 +31,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One standing query over `stream`. `outputs` None is `*`."""
+    """A standing query over `stream`. `outputs` None is `*`."""
 
     stream: str
     columns: tuple[Expression, ...]

@@ -51,7 +51,7 @@ TEXTS = ["", "a", "ab", "ab\0", "abc", "abcdefgh", "abcdefgh\0", "abcdefghi", "a
 
 
 def random_columns(rng: random.Random, rows: int) -> tuple[Column, ...]:
-    """One column for each attribute of SCHEMA."""
+    """A column for each attribute of SCHEMA."""
     columns = []
     for attribute in SCHEMA.attributes:
         valid = np.array([rng.random() < 0.85 for _ in range(rows)], bool) if rng.random() < 0.7 else None
@@ -161,7 +161,7 @@ def _keys_of(piece: Piece) -> dict[Expr, list[Key | str | None]]:
 
 
 _FOUND: list[tuple[Piece, tuple[Factor, ...], list[str]]] = []
-"""What came of the last question: matches and failures are asked for one after the other."""
+"""The result of the last question: matches and failures are asked for one after the other."""
 
 
 def _outcomes(factors: tuple[Factor, ...], piece: Piece) -> list[str]:

@@ -55,7 +55,7 @@ _TIMES = (YEAR_1, YEAR_9999, 0, -1, 1, 1_577_836_800_000_000, 1_582_934_399_999_
 
 
 def kinds() -> st.SearchStrategy[DataType]:
-    """One of the types; each kind is as likely as any other."""
+    """A random type; each kind is equally likely."""
     return st.one_of(st.sampled_from((BOOLEAN, BIGINT, DOUBLE, TEXT, TIMESTAMP, DATE)), st.sampled_from(DECIMALS))
 
 

@@ -12,7 +12,7 @@ SECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One bound: `start`, `now` minus microseconds, `rows` (NOW minus that many tuples) or `at` a time."""
+    """A bound: `start`, `now` minus microseconds, `rows` (NOW minus that many tuples) or `at` a time."""
 
     anchor: str
     amount: int = 0

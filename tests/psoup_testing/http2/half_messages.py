@@ -28,7 +28,7 @@ from benchmarks.attacks.frames import (
 
 
 class Half:
-    """One connection with some calls; a thread sends and reads until `close`."""
+    """A connection with some calls; a thread sends and reads until `close`."""
 
     def __init__(self, address: str, method: str, calls: int, size: int, names: tuple[tuple[str, str], ...]) -> None:
         host, _, port = address.rpartition(":")

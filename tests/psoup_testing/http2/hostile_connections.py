@@ -57,7 +57,7 @@ _PIECE = 64
 
 
 class Flood(NamedTuple):
-    """What a connection sends: `opening` once, then `units`. `reads`: what comes back is read."""
+    """The content of a flood: `opening` once, then `units`. `reads`: whether the replies are read."""
 
     opening: bytes
     units: Iterator[bytes]
@@ -65,7 +65,7 @@ class Flood(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What became of a flood: units that went, and whether the service closed the connection."""
+    """The outcome of a flood: sent units, and whether the service closed the connection."""
 
     units: int
     closed: bool

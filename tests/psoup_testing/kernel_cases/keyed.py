@@ -90,7 +90,7 @@ def find_keys(rng: Rng) -> Arguments:
 
 
 def take_found(rng: Rng) -> Arguments:
-    """What was found, in some of the chunks."""
+    """Found rows in some of the chunks."""
     arguments = find_keys(rng)
     plain_find(*arguments)
     indexes, _, _, begin, end, counts = arguments

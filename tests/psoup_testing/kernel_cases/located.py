@@ -25,7 +25,7 @@ BLOCK = 2
 """Words of a block of an open chunk."""
 
 _KEPT: list[Any] = []
-"""What kernels are given by address."""
+"""Arrays that kernels get by address, kept alive."""
 
 
 def _words(rng: Rng, share: float) -> Array:

@@ -17,7 +17,9 @@ _KEPT: list[Any] = []
 
 
 def _filled(rng: Rng, repeated: int = 1) -> Arguments:
-    """What `fill_buckets` takes and made, of at least one row; keys beside the rows unless each bucket has one."""
+    """Arguments and results of `fill_buckets`, with at least one row; keys beside the rows unless each bucket has
+    one.
+    """
     *ask, base, factor, shift, starts, _, _ = pairs.fill_buckets(rng)
     keys = np.repeat(ask[0], repeated)
     rows = np.arange(len(keys), dtype=np.int32)
@@ -36,7 +38,7 @@ def keep_partnered(rng: Rng) -> Arguments:
 
 
 def nest(rng: Rng) -> Arguments:
-    """One to three steps, each from any side before it; at the beginning, or where another call ended."""
+    """Between one and three steps, each from any earlier side; at the beginning, or where another call ended."""
     count, block = int(rng.integers(1, 4)), int(rng.choice([1, 3, 50]))
     steps = np.zeros((count, 11), np.int64)
     for level, step in enumerate(steps):

@@ -273,7 +273,7 @@ def gather_pairs(rng: Rng) -> Arguments:
 
 
 def _only(side: int, kind: int, column: int) -> Any:
-    """One column of one side, as `gather_coded` asks."""
+    """A single column of a side, in the form of `gather_coded`."""
     none: Any = tuple(np.zeros(0, np.int64) for _ in range(3))
     single = np.array([0]), np.array([kind]), np.array([column])
     return (none, single) if side else (single, none)

@@ -75,6 +75,6 @@ def _bytes(texts: bytes) -> Any:
 
 
 def _room(sizes: Any) -> tuple[Any, Any]:
-    """Where texts of so many bytes begin and end, and room for them."""
+    """The bounds of texts of given sizes, and room for them."""
     ends = np.cumsum([0, *sizes]).astype(np.int64)
     return ends, np.zeros(ends[-1], np.uint8)

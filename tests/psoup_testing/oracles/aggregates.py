@@ -159,7 +159,7 @@ _OVER_VALUES: dict[str, Callable[[Measure, list[Any]], Any]] = {
 
 
 def expected(measure: Measure, rows: list[Row]) -> Any:
-    """What an aggregate shows of the rows of a group that its FILTER lets through, in their order."""
+    """The value of an aggregate over the rows of a group that pass its FILTER, in order."""
     if measure.function in ("first", "last"):
         return None if not rows else rows[0 if measure.function == "first" else -1][0]
     some = [row for row in rows if None not in row]

@@ -64,7 +64,7 @@ class Standing:
 
 
 class Duel:
-    """One stream, driven twice. `number` of a registration counts from 0; refused ones have no entry.
+    """A stream that is driven twice. `number` of a registration counts from 0; refused ones have no entry.
 
     `Asked`: the oracle. `beside`: another duel, whose PSoup (and clock) this one's stream shares. `make` makes another
     kind of PSoup.
@@ -310,7 +310,7 @@ class Duel:
         self._compare_inside(said, self.model.inside(window, wanted, self.clock.now()), statement)
 
     def difference(self, query: Query, expected: Sequence[Row], actual: Sequence[Row]) -> str | None:
-        """What an answer has that it should not have, or lacks; None if it is right."""
+        """The excess or missing rows of an answer; None if it is right."""
         return difference(expected, actual)
 
     def _compare_inside(self, said: Part, wanted: tuple[int | None, ...], statement: str) -> None:

@@ -115,7 +115,7 @@ def sample(values: Sequence[object], seed: int, rows: int = ROWS) -> list[object
 
 
 class Oracle:
-    """One table in both engines: columns b, b2, d, d2, ... of `SAMPLES`, or those given."""
+    """A table in both engines: columns b, b2, d, d2, ... of `SAMPLES`, or the given ones."""
 
     def __init__(self, columns: dict[str, tuple[DataType, Sequence[object]]] | None = None) -> None:
         if columns is None:
@@ -201,7 +201,7 @@ def _names(expr: Expr) -> set[str]:
 
 
 def mine_text(column: Column, row: int) -> str:
-    """One value, for messages; raw integers for times, which Python cannot always hold."""
+    """A value as text for messages; raw integers for times, which Python cannot always represent."""
     if column.valid is not None and not column.valid[row]:
         return "error" if column.error is not None and column.error[row] else "NULL"
     if column.type.kind in (Kind.TIMESTAMP, Kind.DATE):

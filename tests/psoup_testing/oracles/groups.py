@@ -147,7 +147,7 @@ def _expression(make: Maker, column: Expression) -> Expression:
 
 
 def _aggregate(make: Maker, columns: Sequence[Expression]) -> Aggregated:
-    """One of all functions, over a column or an expression, with a FILTER sometimes."""
+    """A random function over a column or an expression, sometimes with a FILTER."""
     condition = make.of(BOOLEAN) if make.number(0, 3) == 3 else None
     choice = make.number(0, 9)
     if choice == 0:
@@ -204,7 +204,7 @@ class GroupedOracle(Oracle):
         return f"(SELECT * FROM tuples WHERE _pos >= {first} AND _pos < {stop}{where})"
 
     def _aggregates(self, query: Grouped, members: list[list[Any]]) -> list[Any]:
-        """What the aggregates show of the rows of a group."""
+        """The values of the aggregates over the rows of a group."""
         found, at = [], 0
         for aggregate in query.aggregates:
             end = at + len(aggregate.args)
@@ -274,7 +274,7 @@ def _key_shown(value: Any) -> Any:
 
 
 def _place(value: Any) -> tuple[Any, ...]:
-    """Where a value stands among others: NULL last, NaN before it, texts by bytes."""
+    """The sort key of a value: NULL last, NaN before it, texts by bytes."""
     if value is None:
         return (2, 0)
     if isinstance(value, float) and math.isnan(value):
@@ -301,7 +301,7 @@ class GroupedDuel(Duel):
     Asked = GroupedOracle
 
     def difference(self, query: Query, expected: Sequence[Row], actual: Sequence[Row]) -> str | None:
-        """What an answer has that it should not have, or lacks: means and variances may differ in their last bits."""
+        """The excess or missing rows of an answer. Means and variances may differ in their last bits."""
         if not isinstance(query, Grouped):
             return super().difference(query, expected, actual)
         for number, (wanted, row) in enumerate(zip(expected, actual, strict=False)):

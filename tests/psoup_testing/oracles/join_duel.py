@@ -42,7 +42,7 @@ _WORDS = ("", "a", "A", "ab", "b", "é")
 
 
 class JoinDuel:
-    """One engine, a model of each stream, and DuckDB with a table of each."""
+    """An engine, a model of each stream, and DuckDB with a table of each."""
 
     def __init__(self, seed: int, path: Path, idle: bool = False, jobs: bool = False, ends: bool = False) -> None:
         """Choose what the history has seldom otherwise.

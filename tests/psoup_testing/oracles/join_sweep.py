@@ -115,7 +115,7 @@ PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One join."""
+    """A join of the sweep."""
 
     factor: str
     type: str
@@ -130,7 +130,7 @@ class Case:
 
     @property
     def makes_sense(self) -> bool:
-        """What follows from two factors needs three sources; what has no factor has no operands of a type."""
+        """Whether the case is possible: two chained factors need three sources, and operands need a factor."""
         return not (self.factor == "implied" and self.route == "of two")
 
     def policy(self, seed: int) -> Policy:

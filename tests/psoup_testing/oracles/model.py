@@ -68,7 +68,7 @@ class Range:
 
 @dataclass
 class ModelStream:
-    """One stream. `max_ahead` in microseconds."""
+    """A stream. `max_ahead` is in microseconds."""
 
     declaration: Declaration
     max_ahead: int

@@ -99,7 +99,7 @@ class AskedAgain:
         return form.format(shown[0], all=", ".join(shown), **bounds)
 
     def single(self, where: str, duck: str) -> None:
-        """One stream: asked, and invoked as a standing query."""
+        """Ask a question over one stream, and invoke it as a standing query."""
         for name, shown in (("few", SHOWN[0]), ("s", SHOWN[0]), ("s", self.source.choice(SHOWN[1:]))):
             ended = " GROUP BY g" if shown.startswith("g,") else ""
             wanted = self._wanted(f"SELECT {shown} FROM {name} WHERE {duck}{ended}")

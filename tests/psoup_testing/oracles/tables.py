@@ -47,7 +47,7 @@ def rows(rng: np.random.Generator, start: int, stop: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class Form:
-    """What all queries of an engine show, what they are grouped by, and what may end a statement before its window."""
+    """The form of all queries of an engine: output, groups, and the end of the statement before its window."""
 
     show: str = "v, t"
     group: str = ""
@@ -140,7 +140,7 @@ def check_as_single(snapshot: Snapshot, table: Table, whole: pa.Table, ids: Sequ
 
 
 def calls(soup: LocalPSoup, ids: Sequence[int], rows_each: int) -> int:
-    """How many functions a call for these queries, and as many that are unknown, calls."""
+    """The number of Python functions that a call for these queries, and as many unknown ones, executes."""
     wanted = np.concatenate([ids, np.arange(len(ids)) + 10**6])
     count = 0
 

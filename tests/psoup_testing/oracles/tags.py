@@ -55,7 +55,7 @@ class Known:
 
 @dataclass(slots=True)
 class TagHistory:
-    """One history. `columnar`: how many queries make a block of columns."""
+    """A history. `columnar`: number of queries from which a block is made of columns."""
 
     path: Path
     source: random.Random
@@ -64,7 +64,7 @@ class TagHistory:
     replaced: dict[int, int] = field(default_factory=dict)
     """The query that took the place of each that was replaced."""
     met: set[str] = field(default_factory=set)
-    """What has happened, for a test to see that all of it does."""
+    """Events so far, so that a test can check that all kinds occur."""
     soup: RestartingPSoup = field(init=False)
 
     def __post_init__(self) -> None:

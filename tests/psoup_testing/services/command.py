@@ -25,7 +25,7 @@ COLUMNS = "(id BIGINT NOT NULL, name TEXT, price DECIMAL(9,2), at TIMESTAMP NOT 
 
 @dataclass
 class Ran:
-    """What a command line did."""
+    """The outcome of a command line."""
 
     code: int
     out: str

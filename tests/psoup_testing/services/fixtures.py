@@ -16,7 +16,7 @@ numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Serving]:
-    """One service for each file."""
+    """A service for each test file."""
     with serving() as service:
         yield service
 

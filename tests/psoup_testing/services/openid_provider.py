@@ -49,7 +49,7 @@ class Identity:
         self.down, self.asked = False, 0
 
     def settings(self, **more: Any) -> Settings:
-        """Those of a service that lets its tokens in."""
+        """Settings of a service that accepts the provider's tokens."""
         named = {"oidc_issuer": ISSUER, "oidc_audience": AUDIENCE, "oidc_jwks_url": self.url}
         return Settings(port=0, **{**named, **more})
 

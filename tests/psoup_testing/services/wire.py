@@ -41,7 +41,7 @@ from psoup_storage import Store
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a failed call said."""
+    """The error of a failed call."""
 
     code: grpc.StatusCode
     message: str

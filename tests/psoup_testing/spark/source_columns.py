@@ -33,7 +33,7 @@ FED: dict[Kind, tuple[str, ...]] = {
     Kind.DECIMAL: ("own", "wide", "text"),
     Kind.TIMESTAMP: ("own", "naive"),
 }
-"""What a feed takes without being told how: no text for what has another type, but for what text holds exactly."""
+"""Dresses that a feed accepts without options: text only for types that text represents exactly."""
 
 BAD: dict[Kind, tuple[str, ...]] = {
     Kind.BOOLEAN: ("maybe", "2"),
@@ -78,7 +78,7 @@ def _text(dress: str, data_type: DataType, value: Value, zone: str) -> str | Non
 
 
 def _local(micros: int, zone: str) -> str:
-    """What a clock there shows; with the offset in an hour that is there for the second time."""
+    """The local time of a zone, with the offset in the repeated hour."""
     if not YEAR_1 + 2 * DAY < micros < YEAR_9999 - 2 * DAY:
         return iso_time(micros) + "Z"
     local = (EPOCH + timedelta(microseconds=micros)).astimezone(ZoneInfo(zone))

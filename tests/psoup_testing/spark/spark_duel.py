@@ -48,7 +48,7 @@ class Place:
 
 
 class SparkDuel:
-    """One stream in event time that keeps everything. `compared`: answers and frames; `bad`: rows set aside."""
+    """A stream in event time that keeps everything. `compared`: answers and frames. `bad`: rows set aside."""
 
     def __init__(self, place: Place, declaration: Declaration, zone: str) -> None:
         self.place, self.declaration, self.zone = place, declaration, zone
@@ -77,7 +77,7 @@ class SparkDuel:
         self.standing.append((handle, query))
 
     def unregister(self, place: int) -> None:
-        """One of those that stand, if any does."""
+        """Unregister a standing query, if there is one."""
         if self.standing:
             self.standing.pop(place % len(self.standing))[0].unregister()
 

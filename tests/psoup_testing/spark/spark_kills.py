@@ -41,7 +41,7 @@ def history(spark: Any) -> Any:
 
 
 def expected() -> list[int]:
-    """What `QUERY` answers over them."""
+    """The answer of `QUERY` over the rows."""
     return [n for n in range(ROWS) if n % 3 == 1]
 
 

@@ -43,7 +43,7 @@ def draws(draw: Any) -> Any:
 
 
 class Budget:
-    """How many cases one random test runs; what a case is, the test says."""
+    """The number of cases of a random test. The test defines a case."""
 
     def __init__(self, name: str, cases: int) -> None:
         self.name = name
@@ -81,7 +81,7 @@ def places(total: int, bounded: int) -> list[int]:
 
 
 def scaled(count: int) -> int:
-    """How many examples a test with settings of its own draws: `count`, times the scale, at most ten times as many."""
+    """The number of examples of a test with its own settings: `count` times the scale, at most ten times `count`."""
     return max(1, int(count * min(SCALE, 10)))
 
 
@@ -118,7 +118,7 @@ def run_cases(budget: Budget, case: Callable[[Any], int], examples: int = 20) ->
 
 
 def run_round(number: int, case: Callable[[Any], int], examples: int) -> int:
-    """One round of `case(draw)` with a seed; returns how many comparisons were made."""
+    """Run a round of `case(draw)` with a seed; returns the number of comparisons."""
     done = 0
 
     @seed(number)

@@ -1,4 +1,4 @@
-"""How many functions Python calls while something is done: the cost that must not grow with the size of a structure."""
+"""Counts of Python's function calls: a cost that must not grow with the size of a structure."""
 
 from __future__ import annotations
 

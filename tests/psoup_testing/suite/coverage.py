@@ -23,8 +23,7 @@ FORMS = ("row", "run", "list", "bitmap", "uncovered")
 """The forms of a kept column when it was asked for: open row, open run, sealed list, sealed bitmap, not at all."""
 PATHS = ("dense", "sparse")
 WAYS = ("arrival", "cover", "invocation", "restart")
-"""How a function was evaluated: for new tuples, for old ones that are kept then, for an answer, or once more for the
-tuples of a log."""
+"""Occasions of an evaluation: new tuples, old tuples whose results are kept, an answer, or a replay of the log."""
 JUNCTIONS = ("and", "or", "not")
 
 Cell = tuple[str, str, str]

@@ -47,5 +47,5 @@ def rank(nodeid: str) -> int:
 
 
 def unit(nodeid: str) -> str:
-    """What one process takes as a whole: a folder, or a file."""
+    """The unit that one process runs: a folder, or a file."""
     return next((path for path in TOGETHER if nodeid.startswith(path)), nodeid.split("::", 1)[0])

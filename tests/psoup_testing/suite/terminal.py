@@ -11,7 +11,7 @@ COLUMNS = 110
 
 
 def run_in_terminal(command: str, folder: Path, address: str) -> str:
-    """What `bash -c command` prints on an 110 columns wide terminal, without styles and trailing blanks."""
+    """The output of `bash -c command` on a terminal of 110 columns, without styles and trailing blanks."""
     search = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     environment = os.environ | {"PSOUP_ADDRESS": address, "PATH": search, "COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
     environment["TERM"] = "dumb"  # progress bars are not drawn

@@ -40,7 +40,7 @@ from psoup_storage.formats.pages import has_pages
 
 _ENTRY = 200
 _FEW = 8
-"""One in this many rows of a chunk: if fewer rows are read, only their values are cached, not the column."""
+"""Fraction of a chunk's rows (1/8) below which only the values of the read rows are cached, not the whole column."""
 
 Places = Mapping[tuple[str, bool], int]
 """The places of columns in a file, by their names and whether they may be NULL."""
