@@ -1,4 +1,4 @@
-"""What others wrote is shown without the control characters in it, by every command that has text for people."""
+"""Every command removes control characters from clients' texts in its output for people."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Names that may be those of forgotten producers: files, dumps and feeds go on once somebody says that they are new."""
+"""Names of possibly forgotten producers: files, dumps and feeds go on once the caller says that they are new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What could not be computed is told: in WHERE as ever, in the SELECT list too, on every way to an answer."""
+"""Values that cannot be computed are reported: in WHERE and in the SELECT list, on every way to an answer."""
 
 import datetime as dt
 from collections.abc import Callable

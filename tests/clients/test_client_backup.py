@@ -1,4 +1,4 @@
-"""A backup of a service that is not to be trusted: nothing is written beside the names that a backup has."""
+"""A backup from a service that is not trusted: only files with names of a backup are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What queries cost, which queries many tuples matched, and the bill, through the SDK and the command."""
+"""Costs of queries, the queries that many tuples matched, and the bill of memory, through the SDK and the command."""
 
 from __future__ import annotations
 

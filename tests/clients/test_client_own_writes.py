@@ -1,4 +1,6 @@
-"""A client sees what it did: every read waits for the event that it was told of, however busy the writer is."""
+"""A client reads its own writes: every read waits for the last event that the client knows, however busy the writer
+is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a producer stopped: by the SDK and the command, after a restart, and of names that nothing is known of.
+"""The position of a producer: by the SDK and the command, after a restart, and for unknown names.
 
 sent        0 1 2 3        batches of a device that goes away
 position          4        the next one: its successor goes on there, in the same epoch

@@ -1,4 +1,4 @@
-"""Which rows of a push were too late or too far ahead: by counts and times, of a producer, of a repeated reply."""
+"""The rows of a push that were too late or too far ahead: by counts and times, of a producer, of a repeated reply."""
 
 from __future__ import annotations
 

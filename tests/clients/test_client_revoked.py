@@ -1,4 +1,4 @@
-"""What a client has open ends when its token is revoked: a watch, and a stream of batches."""
+"""Open calls of a client end when its token is revoked: a watch, and a stream of batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recharge may spend: shares, orders, windows, replies as large as the line is fast; profiles and quantities."""
+"""Budgets of a recharge: shares, orders, windows, replies as large as the line is fast; profiles and quantities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The list of what is compiled before a client comes: it is read as it was written, and what is not on it is told."""
+"""The list of kernels compiled before a client comes: it is read as it was written, and an unlisted kernel is
+reported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a neighbour feels is measured: the harness runs against a real service, and says what it saw."""
+"""The measurement of attacks on a neighbour: the harness runs against a real service, and reports its figures."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the documents say is true: examples run and print what is shown, paths exist, targets exist.
+"""The documents are true: examples run and print the shown output, and named paths and targets exist.
 
 README holds a session in Python (`>>>` in a python block) and one in the shell (`$ ` in a console block), and the
 document of saved searches one in Python. They run here, verbatim and in order, against a service started for them; only

@@ -1,4 +1,4 @@
-"""What a user's site-packages receives."""
+"""The content of the wheel in a user's site-packages."""
 
 import subprocess
 import sys

@@ -1,4 +1,6 @@
-"""Turns at the event loop: who calls much waits while a call of one who calls less is served, and not for long."""
+"""Turns at the event loop: a tenant with many calls waits while a call of a quieter tenant is served, and not for
+long.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Refusals by a quota are answered late to who asks again at once, and to nobody else. The clock stands still."""
+"""Refusals by a quota are delayed for callers that ask again at once, and for no other callers. The clock stands
+still.
+"""
 
 from __future__ import annotations
 

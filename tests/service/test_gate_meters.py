@@ -1,4 +1,4 @@
-"""What each tenant takes, on a virtual clock: rates, debts, calls that are open, and refusals that say all."""
+"""The use of each tenant, on a virtual clock: rates, debts, open calls, and complete refusals."""
 
 from __future__ import annotations
 

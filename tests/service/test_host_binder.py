@@ -1,4 +1,4 @@
-"""Registrations that take long are bound beside the others, and decided by what is true when they are."""
+"""Slow registrations are bound beside quick ones, and decided by the state at their end."""
 
 from __future__ import annotations
 

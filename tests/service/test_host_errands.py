@@ -1,4 +1,4 @@
-"""What else is written to the log has the turn of a large push: small ones go before it, and it never waits long."""
+"""Further writes to the log take the turn of a large push: small pushes go before them, and they never wait long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns by measured time: shares by weight, nobody idle while somebody waits, no time saved up, debts kept."""
+"""Turns by measured time: shares by weight, no idle time while a tenant waits, no saved time, debts kept."""
 
 from __future__ import annotations
 

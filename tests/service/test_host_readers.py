@@ -1,4 +1,4 @@
-"""Who reads and who waits: a quick read always finds a thread, and a read ends with its caller."""
+"""Running and waiting reads: a quick read always finds a thread, and a read ends with its caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much may be under way: counts, bytes, waiting in line."""
+"""Limits on work under way: counts, bytes, waiting in line."""
 
 from __future__ import annotations
 

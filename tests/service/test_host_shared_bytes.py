@@ -1,4 +1,4 @@
-"""Bytes that all reads share: a part of them is each tenant's own, whatever others hold."""
+"""Bytes that all reads share: a part is reserved for each tenant, whatever other tenants hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Large pushes on their way to the disk: nobody waits for them, the order of each stream stays, refusals write nothing.
+"""Large pushes on their way to the disk: no command waits for them, the order of each stream stays, refusals write
+nothing.
 
 The store is a real one in most of them; its pieces are small, so that there are many.
 """

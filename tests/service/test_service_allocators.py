@@ -1,4 +1,4 @@
-"""What the process of a service has freed is used again, instead of new memory of the system."""
+"""Freed memory of a service's process is reused before new memory of the system."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How long an invocation may take on disk: said beforehand, measured as it goes, and refused by name."""
+"""The time of an invocation on disk: estimated before it, measured during it, and refused by name."""
 
 from __future__ import annotations
 

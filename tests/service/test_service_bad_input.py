@@ -1,4 +1,4 @@
-"""What nobody should send, through the real service: it answers right, or says what is wrong, and goes on."""
+"""Bad input to the real service: it answers correctly, or names the fault, and goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds a call: sizes, deadlines, ages, numbers, going away; and that nothing of it is UNKNOWN or INTERNAL."""
+"""The surroundings of a call: sizes, deadlines, ages, numbers, disconnects; none of them gives UNKNOWN or INTERNAL."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What a payload declares decides where it is decoded, and after what wait: before anything is decompressed."""
+"""The declared sizes of a payload decide where and after what wait it is decoded, before any decompression."""
 
 from __future__ import annotations
 

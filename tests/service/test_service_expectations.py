@@ -1,4 +1,4 @@
-"""Where an invocation runs: by what the last one cost and how the window has grown since; never long on the loop."""
+"""The place of an invocation: by the last one's cost and the window's growth since; never long on the loop."""
 
 from __future__ import annotations
 

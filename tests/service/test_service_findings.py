@@ -1,4 +1,4 @@
-"""What was found in an attack once and has no better place: tests/README.md lists findings and their tests."""
+"""Findings of attacks that have no better place: tests/README.md lists findings and their tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: who comes in, what each role may do, and that revocation holds at once."""
+"""The gate: accepted callers, the calls of each role, and revocation at once."""
 
 from __future__ import annotations
 

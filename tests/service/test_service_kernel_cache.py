@@ -1,4 +1,4 @@
-"""Compiled kernels have a place where neither install nor HOME can be written, and none that others can write to."""
+"""A folder for compiled kernels if neither install nor HOME is writable, and none that other users can write to."""
 
 from __future__ import annotations
 

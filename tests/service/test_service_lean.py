@@ -1,4 +1,4 @@
-"""What a start leaves out: pandas, where it is installed, though whoever asks for it gets it."""
+"""Libraries that a start leaves out: pandas, if it is installed, although it can be imported later."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the log writes of values that come from clients: nothing that a terminal would obey."""
+"""Values of clients in the log: no characters that a terminal would obey."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access tokens of an OpenID provider (T27): who they let in, with which roles, of which tenant; no forged one."""
+"""Access tokens of an OpenID provider (T27): their principals, roles and tenants; no forged token is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refused call leaves behind: no table that only the collector would find. One can be of 200 MB."""
+"""Leftovers of a refused call: no table that only the garbage collector would find. A table can have 200 MB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where settings come from, and what is refused."""
+"""The sources of settings, and refused settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A service on a Unix socket: who may reach it, what it finds there, and what it leaves."""
+"""A service on a Unix socket: its permissions, a leftover socket, and the removal at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stages may take: parts without rows fill the room too, no sender takes all of it, and silent ones make way."""
+"""The room of stages: parts without rows fill it too, no sender takes all of it, and silent stages make way."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What the service holds of answers that go out in pieces: little, however long they are and whether they are read."""
+"""The service's memory for streamed answers: little, however long they are and whether they are read."""
 
 import gc
 import subprocess

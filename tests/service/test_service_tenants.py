@@ -1,4 +1,6 @@
-"""Tenants over the wire: they come, change and go; tokens are of one, and who is of one knows of no other."""
+"""Tenants over the wire: they come, change and go; each token belongs to one tenant, whose clients see no other
+tenant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listeners with TLS: who gets in, what is taken up while the service runs, and what does not start."""
+"""Listeners with TLS: accepted clients, new certificates while the service runs, and refused starts."""
 
 from __future__ import annotations
 

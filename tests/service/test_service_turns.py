@@ -1,5 +1,5 @@
-"""Turns of the interpreter are short while somebody asks for it, and as they were before; what computes at length goes
-behind.
+"""Turns of the interpreter are short while another thread waits for it, and as they were before; what computes at
+length goes behind.
 """
 
 from __future__ import annotations

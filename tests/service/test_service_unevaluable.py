@@ -1,4 +1,4 @@
-"""What a query computes cannot be evaluated: the service goes on, starts again, and says which query it is.
+"""A query with an expression that cannot be evaluated: the service goes on, starts again, and names the query.
 
 raises             in a running service: pushes are acknowledged, others' answers come, the log and `explain` tell
 ends the process   at a push, then at two starts: the third start does not evaluate it, nor do later ones

@@ -1,4 +1,4 @@
-"""Metrics by tenant: what each uses, may use and was refused, in rows of its own for so many tenants and no more."""
+"""Metrics by tenant: use, quotas and refusals, in separate rows for a limited number of tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stranger does wrong with Spark is told in one sentence that names it."""
+"""Mistakes of new users with Spark: each gives one sentence that names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Feeds from Spark: what is in the stream is what DuckDB reads in the files, whatever was killed on the way."""
+"""Feeds from Spark: the stream has the rows that DuckDB reads in the files, whatever was killed on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store promises, held against each of them; then what is the memory store's own.
+"""The contract of a store, checked for each kind; then the memory store's own properties.
 
 Another store joins by one line in `STORES`.
 """

@@ -1,4 +1,4 @@
-"""What a job has found beforehand: it is used, it goes with its chunks, and no answer needs it."""
+"""Matches that a job computed: they are used, they leave with their chunks, and no answer needs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Job directories of somebody who means harm: what they cannot reach, and what is not believed of what they say."""
+"""Hostile job directories: files that they cannot reach, and facts that are not trusted."""
 
 from __future__ import annotations
 

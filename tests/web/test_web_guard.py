@@ -1,4 +1,4 @@
-"""Which requests the gateway hears: any page that somebody visits may try."""
+"""Requests that the gateway accepts: any page in a browser may send some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AHEAD: how far past the clock a stream lets times lie, and who it was that moved a watermark there."""
+"""AHEAD: the time past the clock that a stream accepts, and the producer that moved a watermark there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch may look like, and what it costs of the memory budget."""
+"""The allowed forms of a batch, and its charge to the memory budget."""
 
 from __future__ import annotations
 

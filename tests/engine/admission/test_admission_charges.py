@@ -1,4 +1,4 @@
-"""What is charged for what has no tuples: long lists of a WHERE, and streams; and how many streams there may be."""
+"""Charges for objects without tuples: long lists of a WHERE, and streams; and the limit of streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What producers sent last takes memory: that of their tenant, by its quota, and a part beside others."""
+"""The memory of producers' last batches: charged to their tenant, by its quota, with a part reserved for each
+tenant.
+"""
 
 from __future__ import annotations
 

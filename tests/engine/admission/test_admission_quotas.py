@@ -1,4 +1,4 @@
-"""Quotas that follow from events: what a tenant may have no more of is refused by name, and others notice nothing."""
+"""Quotas that follow from events: a refusal names the quota, and other tenants notice nothing."""
 
 from __future__ import annotations
 

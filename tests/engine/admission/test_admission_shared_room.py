@@ -1,4 +1,4 @@
-"""Room that all tenants take of: each finds its own part, whatever others have, and one that is alone has all."""
+"""Room that all tenants share: each has its own part, whatever other tenants use, and a single tenant has all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is told of a join since it last asked: after every reply it holds the answer, or a part of it.
+"""Changes of a join since a client's last request: after every reply the client has the answer, or a part of it.
 
 Histories are random: two streams that are pushed to, late tuples, clocks that step, retention, upkeep. Joins have two
 to four sources, each with a window of its own. A client takes as many rows as it likes of the pieces that it is given;

@@ -1,4 +1,4 @@
-"""Plans as nodes: what takes its rows from what, and lines that are made of what is known of each node."""
+"""Plans as nodes: the inputs of each node, and the lines with its facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is told since it last asked: after every reply it holds the answer, or a part of it, and nothing else.
+"""Changes since a client's last request: after every reply the client has exactly the answer, or a part of it.
 
 Histories are random: pushes, late tuples, clocks that step, ALTER, upkeep, expiry. A client asks with random room,
 newest or oldest first, and applies what it is told to rows of its own; an invocation of the same snapshot says what it

@@ -1,4 +1,4 @@
-"""Why a tuple is in an answer: each verdict, asked of DuckDB as SQL, is the same; and the first no is the answer's."""
+"""Reasons why a tuple is in an answer: each verdict equals DuckDB's, and the first negative one decides."""
 
 from __future__ import annotations
 

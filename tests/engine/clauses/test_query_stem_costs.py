@@ -1,4 +1,4 @@
-"""What each clause costs is counted: against a count by hand, through merges, and for a slot that is used again."""
+"""The counted costs of each clause: equal to a count by hand, through merges, and for a reused slot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One clause over old tuples: the scan agrees with the naive evaluator and with arrival; zones never hide a match."""
+"""A clause over old tuples: the scan agrees with the naive evaluator and with arrival; zones never hide a match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots: who owns which, and what a reader that was given the table sees afterwards."""
+"""Slots: their owners, and the view of a reader that has an older table."""
 
 from __future__ import annotations
 

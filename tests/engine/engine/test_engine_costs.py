@@ -1,4 +1,4 @@
-"""What queries cost and what memory holds: held against answers, against counts by hand, and against the allocator."""
+"""Costs of queries and content of the memory: compared with answers, counts by hand, and the allocator."""
 
 from __future__ import annotations
 

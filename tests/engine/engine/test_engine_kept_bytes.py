@@ -1,4 +1,6 @@
-"""What is kept of a tenant's answers stays within its quota, takes nobody else's place, and no answer depends on it."""
+"""Kept structures of a tenant's answers stay within its quota and take no other tenant's room; no answer depends on
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers see: whole events, snapshots that never change, answers while the writer is busy, and at what cost."""
+"""The view of readers: whole events, snapshots that never change, answers while the writer is busy, and their cost."""
 
 from __future__ import annotations
 

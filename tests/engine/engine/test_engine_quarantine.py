@@ -1,4 +1,4 @@
-"""Clauses that are not in the index: when they leave it, what is known of their pairs, and when they may come back.
+"""Clauses outside the index: the time at which they leave it, the facts about their pairs, and their return.
 
 pieces of 8      |0..7|8..15|16..23|      abs raises in all three: after the third, all that read it are out
 """

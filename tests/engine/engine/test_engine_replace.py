@@ -1,4 +1,4 @@
-"""Queries that take the place of others: by their keys, in one event, alone and in blocks."""
+"""Replacement of queries: by their keys, in one event, alone and in blocks."""
 
 from __future__ import annotations
 

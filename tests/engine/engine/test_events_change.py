@@ -1,4 +1,4 @@
-"""What events change: the accounts that are kept from them agree with what stands."""
+"""Changes by events: the accounts that are kept from them agree with the standing objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where PSoup means something else than DuckDB, on purpose: each difference of `functions`, with both values."""
+"""Intended differences between PSoup and DuckDB: each one of `functions`, with both values."""
 
 from __future__ import annotations
 

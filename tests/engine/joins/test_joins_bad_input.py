@@ -1,4 +1,4 @@
-"""Joins that somebody writes by mistake or on purpose: each is answered, or ends with what to do, and holds nothing."""
+"""Joins written by mistake or with bad intent: each is answered, or refused with a way out, and keeps no resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Large sides of joins, cut down by look-ups: the answer is that of the whole sides, whatever is indexed or dropped."""
+"""Large sides of joins, reduced by look-ups: the answer equals that over whole sides, whatever is indexed or
+dropped.
+"""
 
 from __future__ import annotations
 

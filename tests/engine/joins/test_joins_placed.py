@@ -1,4 +1,4 @@
-"""Where windows of rows lie is known until something comes: what is answered and told is what is found anew."""
+"""Windows of rows, whose places are known until a tuple comes: answers equal those that are computed anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One clause looked for in closed chunks: codes, edges, NULLs and the rest agree with the scan of the values."""
+"""The search of one clause in closed chunks: codes, edges, NULLs and the rest agree with the scan of the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is evaluated only where it decides: the same matches and errors, and fewer evaluations."""
+"""Expressions evaluated only where they decide: the same matches and errors, and fewer evaluations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has no meaning among aggregates and groups: each is refused by its name, with a way out."""
+"""Invalid uses of aggregates and groups: each is refused by its name, with a way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons with a constant agree, whoever computes them: in general, one by one, and by columns.
+"""Comparisons with a constant agree in all three implementations: in general, one by one, and by columns.
 
 The walk takes every comparison there is, every type that has keys, and every column of constants that may come for it.
 """

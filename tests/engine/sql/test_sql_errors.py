@@ -1,4 +1,4 @@
-"""What an error of a statement says and where it points; the corpus of bad texts; limits and how fast they hold."""
+"""Errors of statements: their text and place; the corpus of bad texts; limits and how fast they hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused is refused in the words of the statement: no name of the parser's own, no bare "something"."""
+"""Refusals use the words of the statement: no name of the parser's own, no bare "something"."""
 
 from __future__ import annotations
 

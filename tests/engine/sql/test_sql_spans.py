@@ -1,4 +1,4 @@
-"""What lies between two times, and AT TIME ZONE: as DuckDB has them, in SELECT and in WHERE, or refused by name."""
+"""Time between two times, and AT TIME ZONE: as in DuckDB, in SELECT and in WHERE, or refused by name."""
 
 from __future__ import annotations
 

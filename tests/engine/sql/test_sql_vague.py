@@ -1,4 +1,4 @@
-"""What a new stream may not say, as it could mean something else; what is in a log is read as ever."""
+"""Ambiguous definitions that a new stream may not have; definitions in a log are still read."""
 
 from __future__ import annotations
 
