@@ -1,13 +1,12 @@
-"""The Results Structure of a window: for each of some queries which of its tuples satisfy WHERE, a bit for each tuple.
+"""The Results Structure of a window as bits: a row for each query, in it a bit for each tuple that satisfies WHERE.
 
     tuple        70 71 72 73 74 75 76 77   78 …
     query 7       1  0  0  1  0  0  0  0    1       a row of bytes: the first tuple has the lowest bit of the first byte
     query 9       1  1  0  0  0  0  0  0    0       overlap, union, difference: `&`, `|`, `& ~` of two rows
 
-Found as the matches of an invocation are (`psoup.execution.select.clause_matches`): kept where covered, else
-evaluated, so it is exact
-whatever is covered. The windows of the queries are not applied. How much it would be is known, and refused, before any
-tuple is looked at.
+Matches are found as for an invocation (`psoup.execution.select.clause_matches`): read from stored results in covered
+chunks, computed in others. So the bits are always exact. The windows of the queries are not applied. A request for too
+many bits is refused before any tuple is read.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 
 MOST_BYTES = 1 << 30
-"""Bytes of bits that one call may ask for."""
+"""Most bytes of bits in one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Queries by their IDs and keys; without any, those behind `after` that have all of some labels, or just all.
+    """Choice of queries: by IDs and keys; without any, all queries after `after` that have all of the `labels`.
 
-    Joins are left out, and refused by name: no tuple of one stream is a match of theirs.
+    A choice by labels leaves joins out; a join by name is refused: its matches are not tuples of one stream.
     """
 
     ids: Sequence[int] = ()
@@ -52,16 +51,16 @@ class Choice:
 
     @property
     def named(self) -> int:
-        """The number of queries that have their names here."""
+        """The number of queries chosen by ID or key."""
         return len(self.ids) + len(self.keys)
 
     def refuse_empty(self) -> None:
-        """Raise InvalidInput for no name, where some were to be given: that would be all queries."""
+        """Raise InvalidInput if no query is named: an empty list would mean all queries."""
         if not self.named:
             raise InvalidInput("queries is empty; name some, or leave it out for all on the stream", field="queries")
 
     def count(self, snapshot: Snapshot, view: StreamView, tenant: str) -> int:
-        """The number of queries that these are, at most. O(k)."""
+        """The most queries that the choice can have. O(k)."""
         if self.named:
             return self.named
         if not self.labels:
@@ -69,64 +68,64 @@ class Choice:
         return min(sum(1 for _ in snapshot.tags.queries_of(tenant, self.labels, -1)), view.queries)
 
     def records(
-        self, snapshot: Snapshot, view: StreamView, tenant: str, most: int, budget: ReadBudget = UNBOUNDED
+        self, snapshot: Snapshot, view: StreamView, tenant: str, limit: int, budget: ReadBudget = UNBOUNDED
     ) -> list[QueryRecord]:
-        """The first `most` of them; raises NotFound, and InvalidInput for a query on another stream."""
+        """The first `limit` queries. Raises NotFound, and InvalidInput for a query on another stream."""
         if not self.named:
             return list_queries(
                 snapshot,
                 tenant=tenant,
                 after=self.after,
-                limit=most,
+                limit=limit,
                 only=QueryFilter(view.spec.name, self.labels, joins=False),
                 budget=budget,
             )
-        by_id = [snapshot.selection(query_id, tenant) for query_id in self.ids[:most]]
-        by_key = [snapshot.selection_with(key, tenant) for key in self.keys[: most - len(by_id)]]
+        by_id = [snapshot.selection(query_id, tenant) for query_id in self.ids[:limit]]
+        by_key = [snapshot.selection_with(key, tenant) for key in self.keys[: limit - len(by_id)]]
         for record, name in zip([*by_id, *by_key], [*self.ids, *self.keys], strict=False):
             if record.stream_id != view.stream_id:
-                there = snapshot.by_id[record.stream_id].spec.name
+                other = snapshot.by_id[record.stream_id].spec.name
                 raise InvalidInput(
-                    f"query {name!r} is on stream {there!r}, not on {view.spec.name!r}; ask for queries on one stream",
+                    f"query {name!r} is on stream {other!r}, not on {view.spec.name!r}; ask for queries on one stream",
                     reason="OTHER_STREAM",
-                    stream=there,
+                    stream=other,
                 )
         return [*by_id, *by_key]
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The tuples with IDs in [low, high), with what the stream has and does not have of them."""
+    """The tuples with IDs in [low, high), and the completeness of the range."""
 
     low: int
     high: int
     told: Completeness
 
     def first(self, view: StreamView, size: int) -> Stretch:
-        """The first tuples: all if their bits of a query fit `size` bytes, else the first chunks, one at least.
+        """The first tuples: all, if their bits for a query fit `size` bytes; else the first chunks, at least one.
 
-        So each chunk is looked at once for a query, and its errors are counted once.
+        Whole chunks are read, so that the errors of a chunk are counted once.
         """
         if self.high - self.low <= 8 * size:
             return self
         last = view.chunk_of(self.low + 8 * size).data.first_id
         return replace(self, high=last if last > self.low else min(view.chunk_of(self.low).data.end_id, self.high))
 
-    def refuse_too_large(self, queries: int, most: int = MOST_BYTES) -> None:
-        """Raise ResourceExhausted if so many queries have too many bits."""
+    def refuse_too_large(self, queries: int, max_bytes: int = MOST_BYTES) -> None:
+        """Raise ResourceExhausted if the bits of so many queries take more than `max_bytes` bytes."""
         size = queries * -(-(self.high - self.low) // 8)
-        if size > most:
+        if size > max_bytes:
             raise ResourceExhausted(
                 f"the results of {queries:,} queries over {self.high - self.low:,} tuples are {size:,} bytes, and one"
-                f" call may ask for {most:,}; narrow the window, or ask for fewer queries",
+                f" call may ask for {max_bytes:,}; narrow the window, or ask for fewer queries",
                 reason="RESULTS_TOO_LARGE",
-                **RESULTS_BYTES.over(size, most),
+                **RESULTS_BYTES.over(size, max_bytes),
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """Rows of bits, uint8[queries, bytes], read-only; `told.errors` counts what could not be computed."""
+    """Rows of bits, uint8[queries, bytes], read-only. `told.errors`: the tuples whose WHERE could not be computed."""
 
     low: int
     high: int
@@ -135,7 +134,7 @@ class Bits:
     told: Completeness
 
     def of(self, query_id: int) -> frozenbitarray:
-        """The bits of a query; where they are whole bytes they share the memory. Raises NotFound."""
+        """The bits of a query. Whole bytes share the memory of the rows. Raises NotFound."""
         for at, record in enumerate(self.queries):
             if record.query_id == query_id:
                 bits = frozenbitarray(buffer=self.rows[at].data, endian="little")
@@ -143,7 +142,7 @@ class Bits:
         raise NotFound(f"query {query_id} was not asked for", reason="UNKNOWN_QUERY", query=query_id)
 
     def to_arrow(self) -> pa.Table:
-        """The column `tuple_id`, and for each query a column of booleans, named by its ID, which shares the memory."""
+        """A table: `tuple_id`, and a column of booleans for each query, named by its ID. Shares the memory."""
         count = self.high - self.low
         columns = [pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(row)]) for row in self.rows]
         ids = pa.array(np.arange(self.low, self.high))
@@ -161,10 +160,10 @@ def stretch(
     last: int | None = None,
     accept_truncation: bool = False,
 ) -> Stretch:
-    """The tuples with times in [begin, end], microseconds, that also have an ID in `ids`; the `last` so many of them.
+    """The tuples with times in [begin, end], microseconds, and IDs in [ids[0], ids[1]).
 
-    None: what is kept, or has been released, bounds them. Raises OutOfRange for a window that reaches past what is
-    kept, or IDs that are not there; InvalidInput if it ends before it begins.
+    `last`: only the last so many of them. None: unbounded. Raises OutOfRange for a window that begins before the
+    oldest kept tuple, or for IDs that are not stored. Raises InvalidInput for a window that ends before it begins.
     """
     if begin is not None and end is not None and begin > end:
         raise InvalidInput(f"the window ends at {time_text(end)}, before it begins at {time_text(begin)}", field="end")
@@ -172,10 +171,10 @@ def stretch(
     if first is not None and stop is not None and first > stop:
         raise InvalidInput(f"the tuples end before ID {stop}, and begin at {first}", field="end_id")
     none = first in (stop, view.next_id) and stop in (None, first)
-    asked = (
+    tuple_ids = (
         [] if none else [tuple_id for tuple_id in (first, None if stop is None else stop - 1) if tuple_id is not None]
     )
-    check_there(view, view.spec.name, asked, now)
+    check_there(view, view.spec.name, tuple_ids, now)
     window = WindowClause(
         START if begin is None else Bound(Anchor.ABSOLUTE, at=begin),
         NOW if end is None else Bound(Anchor.ABSOLUTE, at=end),
@@ -194,30 +193,30 @@ def stretch(
 def bits_of(
     snapshot: Snapshot, view: StreamView, queries: Sequence[QueryRecord], where: Stretch, budget: ReadBudget = UNBOUNDED
 ) -> Bits:
-    """The bits of some queries. Errors are those of invocations. O(chunks) a query, and the matches."""
+    """The bits of some queries. Raises the errors of an invocation. O(chunks + matches) for each query."""
     config, count = snapshot.config, where.high - where.low
     rows: Array = np.zeros((len(queries), -(-count // 8)), np.uint8)
-    known: dict[int, tuple[int, int]] = {}
-    """By clause: the place of its bits, and its errors."""
+    by_clause: dict[int, tuple[int, int]] = {}
+    """By clause: the row of its bits, and its errors."""
     for at, record in enumerate(queries):
         budget.check()
-        if record.sqc_id not in known:
+        if record.sqc_id not in by_clause:
             clause = snapshot.clause(record.sqc_id)
             matches = matches_in(
                 view, clause, where.low, where.high, snapshot.run, config.archive_rows, budget, config.texts
             )
             for match in matches:
                 _mark(rows[at], match.offsets + (match.data.first_id - where.low))
-            known[record.sqc_id] = at, sum(match.errors for match in matches)
+            by_clause[record.sqc_id] = at, sum(match.errors for match in matches)
         else:
-            rows[at] = rows[known[record.sqc_id][0]]
+            rows[at] = rows[by_clause[record.sqc_id][0]]
     rows.flags.writeable = False
-    errors = sum(known[record.sqc_id][1] for record in queries)
+    errors = sum(by_clause[record.sqc_id][1] for record in queries)
     return Bits(where.low, where.high, tuple(queries), rows, where.told._replace(errors=errors))
 
 
 def _mark(row: Array, places: Array) -> None:
-    """Set the bits at `places`, ascending; those around them stay."""
+    """Set the bits at `places`, ascending; other bits stay."""
     if not len(places):
         return
     begin = int(places[0]) & ~7

@@ -1,10 +1,11 @@
-"""The standing queries that rows would match, if they came now: the join of arrival, by a reader, that keeps nothing.
+"""The standing queries that rows would match if they arrived now: the matching of arrival, without storing results.
 
     rows ── pieces ──> the index as it was published ──> runs, rows of bits ──> by row: names ──> query IDs
-                  └──> clauses that are out of the index: row by row
+                  └──> clauses outside the index: row by row
 
-A page has the rows whose queries fit it; if a single row has more, its queries up to some ID. The matches of a piece
-are counted before they are written out: if they are too many, fewer rows are taken. Windows are not applied.
+A page has the first rows whose queries fit. If the first row has too many, the page has its queries with the lowest
+IDs. The matches of a piece are counted before they are written. If they are too many, the piece takes fewer rows.
+Windows are not applied.
 """
 
 from __future__ import annotations
@@ -30,19 +31,19 @@ from psoup.reading import UNBOUNDED, ReadBudget
 from psoup.results.open import OpenResults
 
 _MOST_PAIRS = 1 << 22
-"""Pairs of row and clause of a piece of more than one row."""
+"""Most pairs of row and clause in a piece, unless it has a single row."""
 _LOOKED_AT = 1 << 28
-"""Rows of a piece times clauses that are in no list: each of these may have a sixty-fourth of the rows side by side."""
+"""Most rows of a piece times clauses without a posting list: each such clause may match many of the rows."""
 _NOTHING: Array = np.zeros(0, np.int64)
 _NO_OFFSETS: Array = np.zeros(0, np.uint16)
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """The queries of the first `done` rows, and some of the row after them if it has more than fit alone.
+    """A page: the queries of the first `done` rows. If the next row alone is too large, also some of its queries.
 
-    `queries`: int64, those of row i from `ends[i]` to `ends[i + 1]`, in no order. `more`: the ID after which the
-    queries of row `done` go on; None if the page has none of that row.
+    `queries`: int64; row i has those from `ends[i]` to `ends[i + 1]`, unordered. `more`: the last query ID given for
+    row `done`; None if the page has no query of that row.
     """
 
     ends: Array
@@ -52,11 +53,11 @@ class Matched:
 
     @staticmethod
     def of_one(queries: Sequence[int]) -> Matched:
-        """The queries of a single row, all of them."""
+        """A page with all queries of a single row."""
         return Matched(np.array([0, len(queries)]), np.array(queries, np.int64), 1)
 
     def among(self, rows: Array, sent: int) -> Matched:
-        """The same for `sent` rows, of which `rows` (int64[n], ascending) were the batch; the others match nothing."""
+        """The same page for the `sent` rows of a caller. `rows`: int64[n], ascending, those in the batch."""
         if len(rows) == sent:
             return self
         sizes: Array = np.zeros(sent, np.int64)
@@ -79,20 +80,20 @@ def match(
     most: int = 2**62,
     budget: ReadBudget = UNBOUNDED,
 ) -> Matched:
-    """Find the queries whose WHERE each row of a batch satisfies; for the first row those with an ID above `after`.
+    """Find the queries whose WHERE each row of a batch satisfies; for the first row only IDs above `after`.
 
-    At most `most` of them (1 or more): of the first rows. The batch is one that a push accepts. Raises NotFound for the
-    stream. O(what arrival costs + result), and a byte for each clause.
+    `most`: the most queries in all, at least 1; later rows are left to the next page. `batch`: a batch that a push
+    accepts. Raises NotFound for the stream. Costs what arrival costs, plus O(result), and a byte for each clause.
     """
     join = _Join(snapshot, snapshot.stream(stream, tenant), batch, budget)
-    found = paged(join.matched, len(batch), after, most)
+    page = paged(join.matched, len(batch), after, most)
     join.close()
-    snapshot.lifetimes.note_all(found.queries)
-    return found
+    snapshot.lifetimes.note_all(page.queries)
+    return page
 
 
 def paged(matched: Callable[[int, int], PieceMatches], rows: int, after: int, most: int) -> Matched:
-    """A page of some rows. `matched(start, upto)`: the matches of the rows from `start` on, of one at least."""
+    """A page of the first rows. `matched(start, upto)`: the matches of at least one row, from `start` on."""
     sizes, parts = list[Array](), list[Array]()
     start, room = 0, most
     while start < rows and room > 0:
@@ -117,7 +118,10 @@ def paged(matched: Callable[[int, int], PieceMatches], rows: int, after: int, mo
 
 @dataclass(frozen=True, slots=True)
 class PieceMatches:
-    """The matches of the rows of a piece: `queries` of row i from `ends[i]` on, at `several` names below 0."""
+    """The matches of the rows of a piece. `queries` of row i begin at `ends[i]`.
+
+    `several`: the places where `queries` has a name below 0, which stands for several queries.
+    """
 
     ends: Array
     queries: Array
@@ -133,7 +137,7 @@ class PieceMatches:
         return sizes
 
     def upto(self, rows: int) -> Array:
-        """The queries of the first rows, one row after the other."""
+        """The queries of the first `rows` rows, row after row."""
         end = int(self.ends[rows])
         return self.named.written_out(self.queries[:end], self.several[: np.searchsorted(self.several, end)])
 
@@ -146,7 +150,7 @@ class _Some(NamedTuple):
     rows: Array | None = None
 
     def add_to(self, counts: Array) -> Array:
-        """Add to `counts` how many there are of each row; returns the stretches of the pairs."""
+        """Add the number of matches of each row to `counts`. Returns the ends of the stretches of pairs."""
         ends: Array = np.empty(len(self.offsets), np.int32)
         if self.rows is None:
             return ends[: count_offsets(self.offsets, ends, counts)]
@@ -154,7 +158,7 @@ class _Some(NamedTuple):
         return ends
 
     def place(self, stretches: Array, named: Named, places: Array, queries: Array) -> Array:
-        """Write the queries to the places, which go on; returns where names below 0 are written."""
+        """Write the queries at `places`, which advance. Returns the places with names below 0."""
         several: Array
         if self.rows is None:
             several = np.empty(len(self.slots) + 1, np.int64)
@@ -166,18 +170,18 @@ class _Some(NamedTuple):
         return several[:count]
 
 
-def _laid_out(found: Sequence[_Some], rows: int, named: Named) -> PieceMatches:
-    """The matches of some rows, one row after the other."""
+def _laid_out(matches: Sequence[_Some], rows: int, named: Named) -> PieceMatches:
+    """The matches of some rows, row after row."""
     ends = np.zeros(rows + 1, np.int64)
-    stretches = [some.add_to(ends[1:]) for some in found]
+    stretches = [some.add_to(ends[1:]) for some in matches]
     np.cumsum(ends, out=ends)
     queries, places = np.empty(int(ends[-1]), np.int64), ends[:-1].copy()
-    several = [some.place(of_some, named, places, queries) for some, of_some in zip(found, stretches, strict=True)]
+    several = [some.place(of_some, named, places, queries) for some, of_some in zip(matches, stretches, strict=True)]
     return PieceMatches(ends, queries, np.sort(np.concatenate([_NOTHING, *several])), named)
 
 
 class _Join:
-    """The rows of a batch, and all clauses of a stream, for one user."""
+    """The join of a batch's rows with all clauses of a stream, for one reader."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, batch: Batch, budget: ReadBudget) -> None:
         self._snapshot, self._view, self._batch, self._budget = snapshot, view, batch, budget
@@ -190,18 +194,18 @@ class _Join:
         self._out = None if not len(view.outside.ids) else self._outside(view.outside.ids)
 
     def close(self) -> None:
-        """Leave the memory for other readers, if nothing was raised."""
+        """Return the memory for other readers. Not called after an error, which leaves it in an unknown state."""
         self._view.room.give_back(*self._lent)
 
     def _outside(self, sqc_ids: Array) -> tuple[QuerySteM, Array]:
-        """An index of the clauses that are not in the stream's."""
+        """An index of the clauses that are outside the stream's index."""
         index = QuerySteM(self._view.spec.schema, self._snapshot.config)
         clauses = [self._snapshot.clause(sqc_id).factors for sqc_id in sqc_ids.tolist()]
         index.add_many([*enumerate(clauses)])
         return index, sqc_ids
 
     def matched(self, start: int, upto: int) -> PieceMatches:
-        """The matches of the rows from `start` on: of as many rows as may be looked at together."""
+        """The matches of the rows from `start` on, of as many rows as fit one pass."""
         while True:
             rows = min(self._rows, upto - start)
             self._budget.examine(rows)
@@ -214,33 +218,33 @@ class _Join:
     def _matched(self, start: int, rows: int) -> PieceMatches:
         batch = self._batch.slice(start, start + rows)
         piece = Piece(batch.columns, np.arange(rows, dtype=np.int64) + self._view.next_id, batch.times, 0)
-        clauses, found = self._snapshot.clauses, self._probed(self._index, piece, self._results)
-        count = sum(len(some.slots) for some in found)
+        clauses, matches = self._snapshot.clauses, self._probed(self._index, piece, self._results)
+        count = sum(len(some.slots) for some in matches)
         named = self._view.room.named(clauses, self._owners, count) if self._out is None else None
         if named is None:
-            sqc_ids = [self._owners[some.slots] for some in found]
+            sqc_ids = [self._owners[some.slots] for some in matches]
             if self._out is not None:
                 index, ids = self._out
                 wary = {expr for expr in index.attributes.values() if not isinstance(expr, AttributeRef)}
                 results = passing(self._snapshot.config, rows, len(ids))
                 more = self._probed(index, piece, results, wary)
                 sqc_ids += [ids[some.slots] for some in more]
-                found += more
+                matches += more
             named = Named(clauses, np.concatenate([_NOTHING, *sqc_ids]))
             ends = np.cumsum([0, *map(len, sqc_ids)]).tolist()
-            spans = zip(pairwise(ends), found, strict=True)
-            found = [some._replace(slots=np.arange(*span, dtype=np.uint32)) for span, some in spans]
-        return _laid_out(found, rows, named)
+            spans = zip(pairwise(ends), matches, strict=True)
+            matches = [some._replace(slots=np.arange(*span, dtype=np.uint32)) for span, some in spans]
+        return _laid_out(matches, rows, named)
 
     def _probed(
         self, clauses: Subset | QuerySteM, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()
     ) -> list[_Some]:
-        """The matches of a piece; the results hold nothing before. Raises TooManyRows."""
+        """The matches of a piece, by way of `results`, which is cleared first. Raises TooManyRows."""
         results.clear()
         probe(clauses, piece, results, self._snapshot.run, every_row(self._budget, wary))
         view = results.view(len(piece), self._owners)
         count = sum(len(run.slots) for run in view.runs) + int(view.row_counts().sum())
         if count > _MOST_PAIRS and len(piece) > 1:
             raise TooManyRows
-        found = [_Some(run.slots, run.offsets) for run in view.runs]
-        return [*found, _Some(view.slots_of_rows(), _NO_OFFSETS, view.rows)] if view.count else found
+        matches = [_Some(run.slots, run.offsets) for run in view.runs]
+        return [*matches, _Some(view.slots_of_rows(), _NO_OFFSETS, view.rows)] if view.count else matches

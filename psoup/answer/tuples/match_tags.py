@@ -1,8 +1,8 @@
-"""Matches with the keys and the labels of their queries, cut to what a reply has room for.
+"""Matches with the keys and labels of their queries, cut to the size of a reply.
 
-    Matched ── tags of its queries ──> those that have the labels asked for ──> the first rows that fit ──> Tagged
+    Matched ── tags of its queries ──> queries with the wanted labels ──> the first rows that fit ──> Tagged
 
-A query that is found without keys and labels takes as many bytes as ever.
+The cut applies only if keys or labels are wanted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from psoup.columns import Array
 from psoup.published.snapshot import Snapshot
 from psoup.published.tag_columns import KEY, tag_columns
 
-PAIR_BYTES, _TEXT_BYTES = 16, 5
-"""Bytes of a pair of row and query, and of a text beside its letters: an offset, and a bit of eight for NULL."""
+PAIR_BYTES = 16
+"""Bytes of a pair of row and query."""
+_TEXT_BYTES = 5
+"""Bytes of a text beside its letters: an offset, and a validity bit, counted as a byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a caller wants of the queries beside their IDs: their `keys`, the labels with some `names`.
+    """Request of a caller: the `keys` of the queries, and their labels of the given `names`.
 
-    `labels`: only queries that have all of these.
+    `labels`: only queries that have all of these labels.
     """
 
     labels: Mapping[str, str]
@@ -37,21 +39,21 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Matches, and for each of them the key (None if no query of the service has a key), and the labels by name."""
+    """Matches, with the key of each, and its labels by name. `keys`: None if no query of the service has a key."""
 
     matched: Matched
     keys: pa.StringArray | None
     labels: tuple[tuple[str, pa.StringArray], ...]
 
     def take(self, places: Array) -> tuple[pa.StringArray | None, tuple[tuple[str, pa.StringArray], ...]]:
-        """The keys and the labels of some of the matches (int64[k])."""
+        """The keys and labels of the matches at `places`, int64[k]."""
         rows = pa.array(places)
         keys = None if self.keys is None else self.keys.take(rows)
         return keys, tuple((name, texts.take(rows)) for name, texts in self.labels)
 
 
 def tagged(snapshot: Snapshot, matched: Matched, wanted: Wanted, most_bytes: int) -> Tagged:
-    """The matches that are wanted, with what is wanted of their queries, in at most so many bytes, or one of them."""
+    """The matches of queries with the wanted labels, with keys and labels; at most `most_bytes`, or one match."""
     matched = having(snapshot, matched, wanted.labels)
     keyed = wanted.keys and bool(snapshot.tags.keys)
     names = [*([KEY] if keyed else ()), *wanted.names]
@@ -63,7 +65,7 @@ def tagged(snapshot: Snapshot, matched: Matched, wanted: Wanted, most_bytes: int
 
 
 def keys_of(snapshot: Snapshot, query_ids: Sequence[int]) -> list[str]:
-    """The keys of some queries, "" for those without a key."""
+    """The keys of some queries; "" for a query without a key."""
     if not snapshot.tags.keys:
         return [""] * len(query_ids)
     (keys,) = tag_columns(snapshot.queries, np.array(query_ids, np.int64), [KEY])
@@ -83,7 +85,7 @@ def having(snapshot: Snapshot, matched: Matched, labels: Mapping[str, str]) -> M
 
 
 def _fitting(whole: Tagged, most_bytes: int) -> Tagged:
-    """The first rows, as many as fit; of a row that is alone too large its first queries."""
+    """The first rows that fit. If the first row alone is too large: its queries with the lowest IDs."""
     matched, texts = whole.matched, [*([] if whole.keys is None else [whole.keys]), *(c for _, c in whole.labels)]
     sizes = np.full(len(matched.queries), PAIR_BYTES, np.int64)
     for column in texts:

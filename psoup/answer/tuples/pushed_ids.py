@@ -1,8 +1,8 @@
-"""The tuple IDs of the rows of a push: which tuples they have become, or that they still wait for the watermark.
+"""The tuple IDs that the rows of a push got. A row that still waits for the watermark has no ID yet.
 
-event 41, rows 0 1 2 ──> numbers 7 8 9 in order of arrival ──> tuple IDs 12, 10, and one that waits
+    event 41, rows 0 1 2 ──> numbers 7 8 9 in order of arrival ──> tuple IDs 12, 10, and a row that waits
 
-What the writer keeps of that is `psoup.data.arrivals`; an ID stays true when its tuple has left.
+The writer notes them in `psoup.data.arrivals`. An ID stays valid after its tuple has left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psoup.published.snapshot import Snapshot, StreamView
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """The tuple IDs of some rows, int64, WAITS for a row that has none yet."""
+    """The tuple IDs of some rows, int64; WAITS for a row without an ID yet."""
 
     ids: Array
 
@@ -30,22 +30,23 @@ class Arrived:
 
     @property
     def follow(self) -> bool:
-        """Whether all rows have IDs, each one more than that before."""
+        """Whether all rows have IDs, and the IDs are consecutive."""
         ids = self.ids
         return bool(len(ids) and ids[0] != WAITS and (ids[1:] - ids[:-1] == 1).all())
 
     def listed(self) -> range | list[int | None]:
-        """The IDs for Python: a range if they follow, None for a row that waits."""
+        """The IDs for Python: a range if they are consecutive; None for a row that waits."""
         if self.follow:
             return range(int(self.ids[0]), int(self.ids[-1]) + 1)
         return [None if waits else tuple_id for tuple_id, waits in zip(self.ids.tolist(), self.waits, strict=True)]
 
 
 def tuple_ids(snapshot: Snapshot, stream: str, sequence: int, first_row: int, rows: int, *, tenant: str) -> Arrived:
-    """The tuple IDs of `rows` rows that the push of an event took, from `first_row` on, in the order they were sent.
+    """The tuple IDs of `rows` rows of a push, from `first_row` on, in the order they were sent.
 
-    Raises NotFound for the stream; InvalidInput for rows that the push has not; OutOfRange, reason UNKNOWN_PUSH, if the
-    event is not such a push, or is from too long ago. O(rows, and the newest tuples if they came out of order).
+    `sequence`: the event of the push. Raises NotFound for the stream; InvalidInput for rows that the push does not
+    have. Raises OutOfRange, reason UNKNOWN_PUSH, if the event is not a push to the stream, or is too old. O(rows), or
+    O(rows + newest tuples) if tuples came out of order.
     """
     view = snapshot.stream(stream, tenant)
     pushed = view.arrivals.push(sequence)
@@ -71,7 +72,7 @@ def tuple_ids(snapshot: Snapshot, stream: str, sequence: int, first_row: int, ro
 
 
 def _unknown(view: StreamView, sequence: int, pushed: tuple[int, int] | None) -> str:
-    """Say why the rows of an event are not known."""
+    """The message for an event whose rows are not known."""
     name, oldest = view.spec.name, view.arrivals.first_sequence
     if pushed is not None:
         return f"rows of event {sequence} were stored before the service started, and their IDs are not known any more"

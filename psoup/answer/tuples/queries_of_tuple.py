@@ -1,9 +1,9 @@
-"""The queries that matched a tuple, for one tuple or for many: percolation, with the answers kept.
+"""Percolation: the queries that matched a tuple, mostly read from stored results.
 
     tuple IDs ── by chunk ──> covered clauses: one pass over the Results Structure      (psoup.results.by_tuple)
-                         └──> the others: an index of them, joined with just these tuples
+                         └──> uncovered clauses: an index of them, joined with just these tuples
 
-The windows of the queries are not applied. No tuple before the retention edge is shown, even if it is still there.
+The windows of the queries are not applied. A tuple before the retention edge is refused, even if it is still stored.
 """
 
 from __future__ import annotations
@@ -35,17 +35,19 @@ from psoup.results.by_tuple import open_pairs_at, pairs_at
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 
-_TOGETHER, _LEAST = 4_194_304, 64
-"""Words of bits that are looked at together, and the least number of tuples: some hundredths of a second."""
+_TOGETHER = 4_194_304
+"""Most words of bits in one pass, which then takes some hundredths of a second."""
+_LEAST = 64
+"""Tuples that a pass may always take, however many words they need."""
 
 _BITS = 1 << 29
-"""Tuples times clauses that are looked at together: each pair of them may be a bit, if none was evaluated before."""
+"""Most pairs of tuple and clause in one pass: each takes a bit, if no clause was evaluated before."""
 
 _CHECKED = 512
 """Clauses between two checks of the budget: some tenths of a millisecond of Python."""
 
 _INDEXED_FROM = 8
-"""Clauses from which on an index over them beats a scan for each."""
+"""Fewest clauses for which an index over them is quicker than a scan for each."""
 
 
 def matches(
@@ -61,7 +63,7 @@ def matches(
 ) -> list[int]:
     """IDs of the queries whose WHERE a tuple satisfies, ascending, greater than `after`, at most `limit`.
 
-    `now` is the clock, by which retention counts. Raises as `matches_many`, and costs as much.
+    `now`: the clock, for the retention. Errors and cost are as for `matches_many`.
     """
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, [tuple_id], now)
@@ -74,10 +76,10 @@ def matches(
 def matches_many(
     snapshot: Snapshot, stream: str, tuple_ids: Sequence[int], *, tenant: str, now: int, limit: int = 1_000
 ) -> list[list[int]]:
-    """For each of some tuples the IDs of the queries whose WHERE it satisfies, ascending, at most `limit` of each.
+    """For each tuple the IDs of the queries whose WHERE it satisfies, ascending, at most `limit` for each.
 
-    Raises NotFound for the stream, OutOfRange for a tuple that is not (or no longer) there. O(columns of the chunks +
-    uncovered clauses + result).
+    Raises NotFound for the stream, OutOfRange for a tuple that is not stored, or not any more. O(columns of the chunks
+    + uncovered clauses + result).
     """
     return list(matches_each(snapshot, stream, tuple_ids, tenant=tenant, now=now, limit=limit))
 
@@ -92,7 +94,7 @@ def matches_each(
     limit: int = 1_000,
     budget: ReadBudget = UNBOUNDED,
 ) -> Iterator[list[int]]:
-    """Yield what `matches_many` returns, tuple by tuple, for callers that may stop before the last tuple."""
+    """Yield the lists of `matches_many` tuple by tuple, for callers that may stop early."""
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, tuple_ids, now)
     reader, start = _Reader(snapshot, view, budget), 0
@@ -118,11 +120,10 @@ def matches_between(
     most: int = 2**62,
     budget: ReadBudget = UNBOUNDED,
 ) -> Matched:
-    """The queries that each of `count` tuples from the ID `first` on matched, as
-    `psoup.answer.tuples.match_rows.match`.
+    """The queries that matched each of `count` tuples, from the ID `first` on.
 
-    At most `most` of them: of the first tuples. Raises as `matches_many`. O(columns of the chunks + uncovered clauses +
-    result).
+    The result has the form of `psoup.answer.tuples.match_rows.match`: the first tuples, with at most `most` queries
+    in all. Raises as `matches_many`. O(columns of the chunks + uncovered clauses + result).
     """
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, [first, first + count - 1] if count > 0 else [], now)
@@ -139,16 +140,16 @@ def matches_between(
             budget.check()
             pairs.append(pair)
         ids, which = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
-        order = np.argsort(which.astype(np.uint16), kind="stable")  # 16 bits: by counting
+        order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
         named = Named(snapshot.clauses, ids[order])
         names = named.names.astype(np.int64)
         queries = np.where(names < 0, names, names + named.first)
         ends = np.cumsum(np.bincount(which + 1, minlength=len(offsets) + 1))
         return PieceMatches(ends, queries, np.flatnonzero(names < 0), named)
 
-    found = paged(matched, count, after, most)
-    snapshot.lifetimes.note_all(found.queries)
-    return found
+    page = paged(matched, count, after, most)
+    snapshot.lifetimes.note_all(page.queries)
+    return page
 
 
 class _Reader:
@@ -159,10 +160,10 @@ class _Reader:
         self._view = view
         self._budget = budget
         self._members: dict[int, Members] = {}
-        """By SQC ID; none if the clause is gone. A tuple has queries only, no sides."""
+        """By SQC ID; empty if the clause is gone. Sides of joins are left out."""
 
     def clauses(self, tuple_ids: Sequence[int]) -> list[list[Array]]:
-        """The SQC IDs that each tuple satisfies, each once, in some arrays; of clauses that are gone too."""
+        """For each tuple the SQC IDs of the clauses that it satisfies, as arrays. Dropped clauses are among them."""
         by_tuple: list[list[Array]] = [[] for _ in tuple_ids]
         by_chunk: dict[int, tuple[ChunkEntry, dict[int, list[int]]]] = {}
         for position, tuple_id in enumerate(tuple_ids):
@@ -174,7 +175,7 @@ class _Reader:
             offsets = np.array(sorted(wanted), np.int64)
             for ids, which in _satisfied(self._snapshot, self._view, entry, offsets):
                 self._budget.check()
-                order = np.argsort(which.astype(np.uint16), kind="stable")  # 16 bits: by counting
+                order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
                 ends = np.cumsum(np.bincount(which, minlength=len(offsets)))
                 for offset, part in zip(offsets.tolist(), np.split(ids[order], ends[:-1]), strict=True):
                     for position in wanted[offset] if len(part) else ():
@@ -201,19 +202,19 @@ class _Reader:
         return query_ids[bisect_right(query_ids, after) :][:limit]
 
     def _shown(self, sqc_id: int) -> Members:
-        """The members of a clause; a tuple has queries only."""
+        """The queries of a clause, without the sides of joins."""
         clause = self._snapshot.clauses.get(sqc_id) if sqc_id >= 0 else None
         members = () if clause is None else clause.members
         return tuple(since(members, 0)) if isinstance(members, tuple) else members
 
 
 def _bitmaps(results: ChunkResults) -> int:
-    """The number of columns of a chunk kept as bits: for each tuple a word of each is looked at."""
+    """The number of bitmaps of a chunk: for each tuple, a word of each bitmap is read."""
     return sum(len(pack.bitmaps) for pack in results.packs) + (0 if results.open is None else len(results.open.rows))
 
 
 def check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: int) -> None:
-    """Raise OutOfRange for a tuple that is not there, or lies before the retention edge."""
+    """Raise OutOfRange for a tuple that is not stored, or lies before the retention edge."""
     first = retention_edge(view.timeline(), view.spec.retention, view.now(now))
     for tuple_id in tuple_ids:
         if not first <= tuple_id < view.next_id:
@@ -228,7 +229,7 @@ def check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: in
 def _satisfied(
     snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
 ) -> Iterator[tuple[Array, Array]]:
-    """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then the others."""
+    """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones."""
     results = entry.results
     for ids, which in pairs_at(results, offsets):
         shown = ~np.isin(ids, results.gaps.ids)
@@ -248,9 +249,9 @@ def _satisfied(
 def _evaluated(
     view: StreamView, entry: ChunkEntry, clauses: Sequence[ClauseRecord], offsets: Array, config: EngineConfig
 ) -> tuple[Array, Array]:
-    """Find pairs (number among `clauses`, position) of clauses that have not met the chunk, for these tuples only.
+    """Find pairs (number among `clauses`, position among `offsets`) for clauses that have not met the chunk.
 
-    Clauses are evaluated in sets where they are many.
+    Only the tuples at `offsets` are evaluated; many clauses by an index over them.
     """
     if len(clauses) < _INDEXED_FROM and len(offsets) == 1:
         at = int(offsets[0])

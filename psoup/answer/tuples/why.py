@@ -1,14 +1,14 @@
-"""Why a tuple is in the answer of a query, or why not: every condition on its way there, with its verdict.
+"""The reasons for or against a tuple in the answer of a query: every condition, with its verdict.
 
     tuple 7, or a row that is not pushed
-      factor      price > 100         price = 99.50          no      <── the first "no" is the one that keeps it out
+      factor      price > 100         price = 99.50          no      <── the first "no" keeps the tuple out
       factor      symbol = 'ACME'     symbol = 'ACME'        yes
       window      _time >= … AND _time <= …                  yes
       retention   _id >= 0                                   yes
       arrival     it was not too late or too far ahead       yes
 
-Each factor is evaluated, also behind a "no". GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT look at other tuples, and
-are not evaluated.
+Every factor is evaluated, also after a "no". GROUP BY, HAVING, ORDER BY, DISTINCT and LIMIT depend on other tuples,
+and are not evaluated.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _SHOWN = 200
-"""Characters of a text that are shown."""
+"""Most characters of a text in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A condition. `text`: as SQL, but for `arrival`. `values`: what it reads, (text of the expression, its value)."""
+    """A condition. `text`: in SQL, except for `arrival`. `values`: the expressions that it reads, with values."""
 
     kind: OneOf["factor", "window", "retention", "arrival"]
     text: str
@@ -47,13 +47,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """All conditions in the order in which they are asked."""
+    """All conditions, in the order of evaluation."""
 
     steps: tuple[Step, ...]
 
     @property
     def kept_out(self) -> Step | None:
-        """The first condition that the tuple does not meet; None if it meets all."""
+        """The first condition that the tuple fails; None if it meets all."""
         return next((step for step in self.steps if not step.passed), None)
 
 
@@ -61,7 +61,7 @@ class Why:
 class Row:
     """A tuple: its columns, of one value each, its time, and its ID if it has one.
 
-    `refused`: the reason why a push would refuse it; empty if it would take it, or has.
+    `refused`: the reason why a push would refuse the tuple; empty if it is accepted.
     """
 
     columns: Sequence[Column]
@@ -73,17 +73,17 @@ class Row:
 def why(
     snapshot: Snapshot,
     query_id: int,
-    of: int | Row,
+    subject: int | Row,
     *,
     tenant: str,
     now: int,
     as_of: int | None = None,
     budget: ReadBudget = UNBOUNDED,
 ) -> Why:
-    """Say why a tuple (its ID, or a row that is not pushed) is in the answer of a query at NOW, or at `as_of`.
+    """Explain whether a tuple is in the answer of a query at NOW, or at `as_of`.
 
-    Raises NotFound for the query, OutOfRange for a tuple that never was or still waits, or an `as_of` after NOW. O(its
-    factors), and a read of its columns if they are on disk.
+    `subject`: a tuple ID, or a row that is not pushed. Raises NotFound for the query. Raises OutOfRange for a tuple
+    that does not exist or still waits, or an `as_of` after NOW. O(factors), and a read of columns on disk.
     """
     record = snapshot.selection(query_id, tenant)
     view = snapshot.by_id[record.stream_id]
@@ -91,9 +91,9 @@ def why(
     current = view.now(now)
     seen = reach(view, record.query.window, current, instant(current, as_of), as_of)
     edge = retention_edge(view.timeline(), view.spec.retention, current)
-    row = of if isinstance(of, Row) else _stored(view, of, edge)
+    row = subject if isinstance(subject, Row) else _stored(view, subject, edge)
     if row is None:
-        return Why((Step("retention", f"_id >= {edge}", passed=False, values=(("_id", str(of)),)),))
+        return Why((Step("retention", f"_id >= {edge}", passed=False, values=(("_id", str(subject)),)),))
     wary = frozenset[Expr]()
     clause = snapshot.clause(record.sqc_id)
     if view.outside.reasons(clause.sqc_id, clause.attributes):
@@ -111,7 +111,7 @@ def why(
 
 
 def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
-    """The tuple of an ID; None if it is past its retention."""
+    """The tuple with an ID; None if its retention has passed. Raises OutOfRange if it does not exist."""
     if tuple_id >= view.next_id:
         waits = f"; {view.pending} wait for the watermark" if view.pending else ""
         raise OutOfRange(
@@ -140,7 +140,7 @@ def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[Step]:
     text = " AND ".join(f"_time {sign} {time_value(bound)}" for sign, bound in bounds if bound is not None)
     inside = (extent.begin is None or row.time >= extent.begin) and (extent.end is None or row.time <= extent.end)
     if seen.now is None:
-        text, inside = "FALSE", False  # no tuple has come yet, and so no NOW
+        text, inside = "FALSE", False  # before the first tuple there is no NOW
     elif seen.window.by_rows:
         text = f"_id >= {extent.low} AND _id < {extent.high}"
         at = (("_id", "NULL" if row.tuple_id is None else str(row.tuple_id)),)

@@ -144,6 +144,6 @@ def test_too_many_bits_are_refused_before_any_work() -> None:
     soup, _ = filled()
     snapshot = soup.engine.snapshot()
     where = stretch(snapshot, snapshot.stream("s", "default"), now=0)
-    where.refuse_too_large(10, most=190)
+    where.refuse_too_large(10, max_bytes=190)
     with pytest.raises(ResourceExhausted, match="10,000,000 queries over 150 tuples are 190,000,000 bytes"):
-        where.refuse_too_large(10**7, most=10**6)
+        where.refuse_too_large(10**7, max_bytes=10**6)
