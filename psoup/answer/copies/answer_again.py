@@ -1,14 +1,14 @@
-"""An answer that a client holds, computed again, and how it becomes the present one: by positions of rows.
+"""Change of a copy by comparison: the client's former answer is computed again, and compared with the current one.
 
-    held     a b c d e     the answer of some tuple IDs at some NOW, or its first rows, and a digest of them
-    now      a c x e f
-    removed  1 3           positions in what is held
-    places   2 4           positions, in the answer of now, of the rows that come: x and f
-    moved                  of rows that stay, but not in the order that they had: both positions
+    held     a b c d e     the former answer: tuple IDs, NOW, number of its first rows, and a digest of them
+    now      a c x e f     the current answer
+    removed  1 3           positions in the former answer of the rows to remove: b and d
+    places   2 4           positions in the current answer of the rows to add: x and f
+    moved                  both positions of each row that stays, but changes its order
 
-Tuples never change, so the answer of some tuple IDs at one NOW is the same whenever it is computed, and nothing need be
-kept of a client. This works for every answer, at the cost of two: DISTINCT, groups, ORDER BY with LIMIT, joins. Where
-it cannot be computed again, as tuples are gone or the digest differs, the client begins anew.
+Tuples never change. So the answer of given tuple IDs at a given NOW can be computed again at any time. The service
+stores nothing for a client. This works for every answer, also with DISTINCT, groups, ORDER BY with LIMIT, and joins.
+It costs two answers. If tuples are gone, or the digest differs, the client gets the whole answer.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 
 _STEP_BYTES = 8 * 1024 * 1024
-"""Bytes of rows that are gathered before they are charged."""
+"""Bytes of rows that are gathered before they are charged to the read."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Bytes of an answer, as Arrow, that is compared with the one before."""
+"""Most bytes, as Arrow, of an answer that is compared with the former one."""
 DIGEST_BYTES = 16
 _INTERVAL_BYTES = 4
-"""What two positions take on the wire, about: the ends of an interval, or where a row was and is."""
+"""Approximate bytes of two positions on the wire: the ends of an interval, or the two positions of a moved row."""
 _ROW_BYTES = 64
-"""Bytes that a comparison holds for each row: its number, the code of a value, and where it is."""
+"""Bytes that a comparison holds for each row: its number, the code of a value, and its position."""
 _WHAT = "a copy whose answer of before is computed again"
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a client holds: the first `rows` rows of the answer that the tuples of `ranges` had at `now`.
+    """The former answer of a client: the first `rows` rows of the answer at `now` over the tuples of `ranges`.
 
-    `whole`: these are all of its rows.
+    `whole`: whether that answer had no further rows.
     """
 
     ranges: Ranges
@@ -69,9 +69,9 @@ NOTHING = Earlier((), None, 0, b"")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a change: afterwards the client holds the rows of the answer of now up to `end`.
+    """A part of a change: afterwards the client holds the first `end` rows of the current answer.
 
-    `left`: rows that are to come after it; `dropped`: those of them that the client had.
+    `left`: the rows of the answer after `end`. `dropped`: rows after `end` that the client had, and loses until then.
     """
 
     removed: Intervals
@@ -85,9 +85,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A client holds all of the answer of now, and nothing else. `held`: the newest of the answers that were equal.
+    """No change: the client holds exactly the current answer. `held`: the description of the newest equal answer.
 
-    `behind`: the client is to be told, as what it holds cannot be computed much longer.
+    `behind`: whether the client must get a new token, because its answer soon cannot be computed again.
     """
 
     completeness: Completeness
@@ -97,10 +97,10 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The answer of now beside what a client holds. `table`: all of its rows; `ranges`: the tuples that it was made of.
+    """The current answer, compared with the former. `table`: all current rows; `ranges`: the tuple IDs of its sources.
 
-    The rows at the positions `stay` of what is held are those at the positions `at` of the answer, which ascend.
-    `anew`: what is held cannot be computed, and nothing of it stays.
+    `stay`, `at`: the positions of the common rows in the former and in the current answer; `at` ascends. `anew`: the
+    former answer cannot be computed, and none of its rows stays.
     """
 
     answer: Answer
@@ -118,17 +118,20 @@ class Compared:
 
     @property
     def bytes_coming(self) -> int:
-        """About how many bytes the new rows take, as Arrow."""
+        """Approximate bytes of the new rows, as Arrow."""
         return self.table.nbytes * self.came // max(self.table.num_rows, 1)
 
     def page(self, rows: int) -> Page:
-        """The change up to its first `rows` new rows: those that stay behind them leave, and come again later."""
+        """The change up to its first `rows` new rows.
+
+        Common rows after them are dropped, and come again with a later page.
+        """
         new = np.ones(self.table.num_rows, bool)
         new[self.at] = False
         places = np.flatnonzero(new)
         end = len(new) if len(places) <= rows else int(places[rows])
-        kept = int(np.searchsorted(self.at, end))
-        stay, at, moves = self.stay[:kept], self.at[:kept], _moves(self.stay[:kept])
+        common_rows = int(np.searchsorted(self.at, end))
+        stay, at, moves = self.stay[:common_rows], self.at[:common_rows], _moves(self.stay[:common_rows])
         return Page(
             without(0, 0 if self.anew else self.held.rows, _runs(np.sort(stay))),
             list(zip(stay[moves].tolist(), at[moves].tolist(), strict=True)),
@@ -136,11 +139,11 @@ class Compared:
             self.table.slice(0, end).filter(pa.array(new[:end])),
             end,
             len(new) - end,
-            len(self.at) - kept,
+            len(self.at) - common_rows,
         )
 
     def first(self, rows: int) -> Earlier:
-        """The first rows of the answer, as what a client holds. O(their bytes)."""
+        """The description of a client that holds the first `rows` rows. O(their bytes)."""
         digest = digest_of(self.table.slice(0, rows))
         return Earlier(self.ranges, self.answer.completeness.now, rows, digest, rows == self.table.num_rows)
 
@@ -151,10 +154,10 @@ def again(
     held: Earlier,
     question: Question,
 ) -> Compared | Unchanged:
-    """Compare the answer of now with what a client holds.
+    """Compare the current answer with the one that a client holds.
 
     Raises as `psoup.answer.invoke.invoke`; ResourceExhausted (ANSWER_TOO_LARGE) if the answer has more than MOST_BYTES.
-    Where no tuple that has come or left satisfies WHERE, nothing else is looked at.
+    If no tuple that arrived or left satisfies WHERE, neither answer is computed.
     """
     budget, sides = question.budget, _sides(snapshot, record)
     seen = question.seen([view for view, _ in sides], question.windows(record.query))
@@ -164,8 +167,10 @@ def again(
         and not _reads_now(record.query.plan)
         and not _any_moved(snapshot, sides, held.ranges, ranges, budget)
     ):
-        told = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
-        return Unchanged(told, replace(held, ranges=ranges, now=seen[0].now), _is_behind(sides, held.ranges, ranges))
+        completeness = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+        return Unchanged(
+            completeness, replace(held, ranges=ranges, now=seen[0].now), _is_behind(sides, held.ranges, ranges)
+        )
     if record.sqc_id == NO_CLAUSE:
         answer = join_answer(snapshot, record, sides, replace(question, accept_truncation=True))
     else:
@@ -193,13 +198,13 @@ def _sides(snapshot: Snapshot, record: QueryRecord) -> list[Matched]:
 
 
 def _reads_now(plan: Node) -> bool:
-    """Whether other rows may be in an answer because NOW goes on. The plan does not show NOW."""
+    """Whether HAVING reads NOW, so that rows may change as NOW advances. No output of the plan reads NOW."""
     here = isinstance(plan, Having) and reads_now(plan.condition)
     return here or any(map(_reads_now, plan.inputs))
 
 
 def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:
-    """Whether a tuple that has come to a source or left it may satisfy WHERE."""
+    """Whether a tuple that entered or left the window of a source may satisfy WHERE."""
     for (view, clause), old, new in zip(sides, before, after, strict=True):
         search = Search(snapshot, view, clause.sqc_id, budget)
         if old != new and search.any_in([*without(*old, [new]), *without(*new, [old])]):
@@ -208,7 +213,10 @@ def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, aft
 
 
 def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
-    """Whether a window has gone on so far that the tuples of before may soon be gone: half of the way to the oldest."""
+    """Whether the tuples of the former answer may soon be dropped by retention.
+
+    A window's old begin is then nearer to the oldest tuple of the stream than to its new begin.
+    """
     parts = zip(sides, before, after, strict=True)
     return any(2 * old[0] < view.first_id + new[0] for (view, _), old, new in parts)
 
@@ -216,7 +224,7 @@ def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
 def _computed(
     snapshot: Snapshot, record: QueryRecord, sides: Sequence[Matched], held: Earlier, now: int, budget: ReadBudget
 ) -> pa.Table | None:
-    """The rows that a client holds; None if they cannot be computed any more, or are others."""
+    """The former answer; None if it cannot be computed any more, or its digest differs."""
     parts = list(zip(sides, held.ranges, strict=False))
     if len(held.ranges) != len(sides) or any(low < min(view.first_id, high) for (view, _), (low, high) in parts):
         return None
@@ -229,13 +237,13 @@ def _computed(
             seen = Reach(view, record.query.window, extent, view.now(now), held.now)
             answer = answer_over(snapshot, record, clause, seen, budget)
         table = _gathered(answer, budget, held.rows)
-    except ResourceExhausted:  # the answer of now could be had: it comes whole
+    except ResourceExhausted:  # the current answer was within the budget: it is sent whole
         return None
     return table if table.num_rows == held.rows and digest_of(table) == held.digest else None
 
 
 def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa.Table:
-    """All rows of an answer, or the first, in one piece."""
+    """All rows of an answer, or the first `rows`, in one chunk."""
     batches, size, left = list[pa.RecordBatch](), 0, rows
     try:
         for batch in answer.batches(max_bytes=_STEP_BYTES):
@@ -254,9 +262,9 @@ def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa
 
 
 def common(before: pa.Table, after: pa.Table, budget: ReadBudget) -> tuple[Array, Array]:
-    """The positions of rows that two tables have in common: in the first, and, ascending, in the second.
+    """The positions of the rows that two tables have in common: in the first, and, ascending, in the second.
 
-    Rows are equal that look the same: NULL as NULL and NaN as NaN, but 0.0 is not -0.0. O(n log n).
+    NULL equals NULL, and NaN equals NaN, but 0.0 does not equal -0.0. O(n log n).
     """
     size = _ROW_BYTES * (before.num_rows + after.num_rows)
     budget.hold_joined(size, _WHAT)
@@ -272,7 +280,7 @@ def common(before: pa.Table, after: pa.Table, budget: ReadBudget) -> tuple[Array
 
 
 def _moves(stay: Array) -> Array:
-    """Which of some rows, in the order of now, are to be moved so that the others are in the order that they had."""
+    """For each common row: whether it must move. The rows that do not move keep their former order. bool[n]."""
     moves = np.zeros(len(stay), bool)
     if len(stay) > 1 and not bool((stay[1:] > stay[:-1]).all()):
         out = np.empty(len(stay), np.int64)
@@ -282,12 +290,14 @@ def _moves(stay: Array) -> Array:
 
 
 def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> Array:
-    """A number for each row of two tables, from 0 on: equal rows have equal numbers, but in one table the first, the
-    second … of them have different ones."""
+    """A number for each row of two tables, from 0 on: equal rows have equal numbers.
+
+    Duplicates within a table are told apart: its first such row has another number than its second.
+    """
     numbers, span, middle = np.zeros(before.num_rows + after.num_rows, np.int64), 1, before.num_rows
-    for one, other in zip(before.columns, after.columns, strict=True):
+    for column, other in zip(before.columns, after.columns, strict=True):
         check()
-        both = pa.chunked_array([*one.chunks, *other.chunks], one.type).combine_chunks()
+        both = pa.chunked_array([*column.chunks, *other.chunks], column.type).combine_chunks()
         codes, size = _coded(both)
         if span > 2**62 // size:
             numbers, span = _coded(pa.array(numbers))
@@ -300,13 +310,13 @@ def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> A
 
 
 def _coded(values: pa.Array) -> tuple[Array, int]:
-    """A number from 0 on for each of some values, and how many different ones there are, at least 1."""
+    """A code from 0 on for each value; and the number of different values, at least 1."""
     coded = values.dictionary_encode(null_encoding="encode")
     return coded.indices.to_numpy().astype(np.int64), max(len(coded.dictionary), 1)
 
 
 def _which(numbers: Array) -> Array:
-    """Of each number how often it has come before."""
+    """For each number, the count of its earlier occurrences."""
     out: Array = np.zeros(len(numbers), np.int64)
     counts = np.bincount(numbers)
     if counts.max(initial=0) > 1:
@@ -317,9 +327,9 @@ def _which(numbers: Array) -> Array:
 
 
 def _worth(stay: Array, at: Array, after: pa.Table) -> tuple[Array, Array]:
-    """The rows that stay: none if to say where they are takes more than they do."""
-    told = _INTERVAL_BYTES * (len(_runs(np.sort(stay))) + len(_runs(at)) + int(_moves(stay).sum()))
-    if told * max(after.num_rows, 1) > after.nbytes * len(stay):
+    """The common rows; none, if their positions take more bytes than the rows themselves."""
+    bytes_of_positions = _INTERVAL_BYTES * (len(_runs(np.sort(stay))) + len(_runs(at)) + int(_moves(stay).sum()))
+    if bytes_of_positions * max(after.num_rows, 1) > after.nbytes * len(stay):
         return stay[:0], at[:0]
     return stay, at
 
@@ -334,7 +344,7 @@ def _runs(positions: Array) -> Intervals:
 
 
 def digest_of(table: pa.Table) -> bytes:
-    """A digest of rows: of what they show, not of how they lie in memory."""
+    """A digest of the values of rows, independent of their layout in memory."""
     columns, nulls = list[pa.Array](), bytearray()
     for column in table.columns:
         values = column.combine_chunks()
@@ -347,9 +357,9 @@ def digest_of(table: pa.Table) -> bytes:
             values = pc.fill_null(values, pa.scalar(zero, values.type))
         columns.append(values)
     batch = pa.RecordBatch.from_arrays(columns, [""] * len(columns))
-    told = hashlib.blake2b(batch.serialize(), digest_size=DIGEST_BYTES)
-    told.update(bytes(nulls))
-    return told.digest()
+    digest = hashlib.blake2b(batch.serialize(), digest_size=DIGEST_BYTES)
+    digest.update(bytes(nulls))
+    return digest.digest()
 
 
 def _too_large(size: int) -> ResourceExhausted:

@@ -1,12 +1,12 @@
-"""How the rows of an answer leave it as NOW goes on and no tuple comes: what a client without a connection can tell.
+"""Expiry of the rows of a copy: a client without a connection removes rows as NOW advances.
 
-    window                            rows leave                           told
+    window                            rows leave                           expiry known
     BEGIN (START), BEGIN an instant   none, or as retention drops them     yes
     BEGIN (NOW - 1 HOUR)              once an hour old                     yes
-    END (NOW - 5 MINUTES)             and others enter, which are not held no
-    ROWS, LIMIT                       as others come                       no
+    END (NOW - 5 MINUTES)             and rows enter that are not held     no
+    ROWS, LIMIT                       as new tuples come                   no
 
-Nothing here looks at a tuple: a window and the retention of its stream say it.
+The rule follows from the window and the retention of the stream. No tuple is read.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from psoup.model import Anchor, StreamSpec, WindowClause
 
 @dataclass(frozen=True, slots=True)
 class Ageing:
-    """A row has left at NOW if its time is before NOW less `width` microseconds; None: no row leaves.
+    """Expiry of rows: at NOW, rows with times before NOW - `width` have left. Microseconds; None: no row leaves.
 
-    `by_clock`: NOW goes on with the clock; else it is the watermark.
+    `by_clock`: whether NOW follows the clock; else NOW is the watermark.
     """
 
     width: int | None
@@ -30,20 +30,20 @@ class Ageing:
 
 
 def ageing(spec: StreamSpec, window: WindowClause, how: Ranged) -> Ageing | None:
-    """Tell how the rows of a copy age; None if its rows do not tell the answer at a later NOW. O(1)."""
+    """The expiry of the rows of a copy; None if a later answer cannot be derived from them. O(1)."""
     return None if how.limit is not None or not _ages(window) else Ageing(_width(spec, window), not spec.event_time)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedAgeing:
-    """A row of a join has left at NOW once one of its tuples has: a width for each source, as in Ageing."""
+    """Expiry of rows of a join: a row leaves with the first of its tuples. A width for each source, as in Ageing."""
 
     widths: tuple[int | None, ...]
     by_clock: bool
 
 
 def joined_ageing(specs: Sequence[StreamSpec], windows: Sequence[WindowClause]) -> JoinedAgeing | None:
-    """Tell how the rows of a copy of a join age; None if its rows do not tell the answer at a later NOW. O(sources)."""
+    """The expiry of the rows of a join's copy; None if a later answer cannot be derived from them. O(sources)."""
     if not all(map(_ages, windows)):
         return None
     widths = [_width(spec, window) for spec, window in zip(specs, windows, strict=True)]
@@ -51,7 +51,7 @@ def joined_ageing(specs: Sequence[StreamSpec], windows: Sequence[WindowClause]) 
 
 
 def _ages(window: WindowClause) -> bool:
-    """Whether tuples leave the window by their time, and none enters as NOW goes on."""
+    """Whether tuples leave the window by time alone, and none enters as NOW advances."""
     early = window.end.anchor is Anchor.NOW and window.end.offset > 0
     return not (window.by_rows or early)
 

@@ -1,12 +1,12 @@
 """Sets of tuple IDs as intervals, for clients that hold parts of an answer.
 
-    held     [3, 9)  [12, 20)          what a client has
+    held     [3, 9)  [12, 20)          the rows of the client
     target   [5, 30)                   the window now
-    missing  [9, 12)  [20, 30)         target - held: what the client is to be sent
-    kept     [5, 9)  [12, 20)          held within target: all other rows leave
+    missing  [9, 12)  [20, 30)         target - held: the rows to send
+    kept     [5, 9)  [12, 20)          held within target: all other rows of the client leave
 
-A window is one range of tuple IDs, and tuples never change: so what has changed since any state of a client is told by
-subtraction, whatever has happened in between.
+A window is one range of tuple IDs, and tuples never change. So a subtraction gives the change since any state of a
+client, whatever has happened in between.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def within(intervals: Sequence[Interval], low: int, high: int) -> Intervals:
 
 
 def without(low: int, high: int, intervals: Sequence[Interval]) -> Intervals:
-    """The part of [low, high) that is in none of some ascending intervals. O(n)."""
+    """The part of [low, high) outside of ascending intervals. O(n)."""
     if len(intervals) == 1 and intervals[0][0] <= low and high <= intervals[0][1]:
         return ()
     left, start = list[Interval](), low
@@ -59,7 +59,7 @@ def without(low: int, high: int, intervals: Sequence[Interval]) -> Intervals:
 
 
 def check(intervals: Sequence[Interval]) -> None:
-    """Raise Corrupt unless these are Intervals: disjoint, ascending, none empty, none touching another."""
+    """Raise Corrupt unless the intervals are disjoint and ascending, none is empty, and no two touch."""
     if len(intervals) == 1 and intervals[0][0] < intervals[0][1]:
         return
     ends = [end for interval in intervals for end in interval]

@@ -1,12 +1,12 @@
-"""The rows of a join that a client lacks, and those that leave it: the box of its windows less the box that is held.
+"""Change of a copy of a join: the rows in the box of the windows now, less the rows in the box that the client holds.
 
     windows now = target       held = kept        steps 0, 1, 2 …, each a box      rows of each, in FROM order
-                                                  └─ a page ends in any of them: the target, the step and the row are
-                                                     held then, and the next page goes on there, cut by the windows then
+                                                  └─ a page may end in any step; the token then has target, step and
+                                                     row, and the next page goes on there, cut by the windows of then
 
-A side is asked only for the tuples of a step, so the cost is that of joining what is new with the rest. This works for
-joins whose answer is all pairs: with ORDER BY (rows travel with the keys, and the client sorts), without aggregates,
-DISTINCT and LIMIT. `paired` tells which these are.
+Each side reads only the tuples of a step: the cost is a join of the new tuples with the windows. This works for
+joins whose answer is all pairs: without aggregates, DISTINCT and LIMIT. With ORDER BY, rows travel with their keys, and
+the client sorts. `paired` recognises such joins.
 """
 
 from __future__ import annotations
@@ -40,18 +40,20 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 
 _SLICE = 4_096
-"""Tuples of the first source that are joined at first, at least, where all sources have more: a page may need few of
-them, and so few are looked up in the others, which need not be read."""
+"""Fewest tuples of the first source in the first slice, if every source has more.
+
+A page may need few rows. A few tuples are then looked up in the other sources, which need not be read as a whole.
+"""
 _SMALL = 65_536
-"""Bytes of rows that are read to see whether there is one."""
+"""Bytes of the batch that is read to see whether a box has a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
     """A join whose answer is all rows of a box of tuple IDs.
 
-    `plan` shows the tuple IDs of all `sources`, `_time` of those in `timed`, the columns of the query, and the keys of
-    `order` (ORDER BY).
+    `plan` shows the tuple IDs of all `sources`, `_time` of the sources `timed`, then the columns of the query. The
+    keys of ORDER BY (`order`) come last.
     """
 
     plan: Project
@@ -61,7 +63,7 @@ class Paired:
 
 
 class Place(NamedTuple):
-    """How far a page came: to a row of a step."""
+    """The end of a page: its last row, and the step of that row."""
 
     step: int
     row: Ids
@@ -69,8 +71,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldBox:
-    """What a client holds: all rows of `target`; with a `place` those of `kept`, a box within it, and of the steps
-    from there to the target the rows up to that place.
+    """The rows that a client holds: without a `place`, all rows of `target`.
+
+    With a `place`: the rows of `kept`, a box within `target`, and the rows of the steps up to `place`.
     """
 
     target: Box
@@ -78,7 +81,7 @@ class HeldBox:
     place: Place | None = None
 
     def within(self, windows: Box) -> HeldBox:
-        """The part of it in some windows."""
+        """The part that lies in the windows."""
         target = cut(self.target, windows)
         return HeldBox(target) if self.place is None else HeldBox(target, cut(self.kept, target), self.place)
 
@@ -89,9 +92,9 @@ class HeldBox:
 
 @plan_fact
 def paired(plan: Node, timed: tuple[int, ...] = ()) -> Paired | None:
-    """Tell how the rows of a join travel, if its answer is all rows of a box; None if it is not.
+    """The form in which rows of a join travel; None if its answer is not all rows of a box.
 
-    `timed`: the places of the sources whose times travel as well.
+    `timed`: the places of the sources whose times travel with the rows.
     """
     order, node = tuple[OrderKey, ...](), plan
     if isinstance(node, Sort):
@@ -108,9 +111,9 @@ def paired(plan: Node, timed: tuple[int, ...] = ()) -> Paired | None:
 
 
 class Piece(NamedTuple):
-    """Some rows of a step that the client lacks, in FROM order; `kept`, `target`: the boxes whose step it is.
+    """Rows of a step that the client lacks, in FROM order. `kept`, `target`: the boxes between which the step lies.
 
-    `size`: bytes of the rows as Arrow, about.
+    `size`: approximate bytes of the rows as Arrow.
     """
 
     kept: Box
@@ -121,8 +124,9 @@ class Piece(NamedTuple):
 
 
 class JoinedSince:
-    """The change of an answer, read piece by piece: a reader stops where it likes, and `held_after` tells what then is
-    held. The rows within the box `keep` stay, all others leave.
+    """The change of an answer, read piece by piece. The rows within the box `keep` stay; all other rows leave.
+
+    A reader may stop after any row. `held_after` then describes the rows that the client holds.
     """
 
     def __init__(
@@ -133,9 +137,9 @@ class JoinedSince:
         seen: Sequence[Reach],
         budget: ReadBudget,
     ) -> None:
-        """`held`: by the client, None if it is nothing; `seen`: the windows."""
+        """`held`: the rows that the client holds; None: no rows. `seen`: the windows now."""
         self.ages = joined_ageing([part.view.spec for part in seen], [part.window for part in seen])
-        """How rows leave as NOW goes on, if they tell that."""
+        """The expiry of the rows; None if it is not known."""
         widths = () if self.ages is None else self.ages.widths
         self._widths = [(place, width) for place, width in enumerate(widths) if width is not None]
         how = paired(record.query.plan, tuple([place for place, _ in self._widths]))
@@ -149,21 +153,21 @@ class JoinedSince:
         self._held = self._before.within(self._windows)
         self.completeness = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
         self.select_errors = 0
-        """Values of the SELECT list that could not be computed, of the rows read so far."""
+        """Values of the SELECT list that could not be computed, in the rows read so far."""
 
     @property
     def keep(self) -> Box:
-        """The box whose rows stay; all others leave."""
+        """The box whose rows stay; all other rows leave."""
         return self._held.target
 
     @property
     def all_held(self) -> HeldBox:
-        """What the client holds after all pieces."""
+        """The rows that the client holds after all pieces."""
         return HeldBox(self._windows)
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The schema of all rows: the tuple IDs, `_time` if there are widths, the columns of the query, keys."""
+        """The schema of all rows: tuple IDs, `_time` if rows expire, columns of the query, keys of ORDER BY."""
         fields = list(self._answer([[] for _ in self._sides], self._windows).schema)
         ids, timed = self.how.sources, len(self._widths)
         return pa.schema([*fields[: ids + min(timed, 1)], *fields[ids + timed :]])
@@ -179,34 +183,37 @@ class JoinedSince:
         return _size(self._windows) - _size(self.keep)
 
     def pieces(self, max_rows: int, max_bytes: int) -> Generator[Piece, None, None]:
-        """Yield the rows that the client lacks, at most so many and about so many bytes at a time."""
+        """Yield the rows that the client lacks, at most `max_rows` and about `max_bytes` at a time."""
         first = max(_SLICE, 2 * min(max_bytes // row_bytes(self.how.plan.schema), max_rows))
-        for kept, target, step, box in self._steps():
+        for base, target, step, box in self._steps():
             for part in slices(box, first):
                 answer, before = self._joined(part), self.select_errors
                 for rows, size in _batches(answer, max_rows, max_bytes):
                     self.select_errors = before + answer.select_errors
-                    yield Piece(kept, target, step, self._with_one_time(rows), size)
+                    yield Piece(base, target, step, self._with_one_time(rows), size)
 
     def held_after(self, piece: Piece, rows: int) -> HeldBox:
-        """What the client holds after all pieces before one, and the first `rows` rows of it, at least one."""
+        """The rows that the client holds after the pieces before `piece`, and its first `rows` rows, at least one."""
         last = [piece.rows.column(place)[rows - 1].as_py() for place in range(self.how.sources)]
         return HeldBox(piece.target, piece.kept, Place(piece.step, tuple(last)))
 
     def _with_one_time(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with the least instant that keeps all of their tuples as `_time`, in place of all their times."""
+        """The rows with one `_time` in place of the times of all tuples.
+
+        That time is the instant at which the first tuple of the row leaves its window.
+        """
         ids, timed = self.how.sources, len(self._widths)
         if not timed:
             return rows
-        kept: Array = np.full(rows.num_rows, LAST_MICRO)
+        leave_times: Array = np.full(rows.num_rows, LAST_MICRO)
         for column, (_, width) in zip(rows.columns[ids : ids + timed], self._widths, strict=True):
             times = column.view(pa.int64()).to_numpy()
-            np.minimum(kept, np.minimum(times, LAST_MICRO - width) + width, out=kept)
-        time = pa.array(kept).view(self.schema.field(ids).type)
+            np.minimum(leave_times, np.minimum(times, LAST_MICRO - width) + width, out=leave_times)
+        time = pa.array(leave_times).view(self.schema.field(ids).type)
         return pa.RecordBatch.from_arrays([*rows.columns[:ids], time, *rows.columns[ids + timed :]], schema=self.schema)
 
     def any_leaves(self) -> bool:
-        """Whether a row of the client leaves, or may: tuples that are not in memory are not looked at."""
+        """Whether a row of the client leaves, or may leave: tuples on disk count as rows, and are not read."""
         before = self._before.target
         for _, box in steps(before, cut(self.keep, before)):
             if any(low < view.hot_id for (view, _), (low, _) in zip(self._sides, box, strict=True)):
@@ -216,12 +223,12 @@ class JoinedSince:
         return False
 
     def _steps(self) -> Iterator[tuple[Box, Box, int, Box]]:
-        """The boxes of rows that the client lacks: first those of a target that it was on the way to."""
-        kept, target, place = self._held.kept, self._held.target, self._held.place
+        """The boxes of rows that the client lacks: first the rest of its unfinished change, then the new ones."""
+        base, target, place = self._held.kept, self._held.target, self._held.place
         if place is not None:
-            for step, box in steps(target, kept):
+            for step, box in steps(target, base):
                 rest = [box] if step > place.step else behind(box, place.row) if step == place.step else ()
-                yield from ((kept, target, step, part) for part in rest)
+                yield from ((base, target, step, part) for part in rest)
         for step, box in steps(self._windows, target):
             yield target, self._windows, step, box
 
@@ -248,9 +255,9 @@ def joined_since(
     held: HeldBox | None,
     question: Question,
 ) -> JoinedSince:
-    """Find the change of a `paired` join for a client that holds some rows; None if it holds none.
+    """The change of a copy of a join, for which `paired` is not None. `held`: the rows of the client; None: no rows.
 
-    Raises as `psoup.answer.invoke.invoke`; the pieces raise problems that appear while they are read.
+    Raises as `psoup.answer.invoke.invoke`; some errors only when pieces are read.
     """
     views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
     seen = question.seen(views, question.windows(record.query))

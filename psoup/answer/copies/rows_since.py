@@ -1,13 +1,13 @@
-"""The rows of an answer that a client lacks, and those that leave it: the window less what the client holds.
+"""Change of a copy over one stream: the tuple IDs of the window now, less the tuple IDs that the client holds.
 
     window now   [──────────────)          held   [────)   [──)
-    missing      what is in the window and not held   ─> matches ─> rows, as many as may be sent
-    keep         what is held and in the window        ─> all other rows of the client leave
+    missing      in the window, not held       ─> matches ─> rows, as many as the reply has room for
+    keep         held, and in the window       ─> all other rows of the client leave
     have         keep, and the part of the window whose rows are sent now
 
-The cost is that of the new tuples, however long the window is and however much the client holds. This works for
-queries whose answer is the matches of one range of tuple IDs: selections over one stream, with ORDER BY (rows travel
-with the keys, and the client sorts) or with LIMIT, not with both. `range_plans.ranged` tells which these are.
+The cost depends on the new tuples only, not on the length of the window, nor on the rows held. This
+works for selections over one stream, with ORDER BY or with LIMIT, not with both. With ORDER BY, rows travel with their
+keys, and the client sorts. `range_plans.ranged` recognises such queries.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import ReadBudget
 
 MOST_INTERVALS = 4
-"""Intervals that a client may hold: of more the oldest leaves, and comes again."""
+"""Most intervals that a client may hold. If there are more, the oldest leave, and are sent again later."""
 
 
 class Most(NamedTuple):
-    """The most that one reply may hold: rows, and tuples of the window that are looked at for them."""
+    """Limits of one reply: its rows, and the tuples of the window that are searched for them."""
 
     rows: int
     tuples: int
@@ -49,9 +49,9 @@ class Most(NamedTuple):
 class Since(NamedTuple):
     """The change of an answer. `answer`: the rows to be added, in stream order, as `Ranged.plan` shows them.
 
-    `keep`: the tuple IDs of the rows that stay; `have`: those that the client holds completely after the change;
-    `complete`: that is all of the answer. `left`: rows that were found and not sent. `lost`: the tuple IDs that the
-    client holds and is to drop.
+    `keep`: the tuple IDs of the rows that stay. `have`: the tuple IDs that the client holds after the change.
+    `complete`: whether `have` is the whole window. `left`: rows that were found but not sent. `lost`: the tuple IDs
+    that the client holds and is to drop.
     """
 
     answer: Answer
@@ -66,20 +66,20 @@ class Since(NamedTuple):
     matches: Sequence[ChunkMatches]
 
     def stored(self) -> list[Part] | None:
-        """The rows to be added where they lie; None if a value of them is computed, or on disk. O(chunks)."""
+        """The rows to be added, as chunks and offsets; None if a value is computed, or on disk. O(chunks)."""
         if self.ranged.attributes is None:
             return None
         parts = [(match.data, match.offsets) for match in self.matches if match.count]
-        here = [(data, offsets) for data, offsets in parts if isinstance(data, ChunkView)]
-        return here if len(here) == len(parts) else None
+        in_memory = [(data, offsets) for data, offsets in parts if isinstance(data, ChunkView)]
+        return in_memory if len(in_memory) == len(parts) else None
 
     def any_leaves(self) -> bool:
-        """Whether a row may leave; looked for now: of a change that has rows nobody need ask. O(chunks)."""
+        """Whether a row may leave. Searched on each call, as a change with rows does not need it. O(chunks)."""
         return self.search.any_in(self.lost)
 
 
 class Travel(enum.Enum):
-    """How a copy of an answer at a client is kept up to date, in words."""
+    """The way in which a copy at a client is kept up to date, in words."""
 
     NEW = "only new rows come, and the window tells which rows leave"
     AGAIN = "only rows that differ come: the answer of before is computed again"
@@ -88,23 +88,23 @@ class Travel(enum.Enum):
 
 
 def travel_in(plan: Node, seen: Sequence[Reach]) -> Travel:
-    """Tell how copies of answers are kept up to date that are made of some parts of streams. O(size of the plan)."""
+    """The way in which copies of a query are kept up to date, by its plan and its windows. O(size of the plan)."""
     travel = travel_of(plan)
     return Travel.WHOLE if travel is Travel.AGAIN and any(map(_at_the_edge, seen)) else travel
 
 
 def _at_the_edge(part: Reach) -> bool:
-    """Whether a window begins where tuples leave the stream: those of an answer of before are soon gone."""
-    begin, kept = part.window.begin, part.view.spec.retention
+    """Whether a window begins where retention drops tuples: a former answer then soon cannot be computed again."""
+    begin, retention = part.window.begin, part.view.spec.retention
     if begin.anchor is Anchor.START:
-        return kept.rows is not None or kept.duration is not None
-    by_rows = kept.rows is not None and begin.rows is not None and begin.rows >= kept.rows
-    by_time = kept.duration is not None and begin.anchor is Anchor.NOW and begin.offset >= kept.duration
+        return retention.rows is not None or retention.duration is not None
+    by_rows = retention.rows is not None and begin.rows is not None and begin.rows >= retention.rows
+    by_time = retention.duration is not None and begin.anchor is Anchor.NOW and begin.offset >= retention.duration
     return by_rows or by_time
 
 
 def travel_of(plan: Node) -> Travel:
-    """Tell how copies of the answers of a plan are kept up to date. O(size of the plan)."""
+    """The way in which copies of a query are kept up to date, by its plan alone. O(size of the plan)."""
     if ranged(plan) is not None or paired(plan) is not None:
         return Travel.NEW
     exprs = [output.expr for output in plan.schema] + [key.expr for key in plan.order]
@@ -121,9 +121,9 @@ def since(
     *,
     oldest_first: bool = False,
 ) -> Since:
-    """Find the change for a client that holds all rows of the tuple IDs `held`, and no other rows.
+    """The change of a copy at a client that holds exactly the rows of the tuple IDs `held`.
 
-    `oldest_first`: if not all rows may be sent, the oldest are, else the newest. Raises as
+    `oldest_first`: if not all rows fit, send the oldest, else the newest. Raises as
     `psoup.answer.invoke.invoke`.
     """
     view = snapshot.by_id[record.stream_id]
@@ -138,13 +138,13 @@ def since(
     have = union([*keep, *added])
     if len(have) > MOST_INTERVALS:
         have, keep, matches = _fewer(have, keep, matches)
-    told = Completeness(snapshot.sequence, seen.now, sum(match.errors for match in matches), (part_of(seen),))
+    completeness = Completeness(snapshot.sequence, seen.now, sum(match.errors for match in matches), (part_of(seen),))
     reading = Reading([matches], seen.now, snapshot.config.texts, search.budget, snapshot.config.sort_rows)
     rows = sum(match.count for match in matches)
     search.budget.found = rows
     search.budget.check()
     return Since(
-        Answer(record, told, reading, (view.stream_id,), plan=how.plan),
+        Answer(record, completeness, reading, (view.stream_id,), plan=how.plan),
         how,
         keep,
         have,
@@ -158,7 +158,7 @@ def since(
 
 
 class Search(NamedTuple):
-    """A clause that is looked for in ranges of its stream: where there are none, it is not even read."""
+    """Search for the matches of a clause in ranges of its stream. The clause is read only if there is a range."""
 
     snapshot: Snapshot
     view: StreamView
@@ -168,11 +168,11 @@ class Search(NamedTuple):
     def matches(self, low: int, high: int) -> list[ChunkMatches]:
         """The matches with IDs in [low, high)."""
         config = self.snapshot.config
-        known = self.snapshot.run, config.archive_rows, self.budget, config.texts
-        return matches_in(self.view, self.snapshot.clause(self.sqc_id), low, high, *known)
+        limits = self.snapshot.run, config.archive_rows, self.budget, config.texts
+        return matches_in(self.view, self.snapshot.clause(self.sqc_id), low, high, *limits)
 
     def end_of(self, low: int, high: int, limit: int | None) -> int:
-        """The end of the tuple IDs of an answer: behind the last match that LIMIT lets in."""
+        """The end of the tuple IDs of an answer: just after the last match within LIMIT."""
         if limit is None or not limit:
             return high if limit is None else low
         left = limit
@@ -183,12 +183,11 @@ class Search(NamedTuple):
         return high
 
     def page(
-        self, missing: Intervals, most: Most, oldest_first: bool
+        self, missing: Intervals, limit: Most, oldest_first: bool
     ) -> tuple[list[Interval], list[ChunkMatches], int]:
-        """The part of the missing ranges that a reply has room for, the matches in it, oldest first, and how many of
-        those that were found it has no room for."""
-        rows, tuples, left = most.rows, most.tuples, 0
-        done, found = list[Interval](), list[list[ChunkMatches]]()
+        """The part of the missing ranges that fits a reply; its matches, oldest first; the matches left out."""
+        rows, tuples, left = limit.rows, limit.tuples, 0
+        done, pages = list[Interval](), list[list[ChunkMatches]]()
         for low, high in missing if oldest_first else reversed(missing):
             first, end = (low, min(high, low + tuples)) if oldest_first else (max(low, high - tuples), high)
             if first == end:
@@ -198,43 +197,45 @@ class Search(NamedTuple):
             if count > rows:
                 left, matches = count - rows, _first(matches, rows) if oldest_first else _last(matches, rows)
                 first, end = _cut(first, end, matches, oldest_first)
-            found.append(matches)
+            pages.append(matches)
             done.append((first, end))
             rows, tuples = rows - count, tuples - (end - first)
             if (first, end) != (low, high):
                 break
-        ordered = found if oldest_first else reversed(found)
+        ordered = pages if oldest_first else reversed(pages)
         return done, [match for matches in ordered for match in matches], left
 
     def any_in(self, intervals: Iterable[Interval]) -> bool:
-        """Whether one of the tuples in some intervals may have matched: those not in memory are not looked at."""
+        """Whether a tuple in the intervals may match. Tuples on disk count as matches, and are not read."""
         return any(low < self.view.hot_id or bool(self.matches(low, high)) for low, high in intervals)
 
 
 def _first(matches: Sequence[ChunkMatches], rows: int) -> list[ChunkMatches]:
     """The oldest `rows` matches."""
-    kept = list[ChunkMatches]()
+    first_matches = list[ChunkMatches]()
     for match in matches:
         if rows <= 0:
             break
-        kept.append(match if match.count <= rows else replace(match, offsets=match.offsets[:rows]))
+        first_matches.append(match if match.count <= rows else replace(match, offsets=match.offsets[:rows]))
         rows -= match.count
-    return kept
+    return first_matches
 
 
 def _last(matches: Sequence[ChunkMatches], rows: int) -> list[ChunkMatches]:
     """The newest `rows` matches, oldest first."""
-    kept = list[ChunkMatches]()
+    last_matches = list[ChunkMatches]()
     for match in reversed(matches):
         if rows <= 0:
             break
-        kept.append(match if match.count <= rows else replace(match, offsets=match.offsets[match.count - rows :]))
+        last_matches.append(
+            match if match.count <= rows else replace(match, offsets=match.offsets[match.count - rows :])
+        )
         rows -= match.count
-    return kept[::-1]
+    return last_matches[::-1]
 
 
 def _cut(low: int, high: int, matches: Sequence[ChunkMatches], oldest_first: bool) -> Interval:
-    """The part of [low, high) up to the last, or from the first, of the matches that are left of it."""
+    """The part of [low, high) that the matches cover: up to the last if `oldest_first`, else from the first."""
     ids = [match.data.first_id + int(match.offsets[place]) for match in matches for place in (0, -1) if match.count]
     if not ids:
         return (low, low) if oldest_first else (high, high)
@@ -244,8 +245,8 @@ def _cut(low: int, high: int, matches: Sequence[ChunkMatches], oldest_first: boo
 def _fewer(
     have: Intervals, keep: Intervals, matches: Sequence[ChunkMatches]
 ) -> tuple[Intervals, Intervals, list[ChunkMatches]]:
-    """Cut what a client holds to its newest MOST_INTERVALS intervals; also what of `keep` and `matches` lies there."""
+    """Cut `have` to its newest MOST_INTERVALS intervals, and `keep` and `matches` to the same tuple IDs."""
     have = have[-MOST_INTERVALS:]
     low, high = have[0][0], have[-1][1]
-    of = [(match, match.offsets[match.offsets >= low - match.data.first_id]) for match in matches]
-    return have, within(keep, low, high), [replace(match, offsets=rows) for match, rows in of if len(rows)]
+    parts = [(match, match.offsets[match.offsets >= low - match.data.first_id]) for match in matches]
+    return have, within(keep, low, high), [replace(match, offsets=rows) for match, rows in parts if len(rows)]

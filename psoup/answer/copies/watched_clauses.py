@@ -1,11 +1,11 @@
-"""The watched clauses of a stream: which of them matched tuples that have come since the last look.
+"""The watched clauses of a stream, and a search for those that matched tuples since the last look.
 
     last look  ──── tuple IDs ────>  now        clauses 5 7 9
                [ open chunk, sealed ]      ──>  found    1 0 0      a tuple was matched
-                                                unsure   0 0 1      not evaluated there: an answer has to be asked for
+                                                unsure   0 0 1      not evaluated there: only an invocation can tell
 
-One pass over the results that are new, however many clauses are watched and however many queries stand. Tuples that
-have left are not looked for: the window of an answer says which these are. Nothing of a snapshot is held.
+A look is one pass over the new results, for all watched clauses at once. Tuples that left are not searched for: the
+window of an answer tells them. A look holds nothing of the snapshot.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from psoup.results.sets import Wanted, all_evaluated, evaluated, kept_counts
 
 
 class WatchedClause(NamedTuple):
-    """A clause that is watched. `every`: it has no condition, so that each tuple matches."""
+    """A watched clause. `every`: whether it has no condition, so that each tuple matches."""
 
     sqc_id: int
     slot: int
@@ -40,7 +40,7 @@ class WatchedClause(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """SQC IDs, int64: of clauses that matched a tuple since the last look, and of those that are not evaluated."""
+    """SQC IDs, int64. `found`: clauses that matched a tuple since the last look. `unsure`: clauses not evaluated."""
 
     found: Array
     unsure: Array
@@ -50,13 +50,13 @@ _NOTHING = Looked(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class WatchedClauses:
-    """The watched clauses of one stream, and how far it was looked at. For one thread."""
+    """The watched clauses of one stream, and the end of the last look. For one thread."""
 
     def __init__(self, view: StreamView) -> None:
-        """Begin with what comes after a view."""
+        """Begin with the tuples after a view."""
         self._first_id, self._next_id = view.first_id, view.next_id
         self._runs = list[weakref.ref[Array]]()
-        """The runs of the open chunk that were looked at: a run never changes."""
+        """The runs of the open chunk that an earlier look has read: a run never changes."""
         self._new = list[WatchedClause]()
         self._take(np.zeros((0, 3), np.int64))
 
@@ -64,23 +64,23 @@ class WatchedClauses:
         return len(self._rows) + len(self._new)
 
     def add(self, clause: WatchedClause) -> None:
-        """Watch a clause, which is not watched yet, in what comes after the last look."""
+        """Watch a further clause, from the end of the last look on. The clause must not be watched yet."""
         self._new.append(clause)
 
     def drop(self, sqc_id: int) -> None:
-        """Watch a clause no longer. O(clauses)."""
+        """Stop watching a clause. O(clauses)."""
         self._new = [clause for clause in self._new if clause.sqc_id != sqc_id]
         self._take(self._rows[self._rows[:, 0] != sqc_id])
 
     def _take(self, rows: Array) -> None:
-        """Make the tables of clauses, int64[k, 3], ascending by SQC ID. O(k + slots)."""
+        """Set the clauses: int64[k, 3], the fields of WatchedClause, ascending by SQC ID. O(k + slots)."""
         self._rows = rows
         self._wanted, self._slots, self._every = Wanted(rows[:, 0].copy()), rows[:, 1].copy(), rows[:, 2] == 1
         self._place_of_slot: Array = np.full(int(self._slots.max(initial=-1)) + 1, -1, np.int32)
         self._place_of_slot[self._slots] = np.arange(len(rows), dtype=np.int32)
 
     def look(self, view: StreamView) -> Looked:
-        """Look at what has come since the last look. O(new matches + clauses), of the chunks that are new."""
+        """Find the clauses that matched tuples since the last look. O(new matches + clauses) for each new chunk."""
         if self._new:
             new: Array = np.array(sorted(self._new), np.int64)
             self._take(np.insert(self._rows, np.searchsorted(self._rows[:, 0], new[:, 0]), new, axis=0))
@@ -114,9 +114,9 @@ class WatchedClauses:
             hits |= kept_counts(packed, self._wanted, start, stop, NO_LIMIT) > 0
 
     def _look_at_open(self, view: OpenView, start: int, stop: int, hits: Array, unsure: Array) -> None:
-        known = self._slots < len(view.sqc_of_slot)
-        known[known] = view.sqc_of_slot[self._slots[known]] == self._wanted.ids[known]
-        unsure |= ~known & ~self._every  # such a clause is gone, and its queries with it
+        same_clause = self._slots < len(view.sqc_of_slot)
+        same_clause[same_clause] = view.sqc_of_slot[self._slots[same_clause]] == self._wanted.ids[same_clause]
+        unsure |= ~same_clause & ~self._every  # such a clause was dropped, with its queries
         looked = {id(slots) for run in self._runs if (slots := run()) is not None}
         for run in view.runs:
             if id(run.slots) not in looked:
@@ -127,29 +127,29 @@ class WatchedClauses:
 
 
 def clause_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | None) -> WatchedClause | None:
-    """The clause whose matches among new tuples tell of all that may come into an answer; None: only asking does.
+    """The clause whose new matches announce every row that may enter an answer; None: there is no such clause.
 
-    `window`: the window of the answer, None for the query's own. Raises as `psoup.execution.select.window.windows_of`.
+    `window`: the window of the answer; None: the registered one. Raises as `psoup.execution.select.window.windows_of`.
     """
     if record.sqc_id == NO_CLAUSE or ranged(record.query.plan) is None:
         return None
     end = windows_of(record.query, window)[0].end
-    if end.anchor is Anchor.NOW and (end.offset or end.rows):  # tuples come into it long after they have come
+    if end.anchor is Anchor.NOW and (end.offset or end.rows):  # tuples enter the window long after they arrived
         return None
     clause = snapshot.clause(record.sqc_id)
     return WatchedClause(clause.sqc_id, clause.slot, not clause.factors)
 
 
 def slides_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | None) -> bool:
-    """Whether an answer may change though nothing comes: the clock goes on, and the answer depends on it.
+    """Whether an answer may change with the clock alone, without new tuples.
 
-    In event time NOW follows the clock only where a stream of a join is left out of it once it is idle. Then tuples of
-    the other streams enter any window that ends at NOW or after it.
+    In event time this holds only for joins with a stream that may be idle: NOW is then taken from the other streams.
+    Their tuples enter any window that ends at NOW or after it.
     """
     specs = [snapshot.by_id[stream_id].spec for stream_id in snapshot.streams_of(record)]
     if specs[0].event_time:
         return len(specs) > 1 and any(spec.idle_after is not None for spec in specs)
     if travel_of(record.query.plan) is Travel.ALWAYS or any(spec.retention.duration is not None for spec in specs):
         return True
-    bounds = [bound for own in windows_of(record.query, window) for bound in (own.begin, own.end)]
+    bounds = [bound for clause in windows_of(record.query, window) for bound in (clause.begin, clause.end)]
     return any(bound.offset or bound.anchor is Anchor.ABSOLUTE for bound in bounds)
