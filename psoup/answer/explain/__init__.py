@@ -1,7 +1,7 @@
 """Explanations of a query: the plan as nodes, the state of each source, and the cost of the next invocation.
 
     plan nodes ──> source: window, clause, form of results ──> factors: selectivity, index
-               ──> join: order of sources, steps           ──> groups, folds: groups now, kept folds
+               ──> join: order of sources, steps           ──> groups, folds: groups now, stored folds
                ──> spend: budgets that the next invocation would use
 
 Files, in reading order:
@@ -16,5 +16,5 @@ Files, in reading order:
     folds       folds that an invocation would take, in memory and on disk
     spend       budgets that an invocation would spend
 
-Never here: an answer. EXPLAIN may look at kept results and at a sample of tuples only.
+Never here: an answer. EXPLAIN reads stored results, and a sample of tuples.
 """

@@ -1,11 +1,11 @@
-"""The ways that an invocation of now would try, for EXPLAIN: names of the list `psoup.execution.ways`.
+"""The ways that an invocation would try now, for EXPLAIN: names from the list `psoup.execution.ways`.
 
     Project r.k, s.v       | by small_join, else join_messages
       Join r.k = s.k       | by small_pairs, else key_join, else routed_join
     Project sum            | by single_row, else computed_rows
       Aggregate sum(x)     | by window_folds, else window_rows
 
-No way is run, so nothing is noted that would change the next invocation. A name is that of the way's module.
+No way is run, so the next invocation is not affected. A way has the name of its module.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from psoup.published.snapshot import Snapshot
 from psoup.reading import ReadBudget
 
 _MOST_ROWS = 65_536
+"""Most rows of a batch, as in an invocation by default."""
 _MOST_BYTES = 1 << 30
+"""Most bytes of a batch, as in an invocation by default."""
 
 Chosen = Mapping[int, Sequence[str]]
 """Names of ways, by the identity of the node whose line shows them."""
@@ -38,7 +40,7 @@ Chosen = Mapping[int, Sequence[str]]
 def chosen_ways(
     plan: Node, sides: Sequence[Side], reading: Reading | None, snapshot: Snapshot, budget: ReadBudget
 ) -> Chosen:
-    """The ways of a plan's steps. `reading`: of a join the matches of its sides, None if they are not known."""
+    """The ways of a plan's steps. `reading`: for a join, the matches of its sides; None if they are not known."""
     return {id(node): [way.name for way in ways] for node, ways in _steps(plan, sides, reading, snapshot, budget)}
 
 

@@ -1,10 +1,12 @@
-"""Explaining a query: of each source its factors, its window now and the form of its results; and its plan as nodes.
+"""Explanation of a query: factors, window and results of each source; the plan as nodes; costs.
 
 query q on stream trades          Explanation
-  window, clause, factors           sources   what is selected of each source of FROM (`explain_source`)
-  plan  Limit                       nodes     what becomes of it, from the last step to the first (`plan_nodes`)
+  window, clause, factors           sources   the selection of each source of FROM (`explain_source`)
+  plan  Limit                       nodes     the steps of the plan, last step first (`plan_nodes`)
           Source
-  cost
+  cost                              cost      counters of the query (`query_cost`)
+
+Matches are counted, but no rows are gathered.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from psoup.reading import UNBOUNDED, ReadBudget
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one query: its sources in the order of FROM, the nodes of its plan from the last step on."""
+    """The explanation of one query. `sources`: in the order of FROM; `nodes`: of the plan, last step first."""
 
     query_id: int
     sql: str
@@ -41,9 +43,9 @@ class Explanation:
     nodes: tuple[PlanNode, ...]
     cost: QueryCost
     copies: str
-    """How copies of its answer are kept up to date: new, whole or always."""
+    """The way in which copies of the answer are kept up to date: a name of `Travel` in lower case."""
     budgets: tuple[Spend, ...] = ()
-    """What an invocation of now would spend of its budgets, as far as that is known."""
+    """The expected spend of an invocation now, for each budget for which it is known."""
 
     @property
     def source(self) -> SourceExplanation:
@@ -52,18 +54,18 @@ class Explanation:
         return source
 
     def to_dict(self, most_spans: int | None = None) -> dict[str, Any]:
-        """The explanation as plain values, for JSON: what is known of the only source stands beside the rest.
+        """The explanation as plain values, for JSON. The facts of a single source stand at the top level.
 
-        `most_spans`: parts of the archive that are named of each source; None: all.
+        `most_spans`: the most uncovered parts of the archive to list for each source; None: all.
         """
-        told = asdict(self)
-        told["plan"] = told.pop("nodes")
-        for source in told["sources"]:
+        values = asdict(self)
+        values["plan"] = values.pop("nodes")
+        for source in values["sources"]:
             source["uncovered"] = source["uncovered"][:most_spans]
-        return {**told.pop("sources")[0], **told} if len(self.sources) == 1 else told
+        return {**values.pop("sources")[0], **values} if len(self.sources) == 1 else values
 
     def lines(self, name: str = "") -> list[str]:
-        """The explanation as text for a terminal; `name`: that of the query there, if not its number."""
+        """The explanation as text for a terminal. `name`: the name of the query; the default is its ID."""
         name = name or str(self.query_id)
         if len(self.sources) == 1:
             source = self.source
@@ -91,7 +93,7 @@ def explain(
     budget: ReadBudget = UNBOUNDED,
     seconds: float | None = None,
 ) -> Explanation:
-    """Explain a query at the clock's `now`. Cost of counting its answer; no rows are gathered.
+    """Explain a query. `now`: the clock, microseconds. Costs what counting its matches costs; no rows are gathered.
 
     `seconds`: the processor time of its last answer, if the caller has measured it.
     """
@@ -102,7 +104,7 @@ def explain(
     seen = reaches(views, windows_of(query, None), now)
     wanted = [(part.view, clause, part.range.low, part.range.high) for part, clause in zip(seen, clauses, strict=True)]
     before = budget.examined
-    folded = folded_of(wanted[0], query.plan, config.texts)  # of a join nothing is
+    folded = folded_of(wanted[0], query.plan, config.texts)  # empty for a join
     sources = tuple(
         explain_source(part, selection, clause, config, budget, folded)
         for part, selection, clause in zip(seen, query.selections, clauses, strict=True)
@@ -110,7 +112,7 @@ def explain(
 
     examined = budget.examined - before if _are_counted(sources) else None
     nodes = _nodes(query.plan, wanted, seen[0].now, sources, snapshot, tenant, budget)
-    known, groups = Known(examined, seconds), snapshot.groups_of(tenant)
+    measured, groups = Known(examined, seconds), snapshot.groups_of(tenant)
     return Explanation(
         query_id=query_id,
         sql=query.text,
@@ -118,7 +120,7 @@ def explain(
         nodes=nodes,
         cost=query_cost(snapshot, query_id, tenant=tenant),
         copies=travel_in(query.plan, seen).name.lower(),
-        budgets=expected_spends(query.plan, nodes, sources, known, config, groups, budget),
+        budgets=expected_spends(query.plan, nodes, sources, measured, config, groups, budget),
     )
 
 
@@ -136,7 +138,7 @@ def _nodes(
     tenant: str,
     budget: ReadBudget,
 ) -> tuple[PlanNode, ...]:
-    """The nodes of the plan, with what each does and the ways that an invocation would try."""
+    """The nodes of the plan, each with its findings, and the ways that an invocation would try."""
     counted = _are_counted(sources)
     joined: Reading | ResourceExhausted | None = None
     if len(wanted) > 1 and counted:

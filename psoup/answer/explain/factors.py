@@ -1,4 +1,4 @@
-"""Explaining WHERE: the boolean factors of a clause, in words, and for how many tuples each was evaluated.
+"""Explanation of WHERE: the boolean factors of a clause in words, and the tuples for which each was evaluated.
 
 price in [3, inf)  [interval]     sym in 'a' or 'b'  [union]     a + b < 3  [opaque]     FALSE  [never]
 """
@@ -26,10 +26,10 @@ from psoup.wording import counted
 class FactorExplanation:
     """A boolean factor. `kind`: `interval`, `union` (several intervals or attributes), `opaque` or `never`.
 
-    `derived`: expressions that are evaluated once for all queries and indexed like columns. `evaluated`: for each of
-    them the new tuples that came since it is in use, and those for which it was evaluated: for the others another
-    factor of each query had decided. `passes`: the share of a sample of the newest tuples that it lets pass by itself,
-    0 to 1; None if that is not known.
+    `derived`: its expressions, each evaluated once for all queries and indexed like a column. `evaluated`: for each
+    expression the number of tuples since its first use, and for how many of these it was evaluated. It is skipped if
+    the other factors of all queries decide. `passes`: the share, 0 to 1, of a sample of the newest tuples that passes
+    the factor alone; None if unknown.
     """
 
     text: str
@@ -51,7 +51,7 @@ class FactorExplanation:
 def explain_factors(
     factors: Sequence[Factor], view: StreamView, clause: ClauseRecord, sample: Sample
 ) -> tuple[FactorExplanation, ...]:
-    """Explain the factors of a query whose clause is `clause`; `sample`: what they let pass."""
+    """Explain the factors of a query. `clause`: the clause of the query; `sample`: the tuples that pass each factor."""
     index = view.index
     evaluated = evaluations(index.attributes, clause.attributes, index.waits, index.plans())
     passed = zip_longest(factors, sample.passed)
@@ -93,7 +93,7 @@ def _term(term: Term) -> str:
 
 
 def _key(data_type: DataType, key: int | bytes | None, unbounded: str) -> str:
-    """An order key as the value it stands for."""
+    """The text of the value that an order key encodes."""
     if key is None:
         return unbounded
     if isinstance(key, bytes):

@@ -1,7 +1,7 @@
-"""What an invocation of now takes from folds, for EXPLAIN: those that are kept, and those that lie on disk.
+"""Folds that an invocation would use now, for EXPLAIN: folds in memory, and folds on disk.
 
 window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
-              └ end    └ folded, or not yet: a chunk that is not is read first
+              └ end    └ folded, or not yet: an invocation reads and folds such a chunk first
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from psoup.results.chunk_results import ALL
 
 
 class Reuse(NamedTuple):
-    """What an invocation of now would combine: spans of many chunks, and of one; chunks to be folded first.
+    """The folds that an invocation would combine now. `nodes`: folds of many chunks; `leaves`: folds of one chunk.
 
-    `ends`: tuples of the window that are in none of them; `whole`: all of them are kept as one. `tails`: tuples that
-    are left if more is kept as one, up to a step of each end (`psoup.execution.aggregate.window_middle`).
+    `unfolded`: chunks to fold first. `ends`: tuples of the window outside of all these chunks. `whole`: whether one
+    fold holds all of them. `tails`: tuples outside of a fold of the middle of the window, None if there is none
+    (`psoup.execution.aggregate.window_middle`).
     """
 
     nodes: int
@@ -37,7 +38,7 @@ class Reuse(NamedTuple):
 
 
 def reuse_of(side: Side, recipe: Recipe, config: EngineConfig) -> Reuse | None:
-    """Tell what of a window comes from folds; None if it has no inner chunk. May wait for the disk. O(spans)."""
+    """The folds for a window; None if no chunk lies wholly in the window. May wait for the disk. O(spans)."""
     view, clause, low, high = side
     inner = inner_of(view, low, high)
     if inner is None or view.folds.fan < 2:
@@ -49,13 +50,13 @@ def reuse_of(side: Side, recipe: Recipe, config: EngineConfig) -> Reuse | None:
     _, windows = view.folds.kept_of(clause.sqc_id, recipe)
     unfolded = sum(map(len, lacking(_known(side, recipe, base, stop, config.texts), base, stop, fan)))
     whole, middle = (base, stop) in windows, middle_of(low, high, config.chunk_rows)
-    kept = None if middle is None else view.folds.middle(clause.sqc_id, recipe, middle)
-    tails = None if middle is None or kept is None else middle.low - low + high - middle.high
+    middle_fold = None if middle is None else view.folds.middle(clause.sqc_id, recipe, middle)
+    tails = None if middle is None or middle_fold is None else middle.low - low + high - middle.high
     return Reuse(len(spans) - leaves, leaves, unfolded, inner.low - low + high - inner.high, whole, tails)
 
 
 def refused_ahead(side: Side, recipe: Recipe) -> str:
-    """The reason why the aggregates of a clause are not folded ahead; empty if they are. O(1)."""
+    """The reason why the aggregates of a clause are not folded ahead of invocations; empty if they are. O(1)."""
     view, clause, *_ = side
     refusal = view.folds.refusals.of((clause.sqc_id, recipe))
     if refusal is None:
@@ -64,7 +65,7 @@ def refused_ahead(side: Side, recipe: Recipe) -> str:
 
 
 def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
-    """The places of the chunks in the middle of a window of which an invocation reads no tuple, as they are folded.
+    """The places of the folded chunks in the middle of a window: an invocation reads none of their tuples.
 
     May wait for the disk. O(chunks).
     """
@@ -77,13 +78,13 @@ def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
     base, oldest = view.chunks[inner.first].data.number, view.chunks[0].data.number
     stop = base + inner.stop - inner.first
     _, windows = view.folds.kept_of(clause.sqc_id, recipe)
-    known: Set[Span] = set() if (base, stop) in windows else _known(side, recipe, base, stop, texts)
-    runs = [] if (base, stop) in windows else lacking(known, base, stop, view.folds.fan)
+    folded_spans: Set[Span] = set() if (base, stop) in windows else _known(side, recipe, base, stop, texts)
+    runs = [] if (base, stop) in windows else lacking(folded_spans, base, stop, view.folds.fan)
     return frozenset(range(inner.first, inner.stop)).difference(number - oldest for run in runs for number in run)
 
 
 def _known(side: Side, recipe: Recipe, base: int, stop: int, texts: TextLimits) -> Set[Span]:
-    """The spans of the chunks [base, stop) that are folded, in memory and on disk; none is taken from there."""
+    """The folded spans of the chunks [base, stop), in memory and on disk. None is loaded from disk."""
     view, clause, *_ = side
     spans, _ = view.folds.kept_of(clause.sqc_id, recipe)
     shelf = shelf_of(view.stream_id, view.chunks, view.archived)

@@ -1,11 +1,11 @@
-"""Explaining an aggregate: its groups now, what is kept for each of them, and what folds save.
+"""Explanation of an aggregate: its groups now, the states of each group, and the use of folds.
 
     Aggregate count(*), sum(x), avg(x) BY sym    | 12 groups of 5,000 tuples
                                                  | 3 aggregates from 2 states
                                                  | folds of 0 nodes and 2 chunks, 900 tuples at the two ends
     Aggregate max(x)                             | folds of 2 nodes and 9 chunks, 7,000 tuples at the two ends
 
-The keys are told apart as an invocation would do it, over so many tuples at most. Groups of a join are not counted.
+Groups are counted as in an invocation, for windows of at most some million tuples. Groups of a join are not counted.
 """
 
 from __future__ import annotations
@@ -28,63 +28,63 @@ from psoup.reading import GroupBytes, ReadBudget
 from psoup.wording import counted
 
 _MOST = 4_194_304
-"""Tuples whose keys are told apart: some tens of milliseconds."""
+"""Most tuples of a window whose groups are counted, which takes some tens of milliseconds."""
 
 
 def explain_groups(
     node: Aggregate, side: Side | None, now: int | None, snapshot: Snapshot, budget: ReadBudget, *, known: bool = True
 ) -> Findings:
-    """Tell what is kept, and the groups of the matches of `side` (None: of a join). O(tuples, up to some millions).
+    """The states of an aggregate, and the groups of the matches of `side` (None: of a join). O(tuples up to _MOST).
 
-    Groups are not counted unless the matches are `known`, or will be in a moment.
+    `known`: whether the matches are stored; else groups are not counted.
     """
     states = len(states_of(node))
     figures: dict[str, float] = {"keys": len(node.keys), "measures": len(node.measures), "states": states}
-    kept = f"{counted(len(node.measures), 'aggregate')} from {counted(states, 'state')}"
+    state_line = f"{counted(len(node.measures), 'aggregate')} from {counted(states, 'state')}"
     figures["state_bytes"] = _state_bytes(node)
     if side is None:
-        return Findings(figures, {}, [kept])
+        return Findings(figures, {}, [state_line])
     reused = [*_reused(node, side, figures, snapshot.config), *_refused(node, side)]
     if not node.keys or side[3] - side[2] > _MOST or not known:
-        return Findings(figures, {}, [kept, *reused])
-    config, held = snapshot.config, GroupBytes(budget)
+        return Findings(figures, {}, [state_line, *reused])
+    config, group_bytes = snapshot.config, GroupBytes(budget)
     try:
         matched = matches_in(*side, snapshot.run, config.archive_rows, budget, config.texts)
         limits = snapshot.groups_of(side[0].tenant)
         reading = Reading([matched], now, config.texts, budget, config.sort_rows, groups=limits)
         rows = Arrivals(reading, matched)
-        folder = Folder(replace(node, measures=()), reading, held.hold)
+        folder = Folder(replace(node, measures=()), reading, group_bytes.hold)
         for part in parts_of(rows, folder.wanted, folder.coded):
             folder.add(*part)
-        figures["key_bytes"] = held.held
+        figures["key_bytes"] = group_bytes.held
     except ResourceExhausted as problem:
         return Findings(
             figures,
             {"problem": problem.message},
-            [f"an invocation is refused: {problem.message}", kept, *_refused(node, side)],
+            [f"an invocation is refused: {problem.message}", state_line, *_refused(node, side)],
         )
     finally:
-        held.give_back()
+        group_bytes.give_back()
     figures |= {"groups": folder.groups, "rows": rows.count}
     groups = f"{counted(folder.groups, 'group')} of {counted(rows.count, 'tuple')}"
-    return Findings(figures, {}, [groups, kept, *reused])
+    return Findings(figures, {}, [groups, state_line, *reused])
 
 
 def _state_bytes(node: Aggregate) -> float:
-    """Bytes that each further group takes for its states; lists of values (a median, DISTINCT) grow with rows too."""
-    kept = states_of(node).values()
-    return float(sum(size_of(each.folding.empty(2)) - size_of(each.folding.empty(1)) for each in kept))
+    """Bytes of the states of one more group. Lists of values (median, DISTINCT) also grow with the rows."""
+    states = states_of(node).values()
+    return float(sum(size_of(each.folding.empty(2)) - size_of(each.folding.empty(1)) for each in states))
 
 
 def _refused(node: Aggregate, side: Side) -> list[str]:
-    """Tell why the aggregates are not folded ahead, if they are not."""
+    """A line with the reason why the aggregates are not folded ahead; no line if they are."""
     recipe = recipe_of(node.measures, node.keys)
     why = "" if recipe is None else refused_ahead(side, recipe)
     return [f"not folded ahead: {why}"] if why else []
 
 
 def _reused(node: Aggregate, side: Side, figures: dict[str, float], config: EngineConfig) -> list[str]:
-    """Tell how much of the window comes from folds of whole chunks, and how many tuples are at its two ends."""
+    """A line about the folds of whole chunks in the window, and the tuples at its two ends."""
     recipe = recipe_of(node.measures, node.keys)
     if recipe is None:
         return ["folded tuple by tuple: no states of bounded size can be combined exactly"]

@@ -1,10 +1,10 @@
-"""Explaining a join: its rows now, the order in which its sources are looked at, and what each step of it does.
+"""Explanation of a join: its rows now, the order of its sources, and the figures of each step.
 
     Join r.k = w.k    | 12 tuples from 5,000 candidates
                       | then w by r.k = w.k: 400 in, 12 out, 5,000 candidates
                       | 1,049 pairs kept, of 256 pairs of chunks; 3 more pairs of chunks have too many, or errors
 
-It is evaluated as an invocation would do it, but with fewer candidates: beyond them the figures are of a part.
+The join is evaluated as in an invocation, but stops after a number of candidates. Its figures are then of a part.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from psoup.reading import ReadBudget
 from psoup.wording import counted
 
 _MOST = 4_194_304
-"""Candidates that are looked at: some tens of milliseconds."""
+"""Most candidates, which take some tens of milliseconds."""
 
 
 def explain_join(node: Join, reading: Reading | ResourceExhausted) -> Findings:
-    """Evaluate a join of some matches, and tell what it did. O(candidates, up to some millions)."""
+    """Evaluate a join of the matches of its sides, and report its figures. O(candidates up to _MOST)."""
     if isinstance(reading, ResourceExhausted):
         message = reading.message
         return Findings({}, {"problem": message}, [f"an invocation is refused: {message}"])
@@ -58,7 +58,7 @@ def explain_join(node: Join, reading: Reading | ResourceExhausted) -> Findings:
 def reading_of(
     plan: Node, wanted: Sequence[Side], now: int | None, snapshot: Snapshot, groups: GroupLimits, budget: ReadBudget
 ) -> Reading | ResourceExhausted:
-    """The matches of a join's sides as an invocation reads them, or the refusal of an archive that is too large."""
+    """The matches of a join's sides, as in an invocation; or the refusal, if too many tuples are on disk."""
     config, views = snapshot.config, [view for view, *_ in wanted]
     try:
         matches = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
@@ -73,12 +73,19 @@ def reading_of(
 
 
 def _with_pairs(findings: Findings, table: PairTable) -> Findings:
-    """The findings with what is kept of the join's pairs."""
-    made, kept = table.blocks
-    figures = {"pairs_kept": table.pairs, "pairs_bytes": table.nbytes, "pairs_of_chunks": kept, "not_kept": made - kept}
-    line = f"{counted(table.pairs, 'pair')} kept, of {counted(kept, 'pair of chunks', 'pairs of chunks')}"
-    if made > kept:
-        line += f"; {counted(made - kept, 'more pair of chunks', 'more pairs of chunks')} with too many, or with errors"
+    """The findings, with the figures of the maintained pairs of the join."""
+    made, blocks = table.blocks
+    figures = {
+        "pairs_kept": table.pairs,
+        "pairs_bytes": table.nbytes,
+        "pairs_of_chunks": blocks,
+        "not_kept": made - blocks,
+    }
+    line = f"{counted(table.pairs, 'pair')} kept, of {counted(blocks, 'pair of chunks', 'pairs of chunks')}"
+    if made > blocks:
+        line += (
+            f"; {counted(made - blocks, 'more pair of chunks', 'more pairs of chunks')} with too many, or with errors"
+        )
     facts = {**findings.facts, "pairs_refused": table.refused} if table.refused else findings.facts
     if table.refused:
         line += f"; no more are made until a chunk comes or leaves: {table.refused}"
@@ -86,7 +93,7 @@ def _with_pairs(findings: Findings, table: PairTable) -> Findings:
 
 
 def _findings(node: Join, join: Joined, rows: int, whole: bool) -> Findings:
-    """The figures of a join that gave so many rows; `whole`: these are all."""
+    """The figures of a join. `rows`: the rows found; `whole`: whether the join was evaluated to its end."""
     steps = [step for step in join.figures if step.pieces]
     names = [source.alias or source.spec.name for source in node.sources]
     figures: dict[str, float] = {
@@ -97,8 +104,8 @@ def _findings(node: Join, join: Joined, rows: int, whole: bool) -> Findings:
         "whole": whole,
     }
     facts = {"route": ", ".join([names[0], *(names[step.source] for step in steps)])}
-    least = "" if whole else "at least "
-    lines = [f"{least}{counted(rows, 'tuple')} from {counted(join.candidates, 'candidate')}"]
+    bound = "" if whole else "at least "
+    lines = [f"{bound}{counted(rows, 'tuple')} from {counted(join.candidates, 'candidate')}"]
     if join.nested:
         facts["order"] = "as in FROM, over the rows that have partners"
         lines.append("in the order of FROM, over the rows that have partners")

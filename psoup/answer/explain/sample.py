@@ -1,7 +1,6 @@
-"""How selective the factors of WHERE are now: the share of the newest tuples that each lets pass by itself.
+"""Selectivity of each factor of WHERE: the share of a sample of tuples that passes the factor alone.
 
-Looked at when an explanation asks, over the newest tuples in memory: nothing is counted while tuples arrive, so the
-shares are of this sample, and follow the stream.
+The sample holds the newest tuples in memory. Each explanation evaluates it anew; arrival counts nothing for it.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from psoup.published.snapshot import StreamView
 from psoup.reading import ReadBudget
 
 SAMPLE = 1_024
-"""The most tuples that are looked at."""
+"""Most tuples of the sample."""
 
 _MOST_FACTORS = 32
-"""The most factors that are looked at; an IN of many values is one."""
+"""Most factors that are evaluated; an IN with many values counts as one factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`rows`: tuples looked at. `passed`: how many each factor lets pass; without those of which it is not known."""
+    """`rows`: tuples of the sample. `passed`: for each evaluated factor, the number of tuples that pass it."""
 
     rows: int
     passed: tuple[int, ...]
@@ -37,7 +36,7 @@ NO_SAMPLE = Sample(0, ())
 
 
 def sample_of(factors: Sequence[Factor], view: StreamView, texts: TextLimits, budget: ReadBudget) -> Sample:
-    """Try each factor on the newest tuples. O(SAMPLE * factors); a tuple for which it raises does not pass."""
+    """Evaluate each factor on the newest tuples. A tuple with an error does not pass. O(SAMPLE * factors)."""
     looked = factors[:_MOST_FACTORS]
     rows, passed = 0, [0] * len(looked)
     compute = every_row(budget)

@@ -1,4 +1,4 @@
-"""Explaining a source of a query: its window now, its clause, and the form of its results chunk by chunk."""
+"""Explanation of a source of a query: its window now, its clause, and the form of its results in each chunk."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from psoup.wording import counted, verb
 
 @dataclass(frozen=True, slots=True)
 class SourceExplanation:
-    """The explanation of one source. Times are text in UTC; counts are of tuples or chunks kept.
+    """The explanation of one source. Times are text in UTC.
 
-    `alias`: its name in FROM of a join, else "". `uncovered`: chunks on disk that were not evaluated for the query;
-    `to_evaluate`: tuples of them that lie in the window and that an invocation would look at, in `chunks_to_evaluate`,
-    which would take `expected_seconds` (None: without a clock). `problem`: why an invocation is refused, if it is.
-    Chunks that take longer than a moment are not counted (`counted` is false), nor are `folded` tuples, which were not
-    evaluated either, but folded: then `matches_in_window` is the number without them.
+    `alias`: its name in FROM of a join, else "". `uncovered`: chunks on disk that were not evaluated for the query.
+    `to_evaluate`: their tuples in the window that an invocation would evaluate, in `chunks_to_evaluate` chunks, in
+    `expected_seconds` (None: not measured). `problem`: the reason why an invocation is refused, else "".
+
+    `counted`: whether the uncovered chunks were evaluated here; they are not if that takes more than a moment.
+    `folded`: tuples of uncovered chunks that are folded. `matches_in_window` counts neither of these tuples.
     """
 
     stream: str
@@ -65,25 +66,25 @@ class SourceExplanation:
     counted: bool
     folded: int = 0
     outside: tuple[str, ...] = ()
-    """The reasons why the query is not in the index, if it is not: what it computes, and what that has done."""
+    """The reasons why the clause is outside of the index: its expression, and the damage; empty if it is inside."""
     sample: int = 0
-    """The number of the newest tuples that the factors were tried on; see `psoup.answer.explain.sample`."""
+    """The number of tuples in the sample for the factors; see `psoup.answer.explain.sample`."""
     idle: bool = False
-    """Whether nothing has come for longer than its IDLE AFTER, so that NOW of the join does not wait for it."""
+    """Whether the stream has been silent for longer than its IDLE AFTER: NOW of the join does not wait for it."""
 
     @property
     def name(self) -> str:
-        """The stream, and the name that it has in the statement: `flights AS f`."""
+        """The stream, and its name in the statement: `flights AS f`."""
         return f"{self.stream} AS {self.alias}" if self.alias and self.alias != self.stream else self.stream
 
     @property
     def refused(self) -> bool:
-        """Whether an invocation would have to evaluate more on disk than it may."""
+        """Whether an invocation is refused, as it would have to evaluate too many tuples on disk."""
         return bool(self.problem)
 
     @property
     def findings(self) -> Findings:
-        """The same for the node of the plan; the lines of a source stand apart from the plan."""
+        """The same facts for the node of the plan, without lines: the source has a section of its own."""
         figures: dict[str, float] = {
             "tuples_in_window": self.tuples_in_window,
             "matches_in_window": self.matches_in_window,
@@ -128,12 +129,12 @@ class SourceExplanation:
         return lines
 
     def result_lines(self, name: str) -> list[str]:
-        """The contents of the window and what is kept, as text for a terminal; `name`: the query's there."""
+        """The matches and the stored results, as text for a terminal. `name`: the name of the query."""
         forms = ", ".join(f"{count} {form}" for form, count in sorted(self.column_forms.items()))
-        least = "" if self.counted and not self.outside and not self.folded else "at least "
+        bound = "" if self.counted and not self.outside and not self.folded else "at least "
         covered = f"{self.chunks_covered:,} of {counted(self.chunks, 'chunk')} covered"
         lines = [
-            f"  window holds {counted(self.tuples_in_window, 'tuple')}, {least}{self.matches_in_window:,}"
+            f"  window holds {counted(self.tuples_in_window, 'tuple')}, {bound}{self.matches_in_window:,}"
             f" {verb(self.matches_in_window, 'matches', 'match')}; {counted(self.errors, 'evaluation error')}",
             f"  results  {covered}; kept as {forms or 'nothing'}",
         ]
@@ -160,7 +161,7 @@ class SourceExplanation:
         return lines
 
     def _work(self, name: str) -> str:
-        """The work of an invocation on disk, and the job that could do it instead, if it is worth a job."""
+        """The work of an invocation on disk, and the job that could do it, if it is worth a job."""
         if not self.to_evaluate:
             return "an invocation evaluates none of these tuples"
         job = f"; psoup spark cover {name} has a job do it once"
@@ -175,13 +176,13 @@ class SourceExplanation:
 
 
 _MOMENT_S = 0.5
-"""Seconds that counting matches on disk may take: the question is what an invocation would take."""
+"""Most seconds for counting matches on disk: an explanation must stay quick."""
 
 _WORTH_A_JOB_S = 0.1
-"""Seconds of evaluation below which Spark is not worth its start."""
+"""Fewest seconds of evaluation that are worth the start of Spark."""
 
 _SHOWN = 8
-"""Uncovered parts that the text lists."""
+"""Most uncovered parts that the text lists."""
 
 
 def explain_source(
@@ -192,9 +193,9 @@ def explain_source(
     budget: ReadBudget,
     folded: frozenset[int] = frozenset(),
 ) -> SourceExplanation:
-    """Explain what a query selects of one source, of which it sees `seen`. Cost of counting its matches.
+    """Explain the selection of a query from one source. `seen`: its window now. Costs what counting matches costs.
 
-    `folded`: places of chunks of which an invocation reads no tuple.
+    `folded`: the places of folded chunks, whose tuples an invocation does not read.
     """
     view, window, extent = seen.view, seen.window, seen.range
     begin, end = _ends(window, view, extent)
@@ -236,12 +237,12 @@ def explain_source(
 
 
 def _not_counted(forms: Sequence[str], outside: Sequence[Reason]) -> set[int]:
-    """Chunks whose matches are not counted, as that would evaluate expressions that cannot be evaluated."""
+    """The uncovered chunks of a clause outside of the index: its expressions are not safe to evaluate here."""
     return {k for k, form in enumerate(forms) if form == "uncovered"} if outside else set()
 
 
 def _rows(entry: ChunkEntry, extent: WindowRange) -> tuple[int, int]:
-    """The rows of a chunk that are in the window: from, to; from >= to if there are none."""
+    """The rows [low, high) of a chunk that are in the window; low >= high if none are."""
     low, high = (min(max(i - entry.data.first_id, 0), len(entry.data)) for i in (extent.low, extent.high))
     return low, high
 
@@ -254,7 +255,7 @@ def _parts(
     budget: ReadBudget,
     texts: TextLimits,
 ) -> list[ChunkMatches]:
-    """The matches in the window, without those of some chunks."""
+    """The matches in the window, except in the chunks `left_out`."""
     search = search_of(view, clause, texts)
     parts = []
     for k, entry in enumerate(view.chunks):
@@ -265,7 +266,7 @@ def _parts(
 
 
 def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], extent: WindowRange) -> ArchiveWork:
-    """The tuples on disk that an invocation would look at."""
+    """The tuples on disk that an invocation would evaluate."""
     search, sizes = Search(clause.factors), list[int]()
     for k in unknown:
         start, stop = _rows(view.chunks[k], extent)
@@ -275,7 +276,7 @@ def _to_evaluate(view: StreamView, clause: ClauseRecord, unknown: list[int], ext
 
 
 def _on_disk(work: ArchiveWork, archive_rows: int, budget: ReadBudget) -> dict[str, Any]:
-    """The work on disk, by the names of the fields."""
+    """The work on disk, as fields of SourceExplanation."""
     problem, seconds = work.problem(archive_rows, budget), work.expected(budget)
     return {
         "to_evaluate": work.tuples,
@@ -287,7 +288,7 @@ def _on_disk(work: ArchiveWork, archive_rows: int, budget: ReadBudget) -> dict[s
 
 
 def _ends(window: WindowClause, view: StreamView, extent: WindowRange) -> tuple[str, str]:
-    """Begin and end of the window now; those of a window of rows are the times of its first and its last tuple."""
+    """Begin and end of the window now. For a window of rows: the times of its first and last tuple."""
     begin = "the oldest tuple kept" if extent.begin is None else time_text(extent.begin)
     end = "no tuple yet" if extent.end is None else time_text(extent.end)
     if window.by_rows and extent.end is not None:

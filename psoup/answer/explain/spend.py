@@ -1,13 +1,13 @@
-"""Explaining what an invocation of now would spend of its budgets (`psoup.budgets`), and how much each of them allows.
+"""Expected spend of an invocation now: for each budget (`psoup.budgets`), its estimate and the limit.
 
     budgets  rows_examined about 1,200 (no limit of its own)
              join_pairs about 5,000 of 268,435,456
              sort_rows at most 1,000 of 5,000,000
              reply_bytes about 8,000 (no limit of its own)
 
-What is told is what EXPLAIN has counted anyway; a budget that it cannot tell, or that the query does not spend, is left
-out. Bytes of sorts are estimated as if each key took eight, and so are those of groups of a join; of other groups the
-keys are told apart, and states counted as they are. Text itself is not in the bytes of a reply.
+Estimates come from counts that EXPLAIN has made anyway. A budget without an estimate, or not spent by the query, is
+left out. For sorts, and for groups of a join, a key is taken as eight bytes. Other groups are counted, with the actual
+bytes of their states. Bytes of a reply do not include the letters of texts.
 """
 
 from __future__ import annotations
@@ -30,13 +30,17 @@ from psoup.plan.nodes import Limit, Node, Sort, walk
 from psoup.reading import NO_LIMIT, ReadBudget
 
 _VALUE = 8
+"""Estimated bytes of a key."""
 _OFFSET = 4
-_NEITHER, _LEAST, _MOST = "about", "at least", "at most"
+"""Bytes of the offset of a text in Arrow."""
+_NEITHER = "about"
+_LEAST = "at least"
+_MOST = "at most"
 
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """An expected spend. `limit`: None if there is none; `bound`: about, at least or at most; `setting`: raises it."""
+    """An expected spend. `limit`: None if unlimited. `bound`: about, at least or at most. `setting`: sets the limit."""
 
     budget: str
     expected: float
@@ -46,16 +50,16 @@ class Spend:
 
     @property
     def line(self) -> str:
-        """The spend in words, with the setting where it has another name, or says more than that there is one."""
+        """The spend in words, with the setting if its name differs from the budget."""
         limit = " (no limit of its own)" if self.limit is None else f" of {_said(self.limit)}"
         said = f" ({self.setting})" if self.setting not in ("", self.budget) else ""
         return f"{self.budget} {self.bound} {_said(self.expected)}{limit}{said}"
 
 
 class Known(NamedTuple):
-    """What was measured. `examined`: tuples looked at to count its answer; `seconds`: of processor time, its last one.
+    """Measurements. `examined`: tuples read to count the matches. `seconds`: processor time of the last answer.
 
-    None: that was not counted, or not measured.
+    None: not counted, or not measured.
     """
 
     examined: int | None
@@ -63,7 +67,7 @@ class Known(NamedTuple):
 
 
 def spend(budget: Budget, expected: float, limit: float, bound: str = _NEITHER) -> Spend:
-    """The expected spend of a budget; a `limit` of NO_LIMIT and more is none."""
+    """The expected spend of a budget. A `limit` of at least NO_LIMIT means unlimited."""
     return Spend(budget.name, expected, None if limit >= NO_LIMIT else limit, bound, budget.setting)
 
 
@@ -71,27 +75,27 @@ def expected_spends(
     plan: Node,
     nodes: Sequence[PlanNode],
     sources: Sequence[SourceExplanation],
-    known: Known,
+    measured: Known,
     config: EngineConfig,
     groups: GroupLimits,
     budget: ReadBudget,
 ) -> tuple[Spend, ...]:
-    """The expected spends of an invocation. `groups`: the bounds of its tenant."""
+    """The expected spends of an invocation. `groups`: the limits of its tenant for groups."""
     on_disk = sum(source.to_evaluate for source in sources)
-    bound = "at least" if known.examined is None else _NEITHER
-    spends = [spend(budgets.ROWS_EXAMINED, max(on_disk, known.examined or 0), budget.rows, bound)]
-    if known.seconds is not None:
-        spends.append(spend(budgets.READ_CPU, known.seconds, budget.cpu_s))
+    bound = "at least" if measured.examined is None else _NEITHER
+    spends = [spend(budgets.ROWS_EXAMINED, max(on_disk, measured.examined or 0), budget.rows, bound)]
+    if measured.seconds is not None:
+        spends.append(spend(budgets.READ_CPU, measured.seconds, budget.cpu_s))
     if on_disk:
         spends += _on_disk(on_disk, sources, config, budget)
     for node in nodes:
         spends += _of_node(node, nodes, plan, config, groups, budget)
-    return (*spends, *_reply(nodes, plan, counted=known.examined is not None))
+    return (*spends, *_reply(nodes, plan, counted=measured.examined is not None))
 
 
 def spend_lines(spends: Sequence[Spend]) -> list[str]:
     """The spends as text for a terminal."""
-    return [f"  {'' if place else 'budgets':9}{told.line}" for place, told in enumerate(spends)]
+    return [f"  {'' if place else 'budgets':9}{expected.line}" for place, expected in enumerate(spends)]
 
 
 def _on_disk(
@@ -112,7 +116,7 @@ def _of_node(
     groups: GroupLimits,
     budget: ReadBudget,
 ) -> Iterator[Spend]:
-    """The spends of a step of the plan, as far as they are known."""
+    """The spends of a step of the plan that can be estimated."""
     figures = node.figures
     if node.operator == "join" and "candidates" in figures:
         bound = _NEITHER if figures["whole"] else "at least"
@@ -121,28 +125,30 @@ def _of_node(
     elif node.operator == "aggregate" and "groups" in figures:
         yield spend(budgets.GROUP_KEYS, figures["groups"], groups.keys)
         yield spend(budgets.GROUP_ROWS, figures["groups"], groups.rows, _MOST)
-        held = figures["key_bytes"] + figures["groups"] * figures["state_bytes"]
-        yield spend(budgets.GROUP_BYTES, held, budget.sort_bytes)
+        rows_or_bytes = figures["key_bytes"] + figures["groups"] * figures["state_bytes"]
+        yield spend(budgets.GROUP_BYTES, rows_or_bytes, budget.sort_bytes)
     elif node.operator == "aggregate" and figures["keys"] and (joined := _joined_below(node, nodes)) is not None:
         yield spend(budgets.GROUP_KEYS, joined, groups.keys, _MOST)
         yield spend(budgets.GROUP_ROWS, joined, groups.rows, _MOST)
-        held = joined * (_VALUE * figures["keys"] + figures["state_bytes"])
-        yield spend(budgets.GROUP_BYTES, held, budget.sort_bytes, _NEITHER)
+        rows_or_bytes = joined * (_VALUE * figures["keys"] + figures["state_bytes"])
+        yield spend(budgets.GROUP_BYTES, rows_or_bytes, budget.sort_bytes, _NEITHER)
     elif node.operator in ("sort", "distinct") and (rows := _rows_below(node, nodes)) is not None:
-        held = most_held(int(rows), _limit(plan))
-        yield spend(budgets.SORT_ROWS, held, config.sort_rows, "at most")
-        yield spend(budgets.SORT_BYTES, 2 * _VALUE * held * (_keys(node, plan) + 1), budget.sort_bytes, _NEITHER)
+        rows_or_bytes = most_held(int(rows), _limit(plan))
+        yield spend(budgets.SORT_ROWS, rows_or_bytes, config.sort_rows, "at most")
+        yield spend(
+            budgets.SORT_BYTES, 2 * _VALUE * rows_or_bytes * (_keys(node, plan) + 1), budget.sort_bytes, _NEITHER
+        )
 
 
 def _reply(nodes: Sequence[PlanNode], plan: Node, *, counted: bool) -> Iterator[Spend]:
-    """The bytes of Arrow of all rows of the answer, NULLs and text itself left out; in one message or in pieces."""
+    """The bytes of all rows of the answer as Arrow, without validity bits and the letters of texts."""
     rows, bound = _rows_of(nodes[0], nodes, counted=counted)
     if rows is None:
         return
-    most = _limit(plan)
-    if most is not None and isinstance(plan, Limit):
-        bound = _NEITHER if rows > most and bound == _LEAST else bound
-        rows = max(min(rows, most) - plan.skip, 0)
+    limit = _limit(plan)
+    if limit is not None and isinstance(plan, Limit):
+        bound = _NEITHER if rows > limit and bound == _LEAST else bound
+        rows = max(min(rows, limit) - plan.skip, 0)
     types = [arrow_type(output.expr.type) for output in plan.schema]
     texts = [pa.types.is_string(each) or pa.types.is_large_string(each) for each in types]
     width = sum(_OFFSET if text else each.bit_width / 8 for each, text in zip(types, texts, strict=True))
@@ -152,7 +158,7 @@ def _reply(nodes: Sequence[PlanNode], plan: Node, *, counted: bool) -> Iterator[
 
 
 def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tuple[float | None, str]:
-    """The rows that come out of a step, None if nothing is known of them, and which bound they are."""
+    """The number of rows that a step gives, None if unknown; and the kind of bound that it is."""
     figures = node.figures
     if node.operator == "aggregate":
         if not figures["keys"]:
@@ -168,7 +174,7 @@ def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tup
 
 
 def _joined_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
-    """The rows of the join that an aggregate is of; None if it is not of one, or these are not all."""
+    """The rows of the join below an aggregate; None without a join, or if it was not evaluated to its end."""
     below = nodes[node.inputs[0]]
     while below.operator != "join" and len(below.inputs) == 1:
         below = nodes[below.inputs[0]]
@@ -176,7 +182,7 @@ def _joined_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
 
 
 def _rows_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
-    """The rows that a step takes from the first step below it that counts them; None if none does."""
+    """The rows that enter a step: the count of the next step below with a count; None if there is none."""
     while node.inputs:
         node = nodes[node.inputs[0]]
         for figure in ("groups", "rows", "matches_in_window"):
@@ -188,13 +194,13 @@ def _rows_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
 
 
 def _keys(node: PlanNode, plan: Node) -> int:
-    """The columns that a sort or DISTINCT compares."""
+    """The number of columns that a sort or DISTINCT compares."""
     _, step = list(walk(plan))[node.id]
     return len(step.keys) if isinstance(step, Sort) else len(step.schema)
 
 
 def _limit(plan: Node) -> int | None:
-    """The rows that a LIMIT lets through, with those that it skips; None without one."""
+    """The rows of a LIMIT, with the rows that it skips; None without a LIMIT."""
     if isinstance(plan, Limit) and plan.rows is not None:
         return plan.rows + plan.skip
     return None

@@ -5,7 +5,7 @@
 
 Files, in reading order:
 
-    query_costs       tuples looked at, matches, share of the work, bytes
+    query_costs       candidates, matches, share of the work, bytes
     top_queries       the queries that cost most, page by page
     arrival_shares    the share of the writer's time that each query takes as tuples arrive
     bill              bytes of each structure

@@ -1,12 +1,12 @@
-"""The share of the writer's time that each query takes as tuples arrive, from one look to the next.
+"""The share of the writer's time that each query takes for arriving tuples, from one look to the next.
 
     seconds of a stream's joins ─┬─ of each expression ────── divided among the clauses that read it ──┐
                                  └─ the rest ──────────────── by counted work (`psoup.clauses.costs`) ─┴─ clause
     clause ── divided among its queries; sides of a join count for the join ──────────────────────────── query
 
-The writer is one thread, so a share of 1 is all there is. What a query takes is noted beside the counters of its
-streams, where EXPLAIN finds it. Streams whose joins take too little time for any query of theirs to matter cost a look
-nothing. Figures are estimates, as those of `psoup.answer.figures.query_costs`; covering of older tuples is not counted.
+The writer is one thread, so all shares add up to at most 1. The share of a query is noted beside the counters of its
+streams, for EXPLAIN. Streams whose joins take so little time that no query can matter are skipped. Shares are
+estimates, as in `psoup.answer.figures.query_costs`. The evaluation of older tuples is not counted.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from psoup.published.snapshot import Snapshot, StreamView
 
 @dataclass(frozen=True, slots=True)
 class DearClause:
-    """A clause that a dear query has. `share`: of the writer's time that this query takes for it; `exprs`: expressions
-    that take most of that, none if the index does.
+    """A costly clause of a query. `share`: the share of the writer's time that the query takes for it.
+
+    `exprs`: the expressions that take most of that time; empty if the index takes most.
     """
 
     clause: ClauseRecord
@@ -37,7 +38,7 @@ class DearClause:
 
 @dataclass(slots=True)
 class ArrivalShare:
-    """A query and its share of the writer's time, 0 to 1, with its clauses that count."""
+    """A query and its share of the writer's time, 0 to 1, with its costly clauses."""
 
     query_id: int
     share: float = 0.0
@@ -45,13 +46,13 @@ class ArrivalShare:
 
     @property
     def dearest(self) -> DearClause:
-        """Its clause that takes most."""
+        """The clause that takes the most time."""
         return max(self.clauses, key=lambda dear: dear.share)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Counters of a stream. `units`, `owners`: float64 and int64 by slot, none where nobody needed them."""
+    """Counters of a stream. `units`, `owners`: float64 and int64 by slot; empty if they were not needed."""
 
     joined: float
     computed: Mapping[Expr, float]
@@ -60,29 +61,34 @@ class _Reading:
 
 
 class ArrivalShares:
-    """Looks at a service's streams. `least`: the share from which on a query is told of. One thread at a time."""
+    """Shares of all streams of a service. `least`: the smallest share that is reported. One thread at a time."""
 
     def __init__(self, least: float) -> None:
         self._least = least
         self._before: dict[int, _Reading] = {}
 
     def look(self, snapshot: Snapshot, seconds: float) -> list[ArrivalShare]:
-        """The queries that took the least share or more in the `seconds` since the last look, the dearest first.
+        """The queries with at least the `least` share in the `seconds` since the last look, the costliest first.
 
-        Of a stream that was not looked at closely the last time, nothing is known yet. O(streams), and for each that
-        takes so much O(slots + entries of its index).
+        A stream is reported from its second busy look on. O(streams), and O(slots + entries of the index) for each
+        busy stream.
         """
-        found = dict[int, ArrivalShare]()
+        totals = dict[int, ArrivalShare]()
         for view in snapshot.by_id.values():
             for share in self._of_stream(snapshot, view, seconds):
-                total = found.setdefault(share.query_id, ArrivalShare(share.query_id))
+                total = totals.setdefault(share.query_id, ArrivalShare(share.query_id))
                 total.share += share.share
                 total.clauses += share.clauses
-        self._before = {stream_id: known for stream_id, known in self._before.items() if stream_id in snapshot.by_id}
-        return sorted((s for s in found.values() if s.share >= self._least), key=lambda s: (-s.share, s.query_id))
+        self._before = {
+            stream_id: reading for stream_id, reading in self._before.items() if stream_id in snapshot.by_id
+        }
+        return sorted((s for s in totals.values() if s.share >= self._least), key=lambda s: (-s.share, s.query_id))
 
     def _of_stream(self, snapshot: Snapshot, view: StreamView, seconds: float) -> list[ArrivalShare]:
-        """What queries take on one stream, also notes it there; of a join, each of its sides may be too little."""
+        """The shares of the queries of one stream, which are also noted there.
+
+        The threshold is lower than `least`, as a join adds the shares of its sides.
+        """
         costs, before = view.index.costs, self._before.get(view.stream_id)
         matters = seconds * self._least / MOST_SOURCES
         busy = before is not None and costs.joined - before.joined >= matters
@@ -108,24 +114,24 @@ def _read(view: StreamView) -> _Reading:
 def _taken(
     snapshot: Snapshot, view: StreamView, before: _Reading, now: _Reading, seconds: float, matters: float
 ) -> dict[int, ArrivalShare]:
-    """By query, what it took between two readings, for clauses that took `matters` seconds or more."""
+    """The share of each query between two readings, for clauses that took at least `matters` seconds."""
     size = len(now.owners)
     took = {expr: spent - before.computed.get(expr, 0.0) for expr, spent in now.computed.items()}
     expressions = {expr: spent for expr, spent in took.items() if spent >= matters}
-    own: Array = np.zeros(size)
+    by_expressions: Array = np.zeros(size)
     for expr, spent in expressions.items():
         slots = view.clauses.readers(expr)
-        own[slots[slots < size]] += spent / max(len(slots), 1)
+        by_expressions[slots[slots < size]] += spent / max(len(slots), 1)
     by_index = _worked(before, now) * max(now.joined - before.joined - sum(expressions.values()), 0.0)
     shares = dict[int, ArrivalShare]()
-    for slot in np.flatnonzero(own + by_index >= matters).tolist():
+    for slot in np.flatnonzero(by_expressions + by_index >= matters).tolist():
         clause = snapshot.clauses.get(int(now.owners[slot]))
         if clause is None or clause.slot != slot:
             continue
-        each = float(own[slot] + by_index[slot]) / seconds / len(clause.members)
+        each = float(by_expressions[slot] + by_index[slot]) / seconds / len(clause.members)
         if each * seconds < matters:
             continue
-        dear = own[slot] >= by_index[slot]
+        dear = by_expressions[slot] >= by_index[slot]
         exprs = frozenset(expressions if dear else ())
         for member in with_sides(clause.members, 0):
             share = shares.setdefault(query_of(member), ArrivalShare(query_of(member)))
@@ -135,7 +141,7 @@ def _taken(
 
 
 def _worked(before: _Reading, now: _Reading) -> Array:
-    """Each slot's part of the counted work between two readings, 0 to 1: float64."""
+    """The part of the counted work between two readings, for each slot: float64, 0 to 1."""
     same = min(len(before.owners), len(now.owners))
     began: Array = np.zeros(len(now.owners))
     mine = before.owners[:same] == now.owners[:same]

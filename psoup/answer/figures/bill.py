@@ -1,8 +1,8 @@
-"""The bill: bytes of each structure, the number of things they are for, and how many could be given back.
+"""The bill: bytes of each structure, reclaimable bytes among them, and the number of things that it holds.
 
     structure             bytes of real buffers           per
     tuples                columns and times of chunks     tuple      those that wait for the watermark: as charged
-    search codes          columns in 8 to 32 bits         tuple      those of 8 and 16 can be given up: made again
+    search codes          columns in 8 to 32 bits         tuple      codes of 8 and 16 can be given up: made again
     key indexes           rows by the values of columns   tuple      can be given up: made again when asked for often
     kept pairs            rows of two chunks each        pair       can be given up: made again when a chunk has left
     folds                 states of clauses and chunks    span       can be given up: made again by the next invocations
@@ -33,12 +33,12 @@ from psoup.data.narrow import Short
 from psoup.published.snapshot import Snapshot, StreamView
 
 _SAMPLE = 64
-"""Records that are measured; the others are taken to be like them."""
+"""Records that are measured as a sample of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Bytes of one structure, `reclaimable` ones among them; `count`: how many things they are for, `per`: which."""
+    """Bytes of one structure, `reclaimable` bytes among them. `count`: number of things; `per`: their kind."""
 
     structure: str
     bytes: int
@@ -54,7 +54,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """All items, and the budget of the engine that their sum is compared with."""
+    """All items, and the memory budget of the engine."""
 
     items: tuple[Item, ...]
     budget: int
@@ -119,7 +119,7 @@ def _codes(views: list[StreamView]) -> Item:
 
 
 def _keys(views: list[StreamView]) -> Item:
-    """Bytes of the key indexes, for the tuples of which a column has one."""
+    """Bytes of the key indexes; `count`: tuples of the chunks that have a key index."""
     size = count = 0
     for chunk in [entry.data for view in views for entry in view.chunks]:
         indexes = [index.nbytes for index in list(chunk.caches.keyed.values()) if isinstance(index, KeyIndex)]
@@ -129,20 +129,20 @@ def _keys(views: list[StreamView]) -> Item:
 
 
 def _pairs(snapshot: Snapshot) -> Item:
-    """Bytes of the pairs that are kept of joins."""
+    """Bytes of the maintained pairs of joins."""
     size, tables = snapshot.pairs.nbytes, snapshot.pairs.tables.values()
     return Item("kept pairs", size, size, sum(table.pairs for table in tables), "pair")
 
 
 def _folds(views: list[StreamView]) -> Item:
-    """Bytes of the folds that aggregates have left; all streams have one room for them."""
+    """Bytes of the stored folds of aggregates. Streams share their room, which is counted once."""
     rooms = {id(view.folds): view.folds for view in views}.values()
     size = sum(room.held for room in rooms)
     return Item("folds", size, size, sum(room.spans for room in rooms), "span")
 
 
 def _packs(views: list[StreamView]) -> Item:
-    """Bytes of the folds of many clauses; all streams have one room for them."""
+    """Bytes of the folds of many clauses. Streams share their room, which is counted once."""
     rooms = {id(view.packs): view.packs for view in views}.values()
     size = sum(room.held for room in rooms)
     return Item("fold packs", size, size, sum(room.spans for room in rooms), "pack")
@@ -171,7 +171,7 @@ def _results(views: list[StreamView]) -> tuple[Item, Item]:
 
 
 def _live_ids(view: StreamView) -> Array:
-    """SQC IDs of the clauses that stand, ascending."""
+    """SQC IDs of the registered clauses, ascending."""
     shown = view.chunks[-1].results.open
     assert shown is not None, "the last chunk is open"
     slots = view.index.live_slots()
@@ -212,5 +212,5 @@ def _deep(value: Any, seen: set[int]) -> int:
 
 
 def _buffer(array: Array) -> int:
-    """Bytes of the buffer that an array is a part of: an open chunk has room to spare."""
+    """Bytes of the buffer that an array is a part of. The buffer of an open chunk is larger than its array."""
     return array.base.nbytes if isinstance(array.base, np.ndarray) else array.nbytes

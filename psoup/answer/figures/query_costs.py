@@ -1,16 +1,16 @@
-"""Costs of a query: how much is looked at for it, how much of that matched, its share of the work, its bytes.
+"""Costs of a query: its candidates, its matches, its share of the work, and its bytes.
 
-    tuples        came since its clause joined (or since the service started, if that was later)
-    candidates    of these, looked at for the clause: one by one, as bits, or in a list of the index
-    matched new   of the candidates, matched
-    matched       all that matched: beside them those of older tuples, which it was evaluated over, and not a candidate
-    share         of the work of joining new tuples, from counts of what was looked at and how; an estimate
-    arrival       of the writer's time, of late, if that is much (`psoup.answer.figures.arrival_shares`); 0 if it is not
-    bytes         of its results, and its part of index and catalog; an estimate but for the results
+    tuples        tuples that arrived since its clause was registered, or since the service started, if that was later
+    candidates    tuples among them that the index tested for the clause: one by one, as bits, or in a list
+    matched new   candidates that matched
+    matched       all matches: also matches among older tuples, which are not candidates
+    share         share of the work of matching new tuples; an estimate from counts of tests
+    arrival       recent share of the writer's time, 0 if it is small (`psoup.answer.figures.arrival_shares`)
+    bytes         bytes of its results, which are exact, and of its part of index and catalog, which are estimates
 
-Queries of one clause are evaluated once: counts are those of the clause, share and bytes are divided among them. The
-costs of a join are those of its sides together. Many candidates and few matches mean that the most selective factor
-of the query is not selective.
+A clause is evaluated once for all of its queries. Each query has the counts of its clause; share and bytes are divided
+among the queries. The costs of a join are the sums over its sides. Many candidates and few matches mean that the most
+selective factor of the query is not selective.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.sizes import column_size
 from psoup.wording import counted, verb
 
-_VAIN_FROM, _VAIN_SHARE = 10_000, 0.001
-"""Candidates from which on, with fewer matches than this share of them, a query is said to be tested in vain."""
+_VAIN_FROM = 10_000
+"""Fewest candidates for a warning that a query has no selective condition."""
+_VAIN_SHARE = 0.001
+"""Share of matches among the candidates below which the warning is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,10 @@ class StreamCosts:
         )
 
     def _new(self, clause: ClauseRecord, covered: list[ChunkEntry], matched: list[int]) -> int:
-        """The number of matches among tuples that came since the clause joined: those are its latest matches.
+        """The number of matches among tuples that arrived since the clause was registered.
 
-        Matches in chunks that have left the memory all count as new, unless all older tuples are gone by now.
+        Matches in chunks that left the memory count as new, if the clause was registered before the oldest chunk in
+        memory.
         """
         born = self.view.next_id - int(self.counts.tuples[clause.slot])
         matches = int(self.counts.matched[clause.slot]) if born < self.view.hot_id else 0
@@ -111,23 +114,23 @@ class StreamCosts:
 
 
 ClauseCount = tuple[StreamCosts, ClauseRecord]
-"""A clause with the counters of its stream: a query has one, a join one of each side."""
+"""A clause with the counters of its stream. A query has one, a join has one for each side."""
 
 _figures = attrgetter("tuples", "candidates", "matched_new", "matched", "share", "bytes")
 
 
 def query_cost(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryCost:
-    """The costs of one query; NotFound if it does not stand. O(slots of the tenant's streams)."""
+    """The costs of one query. Raises NotFound if it is not registered. O(slots of the tenant's streams)."""
     sides = snapshot.sides_of(snapshot.query(query_id, tenant))
     streams = {side.stream_id: StreamCosts(snapshot, snapshot.by_id[side.stream_id]) for side in sides}
     total = sum(float(stream.counts.units.sum()) for stream in streams.values())
-    others = (v for i, v in snapshot.by_id.items() if i not in streams and v.tenant == tenant)
-    total += sum(float(view.index.costs.read().units.sum()) for view in others)
+    further = (v for i, v in snapshot.by_id.items() if i not in streams and v.tenant == tenant)
+    total += sum(float(view.index.costs.read().units.sum()) for view in further)
     return together([(streams[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides], query_id, total)
 
 
 def together(parts: Sequence[ClauseCount], query_id: int, total: float) -> QueryCost:
-    """The costs of a query with these clauses."""
+    """The costs of a query: the sums over its clauses, one for each side of a join."""
     costs = [stream.cost(clause, query_id, total) for stream, clause in parts]
     if len(costs) == 1:
         return costs[0]

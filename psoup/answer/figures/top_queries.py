@@ -1,10 +1,10 @@
-"""The queries that cost most, page by page: each page begins where the one before it ended, and none is kept.
+"""The queries that cost most (top-k), page by page. A page begins after the last place of the page before.
 
-    slots ─ figure of each clause ─ those behind the place ─ the dearest of them ─┐
-    joins ─ figure of each ────────────────────────────────────────────────────── ┴─ merge ─ `limit` queries
+    slots ─ figure of each clause ─ clauses after the place ─ the costliest of them ─┐
+    joins ─ figure of each ──────────────────────────────────────────────────────────┴─ merge ─ `limit` queries
 
-Queries stand in the order of their places: by figure, the greatest first, then by the number of the clause, then by the
-query's. Figures are those of the moment: a query whose figure changes between two pages may be on both, or on none.
+Queries are ordered by figure, greatest first, then by SQC ID, then by query ID. Figures are of the moment: a query
+whose figure changes between two pages may be on both, or on neither.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _DIVIDED = ("cpu", "bytes")
 """Figures that are divided among the queries of a clause."""
 
 _GROWTH = 4
-"""How many times as many clauses are taken as before, when those were too few."""
+"""Growth of the number of clauses from one attempt to the next, while they give too few queries."""
 
 
 class Place(NamedTuple):
-    """Where a query stands. `less`: its figure, negative; a join has the clause NO_CLAUSE."""
+    """The sort key of a query. `less`: its figure, negated; `clause`: NO_CLAUSE for a join."""
 
     less: float
     clause: int
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A query at its place, and what it costs."""
+    """A query's place, and its costs."""
 
     place: Place
     cost: QueryCost
@@ -73,9 +73,9 @@ def top_queries(
 ) -> list[Ranked]:
     """The tenant's queries that cost most, at most `limit`, of one stream if named; the costliest first.
 
-    `by`: one of ORDERS; InvalidInput for another, NotFound for the stream. With `labels`, of the queries that have all
-    of them; with `after`, of those behind that place. O(slots of the tenant's streams + its joins), without a step of
-    Python for each slot; by `matched` or `bytes` O(columns of their results) too.
+    `by`: one of ORDERS. `labels`: only queries that have all of them. `after`: only queries after that place. Raises
+    InvalidInput for an unknown order, NotFound for the stream. O(slots of the tenant's streams + its joins), without a
+    step of Python for each slot; by `matched` or `bytes` also O(columns of their results).
     """
     if by not in ORDERS:
         raise InvalidInput(f"queries cannot be ordered by {by!r}; take one of {', '.join(ORDERS)}", field="by")
@@ -97,11 +97,13 @@ class _Chosen:
 
     def __init__(self, snapshot: Snapshot, tenant: str, labels: Labels) -> None:
         self._snapshot, self._labels = snapshot, frozenset(labels)
-        found = snapshot.queries.find(np.unique(snapshot.tags.with_labels(tenant, labels)))
+        queries = snapshot.queries.find(np.unique(snapshot.tags.with_labels(tenant, labels)))
         parts = [
-            np.array([(record.sqc_id, query_id) for query_id, record in found.records.items()], np.int64).reshape(-1, 2)
+            np.array([(record.sqc_id, query_id) for query_id, record in queries.records.items()], np.int64).reshape(
+                -1, 2
+            )
         ]
-        for block, at in found.blocks:
+        for block, at in queries.blocks:
             parts.append(np.column_stack((picked(block.sqc_ids, at), picked(block.ids, at))))
         both = np.concatenate(parts)
         both = both[np.lexsort((both[:, 1], both[:, 0]))]
@@ -114,13 +116,13 @@ class _Chosen:
         return filter(self.holds, map(int, self._ids[at:end]))
 
     def holds(self, query_id: int) -> bool:
-        """Whether a query, which stands, has the labels."""
+        """Whether a query is registered, and has the labels."""
         record = self._snapshot.queries.get(query_id)
         return record is not None and self._labels <= set(record.tag.labels)
 
 
 class _Ranking:
-    """The clauses of one stream in the order of what each would cost with one query; of `chosen` queries only."""
+    """The clauses of one stream, ordered by figure. `chosen`: only clauses of these queries; None: all."""
 
     def __init__(self, stream: StreamCosts, by: str, chosen: _Chosen | None, after: Place | None) -> None:
         self._stream, self._chosen, self._after = stream, chosen, after
@@ -148,17 +150,17 @@ class _Ranking:
                 values, clauses = values[behind], clauses[behind]
             figures, ids = np.concatenate((figures, values)), np.concatenate((ids, clauses))
             order = np.lexsort((ids, -figures))
-            found = [*islice(self._queries(figures[order], ids[order]), limit)]
+            queries = [*islice(self._queries(figures[order], ids[order]), limit)]
             if not len(slots):
-                return found
-            if len(found) == limit:  # what is left is cheaper, even if nobody shares it
-                most = self._values[slots].max()
-                least = owners[slots[self._values[slots] == most]].min()
-                if found[-1].place[:2] <= (-most, least):
-                    return found
+                return queries
+            if len(queries) == limit:  # the clauses left are cheaper, even with a single query each
+                value = self._values[slots].max()
+                clause = owners[slots[self._values[slots] == value]].min()
+                if queries[-1].place[:2] <= (-value, clause):
+                    return queries
 
     def _users(self, clauses: Array) -> Array:
-        """The number of queries that share each clause, int64[k]: one where it is of a block."""
+        """The number of queries of each clause, int64[k]; a clause of a block has one."""
         users: Array = np.ones(len(clauses), np.int64)
         order = np.argsort(clauses)
         for sqc_id, record in self._stream.snapshot.clauses.find(clauses[order]).records.items():
@@ -166,7 +168,7 @@ class _Ranking:
         return users
 
     def _queries(self, figures: Array, ids: Array) -> Iterator[_Found]:
-        """The queries of clauses, one clause after the other."""
+        """The queries of the clauses, clause after clause."""
         stream, after = self._stream, self._after
         for figure, sqc_id in zip(figures.tolist(), ids.tolist(), strict=True):
             clause = stream.snapshot.clauses.get(sqc_id)
@@ -180,14 +182,14 @@ class _Ranking:
 
 
 def _behind(figures: Array, clauses: Array, after: Place | None) -> Array:
-    """Which clauses have queries behind a place: those of the place's own clause among them. bool[k]."""
+    """For each clause: whether it may have queries after a place. The clause of the place itself may. bool[k]."""
     if after is None:
         return np.ones(len(figures), np.bool_)
     return (-figures > after.less) | ((-figures == after.less) & (clauses >= after.clause))
 
 
 def _split(values: Array, owners: Array, slots: Array, size: int) -> tuple[Array, Array]:
-    """The first `size` slots by value, descending, then by clause; and the others. O(slots log size)."""
+    """The first `size` slots by descending value, then by clause; and the remaining slots. O(slots log size)."""
     if len(slots) <= size:
         return slots, slots[:0]
     by_place = pa.record_batch({"value": values[slots], "clause": owners[slots]})
@@ -198,7 +200,7 @@ def _split(values: Array, owners: Array, slots: Array, size: int) -> tuple[Array
 
 
 def _figures(stream: StreamCosts, by: str) -> Array:
-    """The figure, by slot, that clauses are ordered by, before it is divided among their queries: float64."""
+    """The figure of each slot's clause in an order, before it is divided among queries: float64."""
     counts = stream.counts
     if by == "cpu":
         return counts.units
@@ -218,7 +220,7 @@ def _joins(
     chosen: _Chosen | None,
     after: Place | None,
 ) -> list[_Found]:
-    """The joins of a tenant, of those with a side on the stream `wanted`, in order."""
+    """The joins of a tenant, in order. `wanted`: only joins with a side on that stream; None: all."""
     if not snapshot.sides:
         return []
     by_id = {entry.view.stream_id: entry for entry in streams}
@@ -228,14 +230,14 @@ def _joins(
         if record.tenant != tenant:
             continue
         clause = snapshot.clause(record.sqc_id)
-        known = values[record.stream_id]
-        value = float(known[clause.slot]) if clause.slot < len(known) else 0.0
+        figures_of_slots = values[record.stream_id]
+        value = float(figures_of_slots[clause.slot]) if clause.slot < len(figures_of_slots) else 0.0
         figures[query_of(side)] += value / len(clause.members) if by in _DIVIDED else value
         parts[query_of(side)].append((by_id[record.stream_id], clause))
-    found = []
+    places = []
     for query_id, of_query in parts.items():
         place = Place(-figures[query_id], NO_CLAUSE, query_id)
         on = wanted is None or any(stream.view.stream_id == wanted for stream, _ in of_query)
         if on and (after is None or place > after) and (chosen is None or chosen.holds(query_id)):
-            found.append(_Found(place, of_query))
-    return sorted(found, key=lambda each: each.place)
+            places.append(_Found(place, of_query))
+    return sorted(places, key=lambda each: each.place)
