@@ -1,10 +1,10 @@
-"""A SELECT answered once, over a snapshot, without being registered.
+"""Ad-hoc queries: a SELECT answered once over a snapshot, without a registration.
 
     text ─ the schemas of the snapshot ─> StandingQuery ─ ask ─> Answer
                                               └─ as a clause that no chunk has met: all is evaluated
 
-Nothing is changed: no event, no ID, no results kept. What a registration refuses is refused here by the same rules,
-and the answer is what the query would have, registered and invoked at this snapshot.
+Nothing is changed: no event, no ID, no stored results. The rules of a registration refuse the same statements here.
+The answer equals the answer of the query registered and invoked at this snapshot.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ from psoup.sql.templates.forms import form_of, in_order
 from psoup.sql.templates.ladder import Values, bind_values, gathered
 
 NO_QUERY = -1
-"""The ID that stands in place of a query's."""
+"""The query ID in the record of an ad-hoc query."""
 
 _LONGEST = 4_096
+"""Most characters of a text that is remembered: the template of a form of 4,000 characters took 1.1 MB."""
 _CHARACTERS = 65_536
-"""Characters of a text that is remembered, and of all: the template of a form of 4,000 characters took 1.1 MB."""
+"""Most characters of all texts that are remembered."""
 
 Schemas = Callable[[str], StreamSpec | None]
 
 
 @dataclass(frozen=True, slots=True)
 class BoundQuestion:
-    """A statement after binding, for `Questions` to remember; `template` belongs to the text `form`."""
+    """A bound statement, for `Questions` to remember. `template`: the template of the text `form`, if one was made."""
 
     query: StandingQuery
     form: str = ""
@@ -52,7 +53,7 @@ class BoundQuestion:
 
     @property
     def specs(self) -> tuple[StreamSpec, ...]:
-        """The definitions of its streams that it was bound to."""
+        """The definitions of the streams that the statement was bound to."""
         return tuple([source.spec for source in self.query.sources])
 
 
@@ -61,7 +62,7 @@ def bind_question(
 ) -> BoundQuestion:
     """Bind a SELECT to the schemas of the snapshot; `values`: one row, for its parameters. Any thread.
 
-    `form`: the text that `Questions.form` wants a template for. Raises what a registration of the statement raises.
+    `form`: a text for which `Questions.form` wants a template. Raises what a registration of the statement raises.
     """
     check_budget(sql)
     schemas, names = _schemas(snapshot, tenant), snapshot.names(tenant)
@@ -80,18 +81,18 @@ def bind_question(
 
 
 class Questions:
-    """Statements that are remembered once asked: a repeated text, or form, is bound in some microseconds.
+    """A cache of bound statements: a repeated text, or form, is bound in some microseconds.
 
-    One thread at a time; any tenants, as an entry holds for one definition of a stream only.
+    For one thread at a time. Tenants share it: an entry is valid only for the stream definitions it was bound to.
     """
 
     def __init__(self) -> None:
         self._queries = _Remembered[StandingQuery]()
         self._templates = _Remembered[Prepared | None]()
-        """By form, or by a text with parameters; None: seen once, or none can be made of it."""
+        """By form, or by a text with parameters. None: the form was seen once, or no template can be made of it."""
 
     def known(self, snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None) -> StandingQuery | None:
-        """Return the query, if its text or form is remembered; else None. Raises what binding raises."""
+        """Return the query if its text or form is in the cache, else None. Raises what binding raises."""
         schemas = _schemas(snapshot, tenant)
         if values is not None:
             template = self._templates.get(sql, schemas)
@@ -100,7 +101,7 @@ class Questions:
         return self._of_form(sql, schemas) if query is None else query
 
     def _of_form(self, sql: str, schemas: Schemas) -> StandingQuery | None:
-        """Bind the query by the template of its form; None if that fails: binding it by itself says why."""
+        """Bind the query by the template of its form; None if that fails. Binding the text then tells the reason."""
         ordered = in_order(sql)
         parts = form_of(ordered)
         template = None if parts is None else self._templates.get(parts[0], schemas)
@@ -113,7 +114,10 @@ class Questions:
         return replace(query, text=sql) if query.text == ordered else None
 
     def form(self, sql: str) -> str:
-        """Return the form of a statement if it was seen before, so that it deserves a template; else note it: ""."""
+        """Return the form of a statement whose form was seen before: a template of it is worth its cost.
+
+        At the first sight the form is noted, and "" is returned.
+        """
         parts = form_of(in_order(sql))
         if parts is None:
             return ""
@@ -129,7 +133,7 @@ class Questions:
             self._templates.put(bound.form, bound.template, bound.specs)
 
     def bind(self, snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None) -> StandingQuery:
-        """Return the query, known or bound now. Raises what a registration of it raises."""
+        """Return the bound query, from the cache if possible. Raises what a registration of the statement raises."""
         query = self.known(snapshot, sql, tenant=tenant, values=values)
         if query is None:
             form = "" if values is not None else self.form(sql)
@@ -143,7 +147,7 @@ T = TypeVar("T")
 
 
 class _Remembered(Generic[T]):
-    """Objects made of texts for definitions of their streams; the least recently used are forgotten."""
+    """A cache, least recently used out first: text, and the definitions of its streams, to the object made of them."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[str, tuple[T | None, tuple[StreamSpec, ...]]] = OrderedDict()
@@ -153,7 +157,7 @@ class _Remembered(Generic[T]):
         return text in self._made
 
     def get(self, text: str, schemas: Schemas) -> T | None:
-        """Return the object of a text, if its streams are still defined in the same way."""
+        """Return the object of a text, if the definitions of its streams are unchanged; else None."""
         made, specs = self._made.get(text, (None, ()))
         if not specs or any(schemas(spec.name) is not spec for spec in specs):
             return None
@@ -161,7 +165,10 @@ class _Remembered(Generic[T]):
         return made
 
     def put(self, text: str, made: T, specs: tuple[StreamSpec, ...]) -> None:
-        """Remember the object of a text, as long as these are the definitions of its streams; none: until another."""
+        """Remember the object of a text while `specs` are the definitions of its streams.
+
+        Without `specs`, only note that the text was seen.
+        """
         if len(text) > _LONGEST:
             return
         if text not in self._made:
@@ -198,10 +205,10 @@ def ask(
     accept_truncation: bool = False,
     budget: ReadBudget | None = None,
 ) -> Answer:
-    """The answer of a bound query. The arguments, errors and the answer are those of `invoke`.
+    """The answer of a bound query. Arguments, errors and answer are the same as for `invoke`.
 
-    Raises FailedPrecondition, reason STREAM_CHANGED, if a stream was dropped or defined anew since it was bound:
-    bind it again. Values of WHERE that cannot be computed are counted in the part of the window that was looked at.
+    Raises FailedPrecondition, reason STREAM_CHANGED, if a stream was dropped or redefined after the query was bound:
+    bind it again. WHERE values that cannot be computed are counted in the part of the window that was evaluated.
     """
     matched = [
         _matched(snapshot, selection.source.spec, (side,), tenant)
@@ -223,7 +230,7 @@ def ask(
 
 
 def _matched(snapshot: Snapshot, spec: StreamSpec, queries: Sequence[StandingQuery], tenant: str) -> Matched:
-    """A stream that is still as `spec` says, and a clause that no chunk has met: that of the only query."""
+    """A stream whose definition is still `spec`, and a clause of the query that no chunk has met."""
     view = snapshot.streams.get((tenant, spec.name.lower()))
     if view is None or view.spec is not spec:
         raise FailedPrecondition(

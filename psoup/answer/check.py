@@ -1,8 +1,8 @@
-"""A statement looked at without being registered: what it would be, and what a first answer would have to look at.
+"""Check of a statement without a registration: its plan, and the tuples that a first answer would have to read.
 
     text ─ the schemas of the snapshot ─> StandingQuery ─ its windows now ─> nodes, with the tuples of each source
 
-What a registration refuses is refused here by the same rules (`bind_question`). Nothing is evaluated.
+The rules of a registration refuse the same statements here (`bind_question`). No tuple is evaluated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from psoup.published.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class CheckedStatement:
-    """A statement after binding, and its plan from the last step on; `sequence`: the event that it reflects."""
+    """A bound statement, and its plan, last step first. `sequence`: the last event that the check reflects."""
 
     query: StandingQuery
     nodes: tuple[PlanNode, ...]
@@ -28,7 +28,7 @@ class CheckedStatement:
 
 
 def check(snapshot: Snapshot, sql: str, *, tenant: str, now: int) -> CheckedStatement:
-    """Check a SELECT at the clock's `now`. Cost of binding it; no tuple is looked at.
+    """Check a SELECT. `now`: the clock, microseconds. Costs what binding costs; no tuple is read.
 
     Raises what a registration of the statement raises.
     """

@@ -1,4 +1,4 @@
-"""Completeness: what an answer does and does not contain, of each of its sources.
+"""Completeness of an answer: for each source, the tuples that it contains and those that it lacks.
 
 refused tuples of the stream   o  o  o     o          late, ahead: all of them, always
 waiting                                       w w     pending: all of them
@@ -19,12 +19,12 @@ from psoup.published.snapshot import StreamView
 
 
 class Part(NamedTuple):
-    """Completeness of one source. Times in microseconds; `begin` or `end` None: unbounded, or no tuple yet.
+    """Completeness of one source. Times in microseconds; None for `begin` or `end`: unbounded, or no tuple yet.
 
-    `final`: no later tuple can change it, as the watermark has passed the end, and NOW has reached it.
-    `late`, `ahead`: tuples of the stream refused so far; `late_inside`, `ahead_inside`: those whose times lie in the
-    window, None if that is not known any more. `pending`: accepted, not yet released; `pending_inside`: those in the
-    window. `truncated`: older tuples of the window are gone.
+    `final`: no later tuple can change it, because the watermark has passed the end, and NOW has reached it.
+    `late`, `ahead`: tuples of the stream refused so far. `late_inside`, `ahead_inside`: the refused tuples whose times
+    lie in the window; None if their times are forgotten. `pending`: tuples accepted but not yet released;
+    `pending_inside`: the pending tuples in the window. `truncated`: older tuples of the window were dropped.
     """
 
     watermark: int | None
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 class Completeness(NamedTuple):
-    """Completeness of an answer: all events up to `sequence`; for each source, in the order of FROM, a part.
+    """Completeness of an answer, which reflects all events up to `sequence`. One part for each source, as in FROM.
 
     `errors`: tuples that are missing because a value in WHERE could not be computed, in the chunks of the windows.
     """
@@ -90,7 +90,7 @@ def part_of(reach: Reach) -> Part:
 
 
 def _begin(reach: Reach) -> int | None:
-    """The first time that a tuple of the window could have: that of its first tuple where rows are counted."""
+    """The earliest time in the window. In a window of rows: the time of its first tuple."""
     view, window, extent = reach.view, reach.window, reach.range
     retention = view.spec.retention
     begin = extent.begin
@@ -106,13 +106,13 @@ def _begin(reach: Reach) -> int | None:
 
 
 def _end(view: StreamView, window: WindowClause, extent: WindowRange) -> int | None:
-    """The last time: that of its last tuple where the window leaves out the last rows."""
+    """The latest time in the window. If the window leaves out the last rows: the time of its last tuple."""
     if window.by_rows and window.end.rows and extent.low < extent.high:
         return view.timeline().time_of(extent.high - 1)
     return extent.end
 
 
 def _between(times: Array, begin: int | None, end: int) -> int:
-    """How many of some ascending times lie in [begin, end]."""
+    """Count the times, which ascend, that lie in [begin, end]."""
     low = 0 if begin is None else int(np.searchsorted(times, begin, side="left"))
     return max(0, int(np.searchsorted(times, end, side="right")) - low)

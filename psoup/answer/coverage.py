@@ -1,8 +1,8 @@
-"""Coverage of the past: which chunks on disk were evaluated for a query, and which are still to be.
+"""Coverage of the past: which chunks on disk were evaluated for a query, and which were not.
 
     on disk   |covered|covered| not   | not   |covered|      Span(begin, end, 2 chunks, their tuples)
 
-Chunks that were not evaluated are evaluated when a reader asks, within a budget; or by a job, once
+An invocation evaluates the missing chunks within its budget, each time anew. A job evaluates them once, for good
 (`psoup.matching.outside`).
 """
 
@@ -25,7 +25,7 @@ from psoup.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Consecutive chunks: the times of their first and their last tuple, as text in UTC; how many; their tuples."""
+    """Consecutive chunks: times of the first and last tuple, as text in UTC; numbers of chunks and tuples."""
 
     begin: str
     end: str
@@ -37,7 +37,9 @@ class Span:
 
 
 def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:
-    """The form of a clause's matches in a chunk; `on disk`: beside the chunk; `all`: there is no WHERE.
+    """The form in which a clause's matches are stored for a chunk.
+
+    `on disk`: beside the chunk. `all`: the query has no WHERE. `uncovered`: the chunk was not evaluated.
 
     May wait for the disk.
     """
@@ -50,7 +52,7 @@ def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:
 
 
 def spans(entries: Iterable[ChunkEntry]) -> tuple[Span, ...]:
-    """Some chunks of one stream, in its order, as spans; there must be tuples in them."""
+    """Chunks of one stream, in its order, joined into spans. Each chunk must have tuples."""
     groups: list[list[ChunkEntry]] = []
     for entry in entries:
         if groups and groups[-1][-1].data.number + 1 == entry.data.number:
@@ -69,9 +71,9 @@ def spans(entries: Iterable[ChunkEntry]) -> tuple[Span, ...]:
 
 
 def lacking(view: StreamView, clauses: Sequence[ClauseRecord]) -> list[ArchivedChunk]:
-    """The chunks on disk that were not evaluated for all of some clauses with WHERE; may wait for the disk.
+    """The chunks on disk that were not evaluated for all of the clauses, which have a WHERE. May wait for the disk.
 
-    O(chunks), and O(queries of the clauses) for each set of queries that jobs evaluated.
+    O(chunks), plus O(queries of the clauses) for each distinct set of queries that jobs evaluated.
     """
     members = [np.fromiter(with_sides(clause.members, 0), np.int64) for clause in clauses]
     verdicts: dict[bytes, bool] = {}

@@ -1,4 +1,4 @@
-"""Descriptions of streams, queries and the bill, from one snapshot. No tuples, no results."""
+"""Descriptions of streams and queries, and the bill, from one snapshot. Neither tuples nor results are read."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.reading import UNBOUNDED, ReadBudget
 
 _CHECKED = 1_024
-"""Queries that are looked at between two checks of the budget."""
+"""Queries between two checks of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamDescription:
-    """A stream for people. Times in microseconds; `tuples`: how many are kept, `bytes`: of those in memory.
+    """Description of a stream. Times in microseconds. `tuples`: number kept. `bytes`: size of the tuples in memory.
 
-    The oldest `archived_tuples`, in `archived_chunks`, are on disk, where they take `archived_bytes`. `first_time` is
-    of the oldest tuple kept, `first_time_in_memory` of the oldest in memory; None where there is none.
+    The oldest `archived_tuples`, in `archived_chunks`, are on disk, where they take `archived_bytes`. `first_time`:
+    time of the oldest kept tuple; `first_time_in_memory`: of the oldest tuple in memory; None if there is none.
     """
 
     stream_id: int
@@ -48,7 +48,7 @@ class StreamDescription:
 
 
 def describe_stream(snapshot: Snapshot, name: str, *, tenant: str, now: int) -> StreamDescription:
-    """The stream of that name; NotFound names the nearest."""
+    """The description of a stream. Raises NotFound, with the nearest name."""
     return _describe(snapshot.stream(name, tenant), now)
 
 
@@ -61,7 +61,7 @@ def list_streams(
 
 
 def get_query(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryRecord:
-    """The query of that ID; NotFound if it does not stand."""
+    """The query with an ID. Raises NotFound if no such query is registered."""
     return snapshot.query(query_id, tenant)
 
 
@@ -119,7 +119,7 @@ def list_queries(
 
 
 def bill(snapshot: Snapshot, tenant: str | None = None) -> dict[str, int]:
-    """Counts, and bytes of tuples and results, over all streams as published, or those of a tenant. O(chunks)."""
+    """Counts, and bytes of tuples and results, over all published streams, or the streams of a tenant. O(chunks)."""
     views = [view for view in snapshot.by_id.values() if tenant in (None, view.tenant)]
     total = {
         "streams": len(views),
@@ -168,5 +168,5 @@ def _describe(view: StreamView, now: int) -> StreamDescription:
 
 
 def _first_time(entry: ChunkEntry) -> int | None:
-    """The time of the first tuple of a chunk; an archived one is not read for it. None: the open chunk is empty."""
+    """The time of the first tuple of a chunk; None for an empty open chunk. Reads no archived chunk."""
     return entry.data.first_time if entry.data.end_id > entry.data.first_id else None

@@ -1,9 +1,9 @@
-"""Invocation: the current answer of a query, gathered from chunks and kept results.
+"""Invocation: the current answer of a query, gathered from chunks and stored results.
 
     window ─> range of IDs of each source ─> matches per chunk ─> the plan, over references ─> columns ─> Arrow
 
-The work up to the matches is done when the answer is made; rows are gathered when they are taken, a record batch at a
-time, from the snapshot that the answer holds. Cost: the result, plus the window's length over 64.
+`invoke` finds the matches. The rows are gathered later, one record batch at a time, when the reader takes them. The
+answer holds the snapshot until then. Cost: O(rows of the result + tuples of the window / 64).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from psoup.reading import ReadBudget
 
 _MAX_ROWS = 65_536
 _BATCH_BYTES = 1 << 30
-"""Most bytes of a batch that has more than one row: Arrow counts those of a text column in 31 bits."""
+"""Most bytes of a batch that has more than one row: offsets of an Arrow text column have 31 bits."""
 
 Matched = tuple[StreamView, ClauseRecord]
 """A source of a join: its stream, and the clause of its side."""
 
 
 class Answer:
-    """The answer of one invocation; holds its snapshot until it is dropped."""
+    """The answer of one invocation. It holds its snapshot as long as it exists."""
 
     def __init__(
         self,
@@ -54,12 +54,13 @@ class Answer:
         ranges: Ranges = (),
         plan: Node | None = None,
     ) -> None:
-        """`completeness`: it, or what makes it when it is asked for. `streams`: the ID of the stream of each source.
+        """`completeness`: the value, or a function that computes it at first use.
 
-        `ranges`: of a join, the tuples that it was made of. `plan`: another one than the query's, over the same source.
+        `streams`: the stream ID of each source. `ranges`: for a join, the range of tuple IDs of each source. `plan`:
+        a plan over the same source that replaces the plan of the query.
         """
         self.record = record
-        self._told = completeness
+        self._completeness = completeness
         self.budget = reading.budget
         self._plan = plan or record.query.plan
         self._select = self._plan.schema
@@ -69,15 +70,15 @@ class Answer:
 
     @property
     def completeness(self) -> Completeness:
-        """What the answer does and does not contain."""
-        if not isinstance(self._told, Completeness):
-            self._told = self._told()
-        return self._told
+        """The completeness of the answer: which events it reflects, and which tuples it lacks."""
+        if not isinstance(self._completeness, Completeness):
+            self._completeness = self._completeness()
+        return self._completeness
 
     def lean(self) -> Answer:
-        """The same answer in little memory, if it may wait for its reader: it holds chunks, but no results."""
+        """The same answer in less memory, for one that waits for its reader: it holds chunks, but no results."""
         reading = self._reading
-        matches = [[packed(match) for match in found if match.count] for found in reading.matches]
+        matches = [[packed(match) for match in source if match.count] for source in reading.matches]
         lean = replace(reading, matches=matches)
         return Answer(self.record, self.completeness, lean, self._streams, self.ranges, self._plan)
 
@@ -85,22 +86,22 @@ class Answer:
     def errors(self) -> int:
         """Tuples that are missing because a value in WHERE could not be computed; see Completeness.
 
-        Of a join also those for which a condition over several sources could not be; and values that are missing in
-        groups: of a key, of an argument of an aggregate, or of its FILTER. As far as the answer has been read.
+        Of a join also those for which a condition over several sources could not be computed. Also values missing in
+        groups: keys, arguments of aggregates and their FILTERs. The last two are counted as far as rows were read.
         """
         return self.completeness.errors + self._reading.join_errors + self._reading.folded_errors
 
     @property
     def select_errors(self) -> int:
-        """Values of the SELECT list, and keys of ORDER BY, that are NULL as they cannot be computed.
+        """Values of the SELECT list, and keys of ORDER BY, that are NULL because they could not be computed.
 
-        Of the rows that the latest reading has taken so far.
+        Counted over the rows that the latest pass over `batches` or `messages` has taken so far.
         """
         return self._reading.errors
 
     @property
     def chunks(self) -> list[tuple[int, list[Chunk]]]:
-        """The chunks that the answer holds as long as it exists, after the ID of the stream of each source."""
+        """The stream ID of each source, and the chunks of it that the answer holds as long as it exists."""
         sources = zip(self._streams, self._reading.matches, strict=True)
         return [(stream_id, chunks_of(matches)) for stream_id, matches in sources]
 
@@ -118,17 +119,17 @@ class Answer:
 
     @property
     def matched(self) -> int:
-        """Tuples of the windows that satisfy WHERE: of one stream the rows before GROUP BY, DISTINCT and LIMIT."""
+        """Tuples of the windows that satisfy WHERE. Over one stream: the rows before GROUP BY, DISTINCT and LIMIT."""
         between = self._reading.between
         ends = sum([count_of(matches) for matches in self._reading.matches])
         return ends + (0 if between is None or between.fold is None else between.fold.matched)
 
     @property
     def likeness(self) -> str:
-        """A text that is equal while the answer at one NOW is unchanged: the ends and the number of matches.
+        """A fingerprint of the answer at one NOW: equal texts mean equal answers.
 
-        At one NOW tuples only join the matches of a source behind the last one, or leave them before the first. The
-        ends are those of the window if some of the matches may be folded.
+        The text holds the number of matches, and the IDs of the first and last. These suffice: at one NOW, matches are
+        only added at the end and removed at the start. Where matches may be folded, it has the ends of the window.
         """
         if (between := self._reading.between) is not None:
             return f"{between.window}/{self.matched}"
@@ -137,7 +138,7 @@ class Answer:
     def batches(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[pa.RecordBatch]:
         """The rows, in order, at most `max_rows` in a batch. Raises ResourceExhausted if a sort is over its budget.
 
-        Rows without anything to compute are gathered `max_bytes` at a time, or one.
+        Rows of plain columns are gathered in batches of at most `max_bytes`, or of one row.
         """
         schema: pa.Schema | None = None
         for part in self.messages(max_rows, max_bytes):
@@ -148,9 +149,9 @@ class Answer:
                 yield part
 
     def messages(self, max_rows: int = _MAX_ROWS, max_bytes: int = _BATCH_BYTES) -> Iterator[Message | pa.RecordBatch]:
-        """Yield the rows as `batches` does; rows without anything to compute come as messages, gathered on demand.
+        """Yield the rows as `batches` does, but rows of plain columns as messages, which are gathered on demand.
 
-        A message has at most `max_bytes`, or one row; batches have about half of that, if texts are of usual length.
+        A message has at most `max_bytes`, or one row. A batch has about half of that, if texts have usual lengths.
         """
         self._reading.begin()
         max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(self._select)), 1))
@@ -181,7 +182,7 @@ class Answer:
 
 
 def by_way(answer: Answer, name: str) -> Iterator[AnswerPart]:
-    """The rows by the way of that name, even if another one comes before it. Raises what the way raises."""
+    """The rows of an answer by the named way, even if a quicker way accepts it. Raises what the way raises."""
     (way,) = [way for way in ANSWER.ways if way.name == name]
     return iter(way.run(answer._case(_MAX_ROWS, _BATCH_BYTES)))
 
@@ -207,14 +208,16 @@ def invoke(
     budget: ReadBudget | None = None,
     ranges: Ranges | None = None,
 ) -> Answer:
-    """Answer a query. `now` is the clock; `as_of` replaces NOW; `window` replaces the registered one, or some of them.
+    """Answer a query. `now`: the clock, microseconds. `as_of` replaces NOW. `window` replaces some or all windows.
 
-    No tuple after `as_of` is in it: a window that ends later is cut there, and is final once the watermark has passed.
+    No tuple after `as_of` is in the answer: a window that ends later is cut there. The cut window is final once the
+    watermark has passed `as_of`.
 
-    `ranges`: those of an answer of the same join at `as_of`, which is given once more, whatever has come since.
+    `ranges`: the ranges of an earlier answer of the same join at `as_of`. The same answer is given again, without
+    the tuples that have arrived since.
 
-    Raises NotFound; OutOfRange for an `as_of` after NOW, or a window that reaches past what is kept (unless
-    `accept_truncation`); ResourceExhausted if too much of it is on disk and not covered.
+    Raises NotFound; OutOfRange for an `as_of` after NOW. Raises OutOfRange for a window that begins before the oldest
+    kept tuple, unless `accept_truncation`. Raises ResourceExhausted if too many of its tuples are on disk, not covered.
     """
     question = Question(now, as_of, window, accept_truncation, budget or ReadBudget())
     return answer_to(snapshot, query_id, tenant, question, ranges)
@@ -226,9 +229,9 @@ def answer_to(
     """Answer a query, as `invoke` does."""
     record = snapshot.query(query_id, tenant)
     if record.sqc_id == NO_CLAUSE:
-        own = question.as_of is None and question.window is None and ranges is None
-        if own and (known := placed(snapshot, record)) is not None:
-            return _placed_answer(snapshot, record, known, question.now, question.budget)
+        by_registration = question.as_of is None and question.window is None and ranges is None
+        if by_registration and (place := placed(snapshot, record)) is not None:
+            return _placed_answer(snapshot, record, place, question.now, question.budget)
         return join_answer(snapshot, record, snapshot.sources_of(record), question, ranges)
     return answer_of(snapshot, record, snapshot.clause(record.sqc_id), question)
 
@@ -252,11 +255,11 @@ def answer_over(
     plan = record.query.plan
     matched, between = WINDOW.take(plan, WindowCase(view, clause, low, high, plan, snapshot, budget))
     errors = sum([m.errors for m in matched]) + (0 if between is None or between.fold is None else between.fold.errors)
-    told = Completeness(snapshot.sequence, seen.now, errors, (part_of(seen),))
+    completeness = Completeness(snapshot.sequence, seen.now, errors, (part_of(seen),))
     reading = Reading(
         [matched], seen.now, texts, budget, config.sort_rows, groups=snapshot.groups_of(view.tenant), between=between
     )
-    return Answer(record, told, reading, (view.stream_id,))
+    return Answer(record, completeness, reading, (view.stream_id,))
 
 
 def join_answer(
@@ -266,7 +269,7 @@ def join_answer(
     question: Question,
     ranges: Ranges | None = None,
 ) -> Answer:
-    """Answer a query over several streams, whose `sides` are in the order of FROM. `ranges`, errors: as of `invoke`."""
+    """Answer a query over several streams; `sides`: in the order of FROM. `ranges` and errors: as `invoke`."""
     views = [view for view, _ in sides]
     seen = question.seen(views, question.windows(record.query), ranges)
     config, budget = snapshot.config, question.budget
@@ -274,45 +277,45 @@ def join_answer(
     budget.window = sum([high - low for low, high in made_of])
     budget.check()
     wanted = [(*side, *ends) for side, ends in zip(sides, made_of, strict=True)]
-    found = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
+    matches_of_sides = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)
     pairs = _pairs(snapshot, record, views) if snapshot.pairs else None
     groups = snapshot.groups_of(record.tenant)
     limits = (config.sort_rows, config.joins, groups, snapshot.run, views[0].keys, pairs)
-    reading = Reading(found, seen[0].now, config.texts, budget, *limits)
+    reading = Reading(matches_of_sides, seen[0].now, config.texts, budget, *limits)
 
-    def told() -> Completeness:
-        errors = sum([errors_of(matches) for matches in found])
+    def completeness() -> Completeness:
+        errors = sum([errors_of(matches) for matches in matches_of_sides])
         return Completeness(snapshot.sequence, seen[0].now, errors, tuple(map(part_of, seen)))
 
-    return Answer(record, told, reading, [view.stream_id for view in views], made_of)
+    return Answer(record, completeness, reading, [view.stream_id for view in views], made_of)
 
 
-def _placed_answer(snapshot: Snapshot, record: QueryRecord, known: Placed, clock: int, budget: ReadBudget) -> Answer:
-    """Answer a join whose windows are where they were."""
-    budget.window = known.tuples
+def _placed_answer(snapshot: Snapshot, record: QueryRecord, place: Placed, clock: int, budget: ReadBudget) -> Answer:
+    """Answer a join by the ranges and chunks that an earlier invocation noted in the snapshot."""
+    budget.window = place.tuples
     budget.check()
-    config, now = snapshot.config, known.now(clock)
-    pairs = _pairs(snapshot, record, known.views) if snapshot.pairs else None
+    config, now = snapshot.config, place.now(clock)
+    pairs = _pairs(snapshot, record, place.views) if snapshot.pairs else None
     groups = snapshot.groups_of(record.tenant)
-    limits = (config.sort_rows, config.joins, groups, snapshot.run, known.views[0].keys, pairs)
-    reading = Reading(known.located(), now, config.texts, budget, *limits)
+    limits = (config.sort_rows, config.joins, groups, snapshot.run, place.views[0].keys, pairs)
+    reading = Reading(place.located(), now, config.texts, budget, *limits)
 
-    def told() -> Completeness:
-        return Completeness(snapshot.sequence, now, 0, tuple(map(part_of, known.seen(clock))))
+    def completeness() -> Completeness:
+        return Completeness(snapshot.sequence, now, 0, tuple(map(part_of, place.seen(clock))))
 
-    return Answer(record, told, reading, known.streams, known.ranges)
+    return Answer(record, completeness, reading, place.streams, place.ranges)
 
 
 def _pairs(snapshot: Snapshot, record: QueryRecord, views: Sequence[StreamView]) -> PairTable | None:
-    """The pairs that are kept of a join."""
+    """The table of pairs that the engine maintains for the join; None if it maintains none."""
     node = join_with_pairs(record.query.plan)
     return None if node is None else snapshot.pairs.of(node, [view.stream_id for view in views])
 
 
-def _cut(message: Message, most: int) -> Iterator[Message]:
-    """Yield the message, or its halves, and so on, until none has more than `most` bytes."""
-    if message.size <= most or message.rows == 1:
+def _cut(message: Message, max_bytes: int) -> Iterator[Message]:
+    """Yield the message, halved again and again until each part has at most `max_bytes` bytes, or one row."""
+    if message.size <= max_bytes or message.rows == 1:
         yield message
         return
     for half in message.halves():
-        yield from _cut(half, most)
+        yield from _cut(half, max_bytes)

@@ -1,12 +1,12 @@
-"""Joins among the queries of a call for single answers: those of one plan found in one pass, and cut into answers.
+"""Joins of one call that invokes many queries: joins of one plan are computed in one pass, each with its own answer.
 
     place   0   1   2   3   4          the next queries of the call
-    set     a   a   b   -   a          joins of one plan over the same parts of their streams; others
+    set     a   a   b   -   a          a, b: joins of one plan over the same ranges; -: any other query
             └───┴───────────┴──> pairs of all of them ──> a message each, the same bytes as of an invocation
 
-For joins of two streams by one equality of columns, whose SELECT list has columns only: in one call of the kernel for
-some hundred of them, keys are gathered once, and a join takes a third of what it takes alone. All others are left to
-invocations, as are answers that these would give in several batches.
+Accepted are joins of two streams by one equality of columns, whose SELECT list has columns only. For some hundred of
+them the keys are gathered once, and a join takes a third of its time alone. All other queries are left to
+invocations, as are answers that an invocation would give in several batches.
 """
 
 from __future__ import annotations
@@ -33,18 +33,30 @@ from psoup.results.failures import NO_FAILURES
 from psoup.results.sets import TooManyPairs, all_evaluated
 
 LEAST = 32
-"""Joins of one plan from which on a pass for all of them takes less time than each alone."""
+"""Fewest joins of one plan for which one common pass is quicker than an invocation each."""
 
-_MATCHES, _TEXT_MATCHES = 32_767, 16_384
-"""Matches of a side up to which an invocation finds all pairs at once; with texts in the SELECT list."""
-_PARTNERS, _FEW, _ROWS, _TEXT_ROWS = 4, 1_024, 65_536, 8_192
-"""Pairs for each match up to which, and at least, it does; and pairs at most."""
+# An invocation gives an answer in one batch only within these limits; larger answers are left to invocations.
+_MATCHES = 32_767
+"""Most matches of a side."""
+_TEXT_MATCHES = 16_384
+"""Most matches of a side, if the SELECT list has texts."""
+_PARTNERS = 4
+"""Most pairs for each match."""
+_FEW = 1_024
+"""Pairs that are within the limit, however few the matches are."""
+_ROWS = 65_536
+"""Most pairs."""
+_TEXT_ROWS = 8_192
+"""Most pairs, if the SELECT list has texts."""
+
 _PAIRS = 1 << 20
+"""Most pairs of all joins of one plan."""
 _PAIR_BYTES = 24
+"""Bytes of memory for each pair."""
 _CUT_BYTES = 1 << 24
-"""Bytes of all rows up to which they are gathered at once."""
+"""Most bytes of the rows of all joins of one plan that are gathered in one go."""
 _TOO_LARGE = 8
-"""An invocation gives an answer up without a look if it has so many matches for each byte that is allowed."""
+"""Most rows of the windows for each byte of the reply: above it an invocation refuses at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,7 @@ class JoinedAnswer:
 
     completeness: Completeness
     query: StandingQuery
-    """One of the same sources."""
+    """Any query over the same sources and windows."""
     schema_message: bytes
     rows: int
     parts: Sequence[bytes | memoryview]
@@ -61,7 +73,7 @@ class JoinedAnswer:
 
 @dataclass(slots=True)
 class _Together:
-    """Joins of one plan, found when the first of them is asked for."""
+    """Joins of one plan. Their rows are found when the first answer is asked for."""
 
     made: Set
     form: JoinedForm
@@ -70,16 +82,16 @@ class _Together:
     row_bytes: int
     pairs: Pairs | None = None
     starts: list[int] = field(default_factory=list)
-    """Where the rows of each begin."""
+    """The first row of each join, and the end of the last: int[n + 1]."""
     small: list[bool] = field(default_factory=list)
-    """Whether an invocation would find the rows of each at once."""
+    """For each join: whether an invocation would give its answer in one batch."""
     columns: list[SideColumns] = field(default_factory=list)
     cuts: Cuts | None = None
     tried: bool = False
 
 
 class ManyJoins:
-    """The joins among queries with some IDs (int64[n]; below 0: of no query). `close` gives back what it holds."""
+    """The joins among the queries `ids` (int64[n]; below 0: no query). `close` returns the memory to the budget."""
 
     def __init__(self, asking: Asking, ids: Array) -> None:
         self._asking = asking
@@ -88,7 +100,7 @@ class ManyJoins:
         self._together = list[_Together]()
         self._held = 0
         self.failed = False
-        """Whether some were found to have too many rows to be found together."""
+        """Whether the joins of some plan had too many rows for one pass."""
         by_window: dict[object, Group | PSoupError] = {}
         for alike in asked_for(asking.snapshot, ids, asking.tenant).sets:
             together = self._set_of(alike, ids, by_window)
@@ -105,32 +117,36 @@ class ManyJoins:
         number = int(self._of[place])
         if number < 0:
             return None
-        own = self._together[number]
-        if not own.tried:
-            own.tried = True
-            self._find(own)
-        pairs, at = own.pairs, int(self._at[place])
+        joins = self._together[number]
+        if not joins.tried:
+            joins.tried = True
+            self._find(joins)
+        pairs, at = joins.pairs, int(self._at[place])
         if pairs is None:
             return None
-        start, stop = own.starts[at], own.starts[at + 1]
-        if not own.small[at] or own.window > _TOO_LARGE * max_bytes or 2 * own.row_bytes * (stop - start) > max_bytes:
+        start, stop = joins.starts[at], joins.starts[at + 1]
+        if (
+            not joins.small[at]
+            or joins.window > _TOO_LARGE * max_bytes
+            or 2 * joins.row_bytes * (stop - start) > max_bytes
+        ):
             return None
         parts: Sequence[bytes | memoryview] = ()
-        if own.cuts is not None and start < stop:
-            parts = own.cuts.rows(start, stop)
+        if joins.cuts is not None and start < stop:
+            parts = joins.cuts.rows(start, stop)
         elif start < stop:
-            parts = [JoinedMessage(own.form, own.columns, list(pairs.rows[:, start:stop])).gathered().data]
-        query = own.made.alike.record.query
-        return JoinedAnswer(own.made.group.told, query, own.form.form.schema_message, stop - start, parts)
+            parts = [JoinedMessage(joins.form, joins.columns, list(pairs.rows[:, start:stop])).gathered().data]
+        query = joins.made.alike.record.query
+        return JoinedAnswer(joins.made.group.initial, query, joins.form.form.schema_message, stop - start, parts)
 
     def close(self) -> None:
-        """Give back what it holds; messages stay."""
+        """Return the memory to the budget. Answers that were given stay valid."""
         self._asking.budget.give_back_joined(self._held)
         self._held, self._together = 0, []
         self._of[:] = -1
 
     def _set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> _Together | None:
-        """The joins of one plan, if they may be answered together."""
+        """The joins of one plan; None if they are left to invocations."""
         if len(alike.places) < LEAST or alike.record.sqc_id != NO_CLAUSE or not self._are_simple(alike):
             return None
         form = joined_form(alike.plan.schema, 2)
@@ -139,7 +155,7 @@ class ManyJoins:
         try:
             made = self._asking.set_of(alike, ids[alike.places], by_window)
         except PSoupError:
-            return None  # each invocation says so
+            return None  # each invocation raises the problem
         if made.joined is None or not can_be_together(alike.plan, made.seen) or not _are_evaluated(made):
             return None
         if not made.joined.are_worth(len(alike.places)):
@@ -147,7 +163,7 @@ class ManyJoins:
         return _Together(made, form, sum([part.range.high - part.range.low for part in made.seen]), form.form.row_bytes)
 
     def _are_simple(self, alike: Alike) -> bool:
-        """Whether an invocation would find such a join at once."""
+        """Whether one kernel finds the pairs of such a join, and an invocation gives them in one batch."""
         snapshot, plan, limits = self._asking.snapshot, alike.plan, self._asking.snapshot.config.joins
         if not (isinstance(plan, Project) and isinstance(plan.input, Join)) or min(limits.rows, limits.pairs) < _ROWS:
             return False
@@ -157,9 +173,9 @@ class ManyJoins:
         streams = [side.stream_id for side in snapshot.sides_of(alike.record)]
         return not snapshot.pairs or snapshot.pairs.of(plan.input, streams) is None
 
-    def _find(self, own: _Together) -> None:
-        """Find the rows of all joins of a plan, if they are not too many."""
-        made = own.made
+    def _find(self, joins: _Together) -> None:
+        """Find the rows of all joins of a plan; none, if there are too many, or values with errors."""
+        made = joins.made
         assert made.joined is not None
         windows = made.joined.windows
         try:
@@ -170,33 +186,38 @@ class ManyJoins:
             return
         if pairs.errors:
             return
-        own.pairs, budget, count = pairs, self._asking.budget, len(made.alike.places)
+        joins.pairs, budget, count = pairs, self._asking.budget, len(made.alike.places)
         starts = np.searchsorted(pairs.queries, np.arange(count + 1))
-        own.starts, own.small = starts.tolist(), _are_small(own, pairs.matches, np.diff(starts)).tolist()
+        joins.starts, joins.small = starts.tolist(), _are_small(joins, pairs.matches, np.diff(starts)).tolist()
         if not len(pairs.queries):
             return
         memory = [side_memory([(part.data, part.offsets) for part in window]) for window in windows]
-        own.columns = [SideColumns(side, own.form, at, budget, 0) for at, side in enumerate(memory)]
-        every = JoinedMessage(own.form, own.columns, list(pairs.rows))
+        joins.columns = [SideColumns(side, joins.form, at, budget, 0) for at, side in enumerate(memory)]
+        every = JoinedMessage(joins.form, joins.columns, list(pairs.rows))
         if every.can_be_cut and every.size <= _CUT_BYTES:
             self._hold(every.size)
-            own.cuts = Cuts(every)
+            joins.cuts = Cuts(every)
 
     def _hold(self, size: int) -> None:
         self._asking.budget.hold_joined(size)
         self._held += size
 
 
-def _are_small(own: _Together, matches: Array, rows: Array) -> Array:
-    """Which joins have so few `matches` of both sides, and rows, that an invocation finds them at once: bool[n]."""
-    texts = any(own.form.texts)
+def _are_small(joins: _Together, matches: Array, rows: Array) -> Array:
+    """For each join: whether an invocation would give its answer in one batch. bool[n].
+
+    `matches`: int64[2, n], the matches of each side; `rows`: int64[n], the pairs.
+    """
+    texts = any(joins.form.texts)
     fit: Array = np.minimum(np.maximum(_PARTNERS * matches.sum(axis=0), _FEW), _TEXT_ROWS if texts else _ROWS)
     return (rows <= fit) & (matches.max(axis=0) <= (_TEXT_MATCHES if texts else _MATCHES))
 
 
 def _are_evaluated(made: Set) -> bool:
-    """Whether all sides were evaluated over all of their windows, without errors: as
-    `psoup.execution.join.located_side` has it."""
+    """Whether all sides were evaluated over their whole windows, without errors.
+
+    `psoup.execution.join.located_side` has the same condition.
+    """
     for part, sides in zip(made.seen, made.sides, strict=True):
         wanted = np.unique(sides[sides != EVERY])
         low, high = part.range.low, part.range.high

@@ -1,10 +1,10 @@
-"""Where the sides of a join lie whose windows are its own and count rows: known to readers as long as nothing comes.
+"""Cached ranges of a join whose registered windows count rows: readers note them in the snapshot.
 
     the first invocation    windows ─> ranges ─> chunks     looked up, and noted in the snapshot
-    the next ones           NOW                             ranges of rows do not depend on it
+    later invocations       NOW                             ranges of rows do not depend on it
 
-Nothing that is found in the chunks is kept. Other windows, streams that may be idle and sides that are not located are
-left to `psoup.answer.invoke`.
+The cache holds ranges and chunks, not matches. Left to `psoup.answer.invoke` are other windows, streams that may be
+idle, and sides that are not located.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from psoup.published.snapshot import Snapshot, StreamView
 
 
 class Placed(NamedTuple):
-    """The `ranges` of the sources of a join, `tuples` in all, and the chunks of each side; `latest`: NOW at least."""
+    """The ID ranges of the sources of a join, and the chunks of each side.
+
+    `tuples`: the sum of the ranges. `latest`: NOW by the streams alone, before the clock is asked.
+    """
 
     query: StandingQuery
     views: Sequence[StreamView]
@@ -33,18 +36,18 @@ class Placed(NamedTuple):
     sides: Sequence[tuple[Side, ChunkRun]]
     latest: int
     by_clock: bool
-    """Whether NOW goes on with the clock."""
+    """Whether NOW follows the clock."""
 
     def now(self, clock: int) -> int:
         """NOW, as `psoup.execution.select.window.joint_now` says."""
         return clock if self.by_clock and clock > self.latest else self.latest
 
     def located(self) -> list[Located]:
-        """The sides, in which nothing has been looked for."""
+        """The sides as chunks, before any search for matches."""
         return [Located(side, run) for side, run in self.sides]
 
     def seen(self, clock: int) -> list[Reach]:
-        """What is told of the sources: their windows at NOW."""
+        """The windows of the sources at NOW, for the completeness of the answer."""
         return reaches(self.views, windows_of(self.query, None), clock)
 
 
@@ -53,7 +56,7 @@ RANGES = NoteKind[int, Placed | None](1_024)
 
 
 def placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
-    """Where the sides of a join lie, for its own windows; None if they depend on more. O(1) if it was asked before."""
+    """The ranges of a join for its registered windows; None if they depend on more. O(1) once they are noted."""
     table = snapshot.notes.table(RANGES)
     try:
         return table[record.query_id]

@@ -1,9 +1,9 @@
-"""Plans for people and programs: a list of nodes, each with what is known of it, and as lines of text.
+"""Plans for people and programs: a list of nodes with facts about each, and the same as lines of text.
 
     0  project  inputs 1                                       plan     Project sym, price [weakest]
     1  source   figures matches 12, facts window BEGIN …                  Source trades BEGIN … END … [weakest]
 
-A node says of itself what it knows; lines are made from nodes, so an operator that comes later only adds its own.
+Lines are made from nodes, so a new operator only has to add its own figures and facts.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from psoup.plan.nodes import Join, Node, Source, walk
 from psoup.plan.patterns import Pattern
 
 _SHOWN = 160
-"""Characters of a node's text, or of a fact, that lines show."""
+"""Most characters of a node's text, or of a fact, in a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Knowledge of a node beside its text. `lines`: for people, under the node; `figures`, `facts`: for programs."""
+    """Facts about a node beside its text. `lines`: for people, under the node; `figures`, `facts`: for programs."""
 
     figures: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -33,9 +33,9 @@ NOTHING = Findings()
 
 @dataclass(frozen=True, slots=True)
 class PlanNode:
-    """A node of the plan. `id`: its place in the list, whose first is the last step; `inputs`: the IDs of its inputs.
+    """A node of the plan. `id`: its index in the list, which begins with the last step. `inputs`: IDs of its inputs.
 
-    `pattern`: how its rows come and leave. `lines` are `figures` and `facts` in words, where they are worth it.
+    `pattern`: the update pattern of its rows. `lines`: the figures and facts of interest, in words.
     """
 
     id: int
@@ -49,15 +49,15 @@ class PlanNode:
     lines: tuple[str, ...] = ()
 
 
-def plan_nodes(plan: Node, known: Callable[[Node], Findings]) -> tuple[PlanNode, ...]:
-    """The nodes of a plan, each before its inputs; `known` says of a node what is known of it."""
+def plan_nodes(plan: Node, findings: Callable[[Node], Findings]) -> tuple[PlanNode, ...]:
+    """The nodes of a plan, each before its inputs. `findings`: the findings of a node."""
     walked = list(walk(plan))
     steps_back = any(isinstance(node, Join) and node.steps_back for _, node in walked)
-    return tuple(_made(number, walked, known(node), steps_back) for number, (_, node) in enumerate(walked))
+    return tuple(_made(number, walked, findings(node), steps_back) for number, (_, node) in enumerate(walked))
 
 
-def _made(number: int, walked: Sequence[tuple[int, Node]], found: Findings, steps_back: bool) -> PlanNode:
-    """A node. `steps_back`: NOW of the plan may step back, and with it the end of every source's window."""
+def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, steps_back: bool) -> PlanNode:
+    """A node. `steps_back`: whether NOW of the plan, and the end of each window with it, may step back."""
     depth, node = walked[number]
     pattern = Pattern.STRICT if steps_back and isinstance(node, Source) else node.pattern
     below = takewhile(lambda place: walked[place][0] > depth, range(number + 1, len(walked)))
@@ -67,15 +67,15 @@ def _made(number: int, walked: Sequence[tuple[int, Node]], found: Findings, step
         inputs=tuple(place for place in below if walked[place][0] == depth + 1),
         text=node.label,
         pattern=pattern.name.lower(),
-        figures=found.figures,
-        facts=found.facts,
+        figures=findings.figures,
+        facts=findings.facts,
         depth=depth,
-        lines=tuple(found.lines),
+        lines=tuple(findings.lines),
     )
 
 
 def plan_lines(nodes: Sequence[PlanNode]) -> list[str]:
-    """The plan from its last step to the first, and how the rows of the answer come and leave."""
+    """The plan as lines, last step first, and the update pattern of the answer."""
     lines = []
     for node in nodes:
         head, indent = "" if node.id else "plan", "  " * node.depth

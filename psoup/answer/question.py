@@ -2,7 +2,7 @@
 
     invoke | ask | table | copies ──> Question ──> windows ──> the tuples that each source sees
 
-The query and the snapshot stand beside it. One question may be put to many queries, as a table does.
+A question holds neither the query nor the snapshot. A table puts one question to many queries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Question:
     """A question, apart from its query. `now`: the clock, microseconds.
 
     `as_of` replaces NOW: no later tuple is in the answer. `window` replaces the registered window, or the windows of
-    some sources. `accept_truncation`: whether a window may reach past the tuples that are kept.
+    some sources. `accept_truncation`: whether a window may begin before the oldest tuple that the stream keeps.
     """
 
     now: int
@@ -37,7 +37,10 @@ class Question:
         return windows_of(query, self.window)
 
     def seen_of_one(self, view: StreamView, window: WindowClause) -> Reach:
-        """The tuples of the only source. Raises OutOfRange for an `as_of` after NOW, or a window past what is kept."""
+        """The tuples that a query over one stream sees.
+
+        Raises OutOfRange for an `as_of` after NOW, or a window that begins before the oldest kept tuple.
+        """
         current = view.now(self.now)
         seen = reach(view, window, current, instant(current, self.as_of), self.as_of)
         if not self.accept_truncation:
@@ -47,9 +50,9 @@ class Question:
     def seen(
         self, views: Sequence[StreamView], windows: tuple[WindowClause, ...], ranges: Ranges | None = None
     ) -> list[Reach]:
-        """The tuples of each source, at the NOW that all have in common. Raises as `seen_of_one`.
+        """The tuples of each source of a join, all at one common NOW. Raises as `seen_of_one`.
 
-        `ranges`: the ranges of an earlier answer at `as_of`, which may be truncated since.
+        `ranges`: the ID ranges of an earlier answer at `as_of`, accepted even if tuples were dropped since.
         """
         seen = reaches(views, windows, self.now, self.as_of, ranges)
         if not self.accept_truncation and ranges is None:

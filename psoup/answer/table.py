@@ -1,15 +1,15 @@
 """The answers of many queries as one table: the query's place in the call, then the columns of its answer.
 
-    _query   sym   price           rows in the order of places, those of a query as in its own answer
+    _query   sym   price           rows in the order of places; within a query, in the order of its own answer
          0   IBM    12.5
-         3   IBM    12.5           queries 1 and 2 have no row, or failed: `failed` says which
+         3   IBM    12.5           queries 1 and 2 have no rows, or failed: `failed` lists the failures
 
     places ─ pieces ─┬─ sets: queries of one plan over one stream, chunk by chunk, all at once (`execution.select`)
                      ├─ joins of two streams by a key, of one plan, all at once (`execution.many.many_joins`)
-                     └─ others (other joins, queries without WHERE): one by one, as invocations
+                     └─ other joins, queries without WHERE: one by one, as invocations
 
-All of it is of one snapshot. What is in memory at once is bounded: a piece with too many matches is halved, and a
-single query with too many is answered as an invocation, piece by piece.
+All answers are of one snapshot. Memory is bounded: a piece with too many matches is halved. A single query with too
+many matches is answered as an invocation, batch by batch.
 """
 
 from __future__ import annotations
@@ -36,51 +36,56 @@ from psoup.reading import ReadBudget
 from psoup.results.sets import TooManyPairs
 
 _QUERIES = 1 << 17
-"""Queries of a piece."""
+"""Most queries of a piece."""
 _FEW = 8
-"""Queries of a piece up to which they are answered one by one."""
+"""Most queries of a piece that are answered one by one."""
 _LONE = 2
-"""Queries of a set up to which an invocation each takes less time."""
+"""Most queries of a set for which an invocation each is quicker."""
 QUICK = 1 << 14
-"""Queries up to which what is made for them at once takes some milliseconds."""
+"""Most queries of a short piece: one that takes some milliseconds."""
 _ON_DISK = 1 << 10
-"""Queries of a call up to which aggregates are answered one by one if they would read too much on disk."""
+"""Most queries of a call whose aggregates are answered one by one, if together they read too much on disk."""
 _PAIRS = 1 << 20
-"""Matches of a piece."""
+"""Most matches of a piece."""
 _PLACE_BYTES = 16
 """Bytes of a row's place while the rows of several sets are put in order."""
 _OF_ONE = frozenset({"ROW_BUDGET", "SORT_BUDGET", "GROUP_BUDGET"})
-"""Refusals of what a query makes: each query is asked by itself whether it is refused too."""
+"""Reasons of refusals by the size of one query's answer: each query of the piece is then answered by itself."""
 _ROWS = 65_536
+"""Default of the most rows of a batch."""
 _BATCH_BYTES = 1 << 30
+"""Default of the most bytes of a batch."""
 
 
 class _FoldedOnDisk(Exception):
-    """Raised for aggregates that would read too much on disk together: alone, each may know what is folded there."""
+    """Raised if the aggregates of a piece together would read too much on disk.
+
+    An aggregate alone may use the folds on disk instead.
+    """
 
 
 class Table:
-    """The answers of a call; holds its snapshot. Once all is read, `failed` and `groups` are whole.
+    """The answers of a call. It holds its snapshot. `failed` and `groups` are complete once all rows are read.
 
     Each pass over `batches` counts them anew.
     """
 
-    def __init__(self, asked: Asked, asking: Asking) -> None:
-        self.count = len(asked.ids)
-        self.ids = asked.ids
-        self.select = asked.select
-        self.failed: list[Failed] = list(asked.failed)
+    def __init__(self, queries: Asked, asking: Asking) -> None:
+        self.count = len(queries.ids)
+        self.ids = queries.ids
+        self.select = queries.select
+        self.failed: list[Failed] = list(queries.failed)
         self.groups: list[Group] = []
         self.halved = 0
-        """The number of pieces that did not fit into their room so far."""
+        """The number of pieces so far that were halved, as they did not fit into their room."""
         self._asking = asking
         self._sets: list[Set] = []
         self._set_of: Array = np.full(self.count, -1, np.int32)
-        """The set of each place; -1: of none."""
+        """The set of each place; -1: not in any set."""
         by_window: dict[object, Group | PSoupError] = {}
-        for alike in asked.sets:
+        for alike in queries.sets:
             try:
-                made = asking.set_of(alike, asked.ids[alike.places], by_window)
+                made = asking.set_of(alike, queries.ids[alike.places], by_window)
             except PSoupError as problem:
                 if problem.reason == "TOO_MANY_WINDOWS":
                     raise
@@ -100,12 +105,12 @@ class Table:
 
     @property
     def chunks(self) -> list[tuple[int, list[Chunk]]]:
-        """The chunks that the table holds as long as it exists, after the ID of their stream."""
+        """The ID of each stream, and the chunks of it that the table holds as long as it exists."""
         windows: dict[int, tuple[StreamView, int, int]] = {}
         for part in chain.from_iterable(made.seen for made in self._sets):
             view, low, high = part.view, part.range.low, part.range.high
-            _, least, greatest = windows.get(view.stream_id, (view, low, high))
-            windows[view.stream_id] = view, min(low, least), max(high, greatest)
+            _, first, end = windows.get(view.stream_id, (view, low, high))
+            windows[view.stream_id] = view, min(low, first), max(high, end)
         return [
             (stream_id, [entry.data for entry in view.chunks if entry.data.first_id < high and entry.data.end_id > low])
             for stream_id, (view, low, high) in windows.items()
@@ -117,15 +122,18 @@ class Table:
         for group in self.groups:
             group.errors = group.select_errors = 0
         fitting = max(max_bytes // (2 * (row_bytes(self.select) + 8)), 1) if self.select else 1
-        most = BatchLimit(min(max_rows, fitting), max_bytes)
-        yield from batches_of(self._parts(most), most)
+        limit = BatchLimit(min(max_rows, fitting), max_bytes)
+        yield from batches_of(self._parts(limit), limit)
 
     def failures(self) -> list[Failed]:
-        """The failures so far, those that say the same together: of each `places` ascending."""
+        """The failures so far. Failures with equal reason and message are joined into one, its `places` ascending."""
         alike: dict[tuple[str, str], list[Failed]] = {}
         for failed in self.failed:
             alike.setdefault((failed.error.reason, failed.error.message), []).append(failed)
-        return [Failed(some[0].error, np.sort(np.concatenate([of.places for of in some]))) for some in alike.values()]
+        return [
+            Failed(group[0].error, np.sort(np.concatenate([failed.places for failed in group])))
+            for group in alike.values()
+        ]
 
     def to_table(self) -> pa.Table:
         """All rows as one Arrow table."""
@@ -133,38 +141,38 @@ class Table:
 
     # Pieces --------------------------------------------------------------------------------------------------
 
-    def _parts(self, most: BatchLimit) -> Iterator[pa.RecordBatch]:
-        """The rows in batches of any size in bytes, of at most so many rows."""
+    def _parts(self, limit: BatchLimit) -> Iterator[pa.RecordBatch]:
+        """The rows in batches of at most `limit.rows`, of any size in bytes."""
         most_alone = _LONE if self.count < _FEW * len(self._sets) else 0
         alone = [
             made.alike.places
             for made in self._sets
-            if not made.together or len(made.alike.places) <= most_alone  # larger sets would be cut at each of them
+            if not made.together or len(made.alike.places) <= most_alone  # each such query cuts the larger sets in two
         ]
         edges = np.sort(np.concatenate([*alone, np.array([self.count])]))
         start = 0
         for edge in edges.tolist():  # a query that is answered by itself, or the end
-            yield from self._together(start, edge, most)
+            yield from self._together(start, edge, limit)
             if edge < self.count:
-                yield from self._alone(edge, most)
+                yield from self._alone(edge, limit)
             start = edge + 1
 
-    def _together(self, start: int, end: int, most: BatchLimit) -> Iterator[pa.RecordBatch]:
-        """The rows of the queries at some places, all of them in sets."""
+    def _together(self, start: int, end: int, limit: BatchLimit) -> Iterator[pa.RecordBatch]:
+        """The rows of the queries in [start, end), all answered in sets."""
         try:
-            yield from self._pieces(start, end, most)
+            yield from self._pieces(start, end, limit)
         finally:
             self._asking.room.begin()
 
-    def _pieces(self, start: int, end: int, most: BatchLimit) -> Iterator[pa.RecordBatch]:
-        """The rows piece by piece: a piece that does not fit into its room is halved."""
+    def _pieces(self, start: int, end: int, limit: BatchLimit) -> Iterator[pa.RecordBatch]:
+        """The rows, piece by piece. A piece that does not fit into its room is halved."""
         size, room = _QUERIES, self._asking.room
         while start < end:
             room.begin()
             stop = min(start + size, end)
             if stop - start <= _FEW:
                 for place in range(start, stop):
-                    yield from self._alone(place, most)
+                    yield from self._alone(place, limit)
                 start = stop
                 continue
             try:
@@ -175,16 +183,19 @@ class Table:
                 continue
             except _FoldedOnDisk:
                 for place in range(start, stop):
-                    yield from self._alone(place, most)
+                    yield from self._alone(place, limit)
                 start = stop
                 continue
-            yield from self._gathered(lines, most)
+            yield from self._gathered(lines, limit)
             small = pairs < _PAIRS // 2 and room.peak < room.most // 2
             size = min(2 * size, _QUERIES) if small else size
             start = stop
 
     def _lines(self, start: int, stop: int) -> tuple[list[Lines], int]:
-        """The rows of the queries at some places, as references; how many. Raises TooManyPairs, _FoldedOnDisk."""
+        """The rows of the queries in [start, stop), as references; and their number.
+
+        Raises TooManyPairs or _FoldedOnDisk.
+        """
         if stop - start > QUICK:
             self._asking.budget.before_long()
         lines, pairs = list[Lines](), 0
@@ -213,12 +224,12 @@ class Table:
         self._asking.room.hold(_PLACE_BYTES * pairs)
         self.failed += failed
         for line in lines:
-            line.of.group.errors += line.errors
-            line.of.group.select_errors += line.select_errors
+            line.query_set.group.errors += line.errors
+            line.query_set.group.select_errors += line.select_errors
         return lines, pairs
 
-    def _gathered(self, lines: list[Lines], most: BatchLimit) -> Iterator[pa.RecordBatch]:
-        """The rows of some sets, gathered, at most so many at once, by place."""
+    def _gathered(self, lines: list[Lines], limit: BatchLimit) -> Iterator[pa.RecordBatch]:
+        """The rows of some sets, gathered, at most `limit.rows` at once, in the order of places."""
         every, asking = [line for line in lines if len(line.rows)], self._asking
         for line in every:
             asking.compute(line)
@@ -229,29 +240,29 @@ class Table:
             nonlocal begun, counts
             if last == begun:  # the rows after this place are made again
                 for line, count in zip(every, counts, strict=True):
-                    line.of.group.select_errors = count
-            begun, counts = last, [line.of.group.select_errors for line in every]
+                    line.query_set.group.select_errors = count
+            begun, counts = last, [line.query_set.group.select_errors for line in every]
             for line in every:
                 low, high = np.searchsorted(line.places, (last, cut), "right").tolist()
-                yield from asking.rows(line, low, high, most.rows, self.schema)
+                yield from asking.rows(line, low, high, limit.rows, self.schema)
 
         if len(every) == 1:
-            yield from asking.rows(every[0], 0, len(every[0].rows), most.rows, self.schema)
+            yield from asking.rows(every[0], 0, len(every[0].rows), limit.rows, self.schema)
         elif every:
             places = np.sort(np.concatenate([line.places for line in every]))
-            yield from by_place(places, between, BatchLimit(most.rows, min(most.bytes, asking.texts.of(2))))
+            yield from by_place(places, between, BatchLimit(limit.rows, min(limit.bytes, asking.texts.of(2))))
         for line in every:
             self.failed += [Failed(problem, np.array([place])) for place, problem in line.refused.items()]
 
-    def _alone(self, place: int, most: BatchLimit) -> Iterator[pa.RecordBatch]:
-        """The rows of one query, as those of its invocation."""
+    def _alone(self, place: int, limit: BatchLimit) -> Iterator[pa.RecordBatch]:
+        """The rows of one query, by an invocation of it."""
         number = int(self._set_of[place])
         if number < 0:
             return
         made, rows = self._sets[number], 0
         try:
             answer = self._asking.invoke(int(self.ids[place]))
-            for batch in answer.batches(most.rows, most.bytes):
+            for batch in answer.batches(limit.rows, limit.bytes):
                 rows += batch.num_rows
                 yield placed(np.full(batch.num_rows, place), batch.columns, self.schema)
         except Internal:
@@ -277,18 +288,18 @@ def invoke_table(
     budget: ReadBudget | None = None,
     named: Callable[[int], str] = str,
 ) -> Table:
-    """The answers of the queries with some IDs (int64[n]; below 0: of no query, left out), as one table.
+    """The answers of the queries `ids` as one table. `ids`: int64[n]; an ID below 0 is left out.
 
-    The other arguments are those of `psoup.answer.invoke.invoke`, for all of them; what that raises for a query is
-    among the table's failures. Raises InvalidInput: MIXED_COLUMNS if the columns of two differ, TOO_MANY_WINDOWS.
-    `named`: the names of queries in errors.
+    The other arguments are as for `psoup.answer.invoke.invoke`, and apply to all queries. An error that an invocation
+    of a query raises becomes a failure of the table. Raises InvalidInput, reason MIXED_COLUMNS, if the columns of two
+    queries differ, or reason TOO_MANY_WINDOWS. `named`: the name of a query in errors.
     """
     question = Question(now, as_of, window, accept_truncation, budget or ReadBudget())
     if len(ids) > QUICK:
         question.budget.before_long()
-    asked = asked_for(snapshot, ids, tenant)
-    asked.refuse_mixed(named)
-    return Table(asked, Asking(snapshot, tenant, question))
+    queries = asked_for(snapshot, ids, tenant)
+    queries.refuse_mixed(named)
+    return Table(queries, Asking(snapshot, tenant, question))
 
 
 def _raised(problem: PSoupError) -> PSoupError:

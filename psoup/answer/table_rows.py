@@ -1,8 +1,8 @@
-"""The rows of a set of queries in a table of answers: what each set sees, its matches as references, its columns.
+"""The rows of a set of queries in a table of answers: windows, then matches as references, then columns.
 
     set ─ windows ─> range of IDs ─ Together ─> place, tuple ID, by place ─> columns, gathered piece by piece
 
-A set are queries of one plan; `psoup.answer.table` puts the rows of all sets in order.
+A set holds the queries of one plan. `psoup.answer.table` merges the rows of all sets.
 """
 
 from __future__ import annotations
@@ -50,31 +50,35 @@ from psoup.reading import ReadBudget
 from psoup.results.sets import TooManyPairs
 
 MOST_GROUPS = 1_024
-"""Streams and windows of a call: each has a completeness of its own."""
+"""Most combinations of streams and windows in a call: each has its own completeness."""
 
 _PAIR_BYTES = 48
-"""Bytes of a match while its piece is made, about: the pair, its places, and the row that is shown of it."""
+"""Approximate bytes of a match while its piece is computed: the pair, its places, and its row."""
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE_BYTES = 1 << 25
-"""Bytes of the rows of a set in a piece up to which they are gathered at once."""
+"""Most bytes of the rows of a set in a piece that are gathered in one go."""
 
 
 @dataclass(slots=True)
 class Group:
-    """The queries of some streams and windows: how complete their answers are; `errors` are counted while rows come."""
+    """The queries over the same streams and windows, which share one completeness.
 
-    told: Completeness
+    `errors` are counted while rows are read.
+    """
+
+    initial: Completeness
+    """The completeness before any row is read: without errors."""
     query: StandingQuery
-    """One of the queries."""
+    """Any of the queries."""
     places: list[Array] = field(default_factory=list)
     errors: int = 0
     select_errors: int = 0
 
     @property
     def completeness(self) -> Completeness:
-        """The completeness of all of their answers so far."""
-        return self.told._replace(errors=self.errors)
+        """The completeness of their answers, with the errors counted so far."""
+        return self.initial._replace(errors=self.errors)
 
 
 @dataclass(slots=True)
@@ -86,42 +90,46 @@ class Set:
     seen: list[Reach]
     together: bool
     joined: JoinedSets | None = None
-    """If it is a join that is answered together: with the clauses of `sides`, by source and query."""
+    """Joins that are answered together; None for other sets. `sides`: the clause of each query, one array a source."""
     sides: list[Array] = field(default_factory=list)
     folds: Folds | None = None
     shape: Shape | None = None
-    """Of rows that are no such folds, or of the groups of a join."""
+    """The shape of rows or groups; None if `folds` has the aggregates of the set."""
 
     def between(self, start: int, stop: int) -> slice:
-        """Those whose places lie in [start, stop)."""
+        """The queries whose places lie in [start, stop), as a slice of the set."""
         return slice(*np.searchsorted(self.alike.places, (start, stop)).tolist())
 
 
 @dataclass(slots=True)
 class Lines:
-    """Rows of a set, still as references: the place of the query, and which of the matches of `group`; by place."""
+    """Rows of a set as references, ascending by place.
 
-    of: Set
+    `places`: the place of each row's query. `rows`: the index of each row among the matches of `group`.
+    """
+
+    query_set: Set
     places: Array
     rows: Array
     group: list[tuple[Chunk, Array]] = field(default_factory=list)
-    """The matches, chunk after chunk: the offsets in each."""
+    """The matches: chunks, and the offsets of the matches in each."""
     pairs: Pairs | None = None
-    """Of joins the rows; `rows` are those of the first source."""
+    """For joins: the pairs; `rows` then refers to tuples of the first source."""
     columns: list[Column] | None = None
-    """The columns of the rows, if they are made."""
+    """The columns of the rows, if they are computed already."""
     errors: int = 0
+    """Tuples, or pairs, left out by a value that could not be computed."""
     select_errors: int = 0
-    """Errors of values that no row shows; and those of `columns`."""
+    """Values of `columns`, and of hidden columns, that could not be computed."""
     failed: list[Failed] = field(default_factory=list)
-    """Queries that have no answer, beside the others."""
+    """Queries of the set that have no answer."""
     refused: dict[int, PSoupError] = field(default_factory=dict)
-    """The places of queries whose first row is too large, which is known when it is computed."""
+    """The places of queries whose first row is too large. This shows only when the row is computed."""
 
     def refuse(self, row: int, problem: ResourceExhausted) -> int:
-        """Leave out the query of a row that is too large, if no row of it was sent; returns where the next one starts.
+        """Leave out the query of a row that is too large. Returns the first row of the next query.
 
-        Raises the problem, if rows were sent, or if it is not that of a row.
+        Raises the problem if rows of the query were sent, or if its reason is not ROW_BUDGET.
         """
         place = int(self.places[row])
         if problem.reason != "ROW_BUDGET" or (row and self.places[row - 1] == place):
@@ -132,7 +140,7 @@ class Lines:
 
 @dataclass(slots=True)
 class Asking:
-    """What is asked of all queries of a call."""
+    """The snapshot, tenant and question that all queries of a call share."""
 
     snapshot: Snapshot
     tenant: str
@@ -150,32 +158,32 @@ class Asking:
         self.texts = self.room.texts(self.snapshot.config.texts)
 
     def set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> Set:
-        """The windows of the queries with some IDs, and the group of these. Raises what an invocation would."""
+        """The windows of the queries `ids`, and their group. Raises what an invocation would raise."""
         snapshot, record, query = self.snapshot, alike.record, alike.record.query
         joined = record.sqc_id == NO_CLAUSE
         windows = self.question.windows(query)
         views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
         key = tuple(view.stream_id for view in views), windows
-        known = by_window.get(key)
-        if isinstance(known, PSoupError):
-            raise known
+        existing = by_window.get(key)
+        if isinstance(existing, PSoupError):
+            raise existing
         seen = self._seen(views, windows, joined, key, by_window)
-        if known is None:
+        if existing is None:
             if sum(isinstance(group, Group) for group in by_window.values()) == MOST_GROUPS:
                 raise InvalidInput(
                     f"the queries have more than {MOST_GROUPS:,} different streams and windows; ask in several calls",
                     reason="TOO_MANY_WINDOWS",
                 )
-            told = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
-            known = by_window[key] = Group(told, query)
+            completeness = Completeness(snapshot.sequence, seen[0].now, 0, tuple(map(part_of, seen)))
+            existing = by_window[key] = Group(completeness, query)
         shape = shape_of(alike.plan)
         if joined and (can_be_together(alike.plan, seen) or (shape is not None and can_be_grouped(shape, seen))):
             sets = JoinedSets(snapshot, alike.plan, seen, self.budget)
             sides = [side_clauses(snapshot, ids, place) for place in range(2)]
-            return Set(alike, known, seen, True, sets, sides, shape=shape)
+            return Set(alike, existing, seen, True, sets, sides, shape=shape)
         folds = None if joined else folds_of(alike.plan)
         together = not joined and (folds is not None or shape is not None) and bool(query.factors)
-        return Set(alike, known, seen, together, folds=folds, shape=shape)
+        return Set(alike, existing, seen, together, folds=folds, shape=shape)
 
     def _seen(
         self,
@@ -185,7 +193,7 @@ class Asking:
         key: object,
         by_window: dict[object, Group | PSoupError],
     ) -> list[Reach]:
-        """The part of each source that the queries see."""
+        """The tuples of each source that the queries see."""
         try:
             if joined:
                 seen = self.question.seen(views, windows)
@@ -196,31 +204,31 @@ class Asking:
             raise
         return seen
 
-    def lines(self, made: Set, some: slice, most: int) -> Lines:
+    def lines(self, made: Set, some: slice, limit: int) -> Lines:
         """The rows of some queries of a set as references, charged to the room. Raises TooManyPairs."""
         places, sqc_ids, part = made.alike.places[some], made.alike.sqc_ids[some], made.seen[0]
         if made.joined is not None:
-            most = self.room.pairs(most, JOINED_BYTES)
-            pairs = made.joined.found([clauses[some] for clauses in made.sides], most, self.room)
+            limit = self.room.pairs(limit, JOINED_BYTES)
+            pairs = made.joined.found([clauses[some] for clauses in made.sides], limit, self.room)
             if made.shape is not None:
-                return self._grouped(made, made.shape, places, pairs, most)
+                return self._grouped(made, made.shape, places, pairs, limit)
             return Lines(made, places[pairs.queries], pairs.rows[0], pairs=pairs, errors=pairs.errors)
         if made.folds is not None:
-            return self._folded(made, made.folds, places, sqc_ids, most)
+            return self._folded(made, made.folds, places, sqc_ids, limit)
         clauses, back = distinct_ids(sqc_ids)
         together = Together(self.snapshot, part.view, clauses, self.budget)
         assert made.shape is not None
         gathered, shape = Gathered(self._reading(made), len(clauses)), made.shape
-        most = self.room.pairs(most, _PAIR_BYTES)
-        for found in together.found(*part.range[:2], most):
-            self.room.hold(_PAIR_BYTES * len(found.pairs.which))
-            gathered.add(found)
-            if gathered.count > most:
+        limit = self.room.pairs(limit, _PAIR_BYTES)
+        for matches in together.found(*part.range[:2], limit):
+            self.room.hold(_PAIR_BYTES * len(matches.pairs.which))
+            gathered.add(matches)
+            if gathered.count > limit:
                 raise TooManyPairs
-        return self._of_each(made, places, self._shown(made, shape, gathered), back, most, gathered.group)
+        return self._of_each(made, places, self._shown(made, shape, gathered), back, limit, gathered.group)
 
-    def _grouped(self, made: Set, shape: Shape, places: Array, pairs: Pairs, most: int) -> Lines:
-        """The groups of the rows of joins at some places. Raises TooManyPairs."""
+    def _grouped(self, made: Set, shape: Shape, places: Array, pairs: Pairs, limit: int) -> Lines:
+        """The groups of joins, for the queries at `places`. Raises TooManyPairs."""
         assert shape.node is not None
         reading = self._reading(made)
         reading.joins = self.snapshot.config.joins
@@ -229,29 +237,29 @@ class Asking:
             answers = ranked(shape, shape.node, gathered, reading)
         except TooMuchText as problem:
             raise TooManyPairs from problem
-        line = self._of_each(made, places, answers, None, most, [])
+        line = self._of_each(made, places, answers, None, limit, [])
         line.errors += pairs.errors
         return line
 
-    def _folded(self, made: Set, folds: Folds, places: Array, sqc_ids: Array, most: int) -> Lines:
-        """The aggregates of queries at some places; of those that would read too much on disk the failure."""
+    def _folded(self, made: Set, folds: Folds, places: Array, sqc_ids: Array, limit: int) -> Lines:
+        """The aggregates of the queries at `places`; a failure for each that would read too much on disk."""
         clauses, back = distinct_ids(sqc_ids)
         together, part = Together(self.snapshot, made.seen[0].view, clauses, self.budget), made.seen[0]
         reading, measures = self._reading(made), folds.node.measures
-        pairs = self.room.pairs(most, _PAIR_BYTES)
+        pairs = self.room.pairs(limit, _PAIR_BYTES)
         try:
             states = folded(measures, together, part.range.low, part.range.high, pairs, reading)
         except BeyondArchive as beyond:
             out = beyond.clauses if back is None else beyond.clauses[back]
             if out.all() or not out.any():
                 raise beyond.problem from None
-            lines = self._folded(made, folds, places[~out], sqc_ids[~out], most)
+            lines = self._folded(made, folds, places[~out], sqc_ids[~out], limit)
             lines.failed.append(Failed(beyond.problem.with_traceback(None), places[out]))
             return lines
-        return self._of_each(made, places, states.shown(folds), back, most, [])
+        return self._of_each(made, places, states.shown(folds), back, limit, [])
 
     def _shown(self, made: Set, shape: Shape, gathered: Gathered) -> Shown:
-        """The rows that are shown of matches, or of their groups. Raises TooManyPairs."""
+        """The rows of the answers, from the matches or from their groups. Raises TooManyPairs."""
         reading = self._reading(made)
         size = gathered.count * row_bytes(made.alike.plan.schema)
         whole = size <= _WHOLE_BYTES and all(chunk.in_memory for chunk, _ in gathered.group)
@@ -269,46 +277,46 @@ class Asking:
         places: Array,
         answers: Shown,
         back: Array | None,
-        most: int,
+        limit: int,
         group: list[tuple[Chunk, Array]],
     ) -> Lines:
-        """The rows of clauses for each of the queries that have them."""
+        """The rows of each query, from the rows of its clause. `back`: the clause of each query; None: one each."""
         counts, rows, columns, errors, hidden = answers
         if back is not None:
-            more = _spread(counts, back, most)
+            more = _spread(counts, back, limit)
             self.room.hold(16 * len(more) + sum([column.bytes_at(more) for column in columns]))
             counts, errors, hidden = counts[back], errors[back], hidden[back]
             rows, columns = None if rows is None else rows[more], [column.take(more) for column in columns]
         starts = starts_of(counts)
         self.room.hold(8 * int(starts[-1]))
-        own = np.empty(starts[-1], np.int64)
-        spread_names(places, starts, own)
+        place_of_row = np.empty(starts[-1], np.int64)
+        spread_names(places, starts, place_of_row)
         reading = self._reading(made)
         reading.count(columns)
-        line = Lines(made, own, own if rows is None else rows, group, errors=int(errors.sum()))
+        line = Lines(made, place_of_row, place_of_row if rows is None else rows, group, errors=int(errors.sum()))
         line.columns = list(columns) if rows is None else None
         line.select_errors = reading.errors + int(hidden.sum())
         return line
 
     def _reading(self, made: Set) -> Reading:
         config, groups = self.snapshot.config, self.snapshot.groups_of(self.tenant)
-        now = made.group.told.now
+        now = made.group.initial.now
         return Reading([], now, self.texts, self.budget, config.sort_rows, groups=groups, room=self.room)
 
-    def rows(self, line: Lines, low: int, high: int, most: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Some rows of a set, gathered and computed, at most so many at once."""
+    def rows(self, line: Lines, low: int, high: int, limit: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows [low, high) of a set, gathered and computed, at most `limit` at once."""
         if line.columns is not None:
-            for start in range(low, high, most):
-                some = slice(start, min(start + most, high))
+            for start in range(low, high, limit):
+                some = slice(start, min(start + limit, high))
                 arrays = [_arrow(column.slice(some.start, some.stop)) for column in line.columns]
                 yield placed(line.places[some], arrays, schema)
             return
-        outputs = [output.expr for output in line.of.alike.plan.schema]
-        told, group = line.of.group.told, line.of.group
-        reading = self._reading(line.of)
+        outputs = [output.expr for output in line.query_set.alike.plan.schema]
+        completeness, group = line.query_set.group.initial, line.query_set.group
+        reading = self._reading(line.query_set)
         if line.pairs is not None:
             reading.joins = self.snapshot.config.joins
-            for columns in line.pairs.columns(line.of.alike.plan, low, high, most, reading):
+            for columns in line.pairs.columns(line.query_set.alike.plan, low, high, limit, reading):
                 reading.count(columns)
                 yield placed(line.places[low : low + len(columns[0])], list(map(_arrow, columns)), schema)
                 low += len(columns[0])
@@ -316,9 +324,9 @@ class Asking:
         chunks = [chunk for chunk, _ in line.group]
         tuple_ids = ids_of(line.group) if line.group else _NOTHING
         while low < high:
-            ids = tuple_ids[line.rows[low : min(low + most, high)]]
+            ids = tuple_ids[line.rows[low : min(low + limit, high)]]
             try:
-                for columns in by_ids(outputs, chunks, ids, told.now, self.texts, self.budget):
+                for columns in by_ids(outputs, chunks, ids, completeness.now, self.texts, self.budget):
                     reading.count(columns)
                     places = line.places[low : low + len(columns[0])]
                     low += len(columns[0])
@@ -328,36 +336,38 @@ class Asking:
         group.select_errors += reading.errors
 
     def compute(self, line: Lines) -> None:
-        """Compute the columns of all rows of a set, chunk by chunk, if they take little memory and are in memory."""
-        schema, reading = line.of.alike.plan.schema, self._reading(line.of)
+        """Compute the columns of all rows of a set at once, if small and if the chunks are in memory."""
+        schema, reading = line.query_set.alike.plan.schema, self._reading(line.query_set)
         large = len(line.rows) * row_bytes(schema) > _WHOLE_BYTES
-        known = line.columns is not None or line.pairs is not None
-        if large or known or not line.group or not all(chunk.in_memory for chunk, _ in line.group):
+        computed = line.columns is not None or line.pairs is not None
+        if large or computed or not line.group or not all(chunk.in_memory for chunk, _ in line.group):
             return
         try:
             outputs = [output.expr for output in schema]
             columns = computed_at_once(outputs, line.group, reading.now, reading.texts, self.budget)
             self.room.hold(sum([column.nbytes + column.bytes_at(line.rows) for column in columns]))
-        except (TooMuchText, TooManyPairs, ResourceExhausted):  # row by row it is known of which query it is
+        except (TooMuchText, TooManyPairs, ResourceExhausted):  # computed row by row, the problem shows its query
             return
         line.columns = [column.take(line.rows) for column in columns]
         reading.count(line.columns)
-        line.of.group.select_errors += reading.errors
+        line.query_set.group.select_errors += reading.errors
 
     def invoke(self, query_id: int) -> Answer:
         """The answer of one query."""
         return answer_to(self.snapshot, query_id, self.tenant, self.question)
 
 
-def _spread(counts: Array, back: Array, most: int) -> Array:
-    """The rows of clauses (`counts`: how many each has) for each query (`back`: its clause), int64.
+def _spread(counts: Array, back: Array, limit: int) -> Array:
+    """The rows of each query, int64. `counts`: rows of each clause; `back`: the clause of each query.
 
-    Raises TooManyPairs if they are more than `most`: many queries may have a clause with many matches.
+    Raises TooManyPairs above `limit`: many queries may have a clause with many matches.
     """
-    own, starts = counts[back], np.cumsum(counts) - counts
-    if int(own.sum()) > most:
+    rows_of_query, starts = counts[back], np.cumsum(counts) - counts
+    if int(rows_of_query.sum()) > limit:
         raise TooManyPairs
-    return np.repeat(starts[back] - (np.cumsum(own) - own), own) + np.arange(int(own.sum()))
+    return np.repeat(starts[back] - (np.cumsum(rows_of_query) - rows_of_query), rows_of_query) + np.arange(
+        int(rows_of_query.sum())
+    )
 
 
 def _arrow(column: Column) -> pa.Array:
@@ -366,5 +376,5 @@ def _arrow(column: Column) -> pa.Array:
 
 
 def placed(places: Array, columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with the places of their queries."""
+    """A batch of rows, with the places of their queries as first column."""
     return pa.RecordBatch.from_arrays([pa.array(places, pa.int64()), *columns], schema=schema)

@@ -133,7 +133,7 @@ def check_as_single(snapshot: Snapshot, table: Table, whole: pa.Table, ids: Sequ
         errors += answer.errors
         select_errors += answer.select_errors
         (group,) = [group_ for group_ in table.groups if any(place in of for of in group_.places)]
-        assert group.told == answer.completeness._replace(errors=0)
+        assert group.initial == answer.completeness._replace(errors=0)
     assert sum(group.errors for group in table.groups) == errors
     assert sum(group.select_errors for group in table.groups) == select_errors
     assert not failed
