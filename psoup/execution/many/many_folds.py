@@ -25,7 +25,7 @@ from psoup.columns import Array, Column, concat_columns, value_bytes
 from psoup.execution.many.many_shapes import Shown, count_errors
 from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.many_matches import Found, Part, Together, Told
+from psoup.execution.select.many_matches import Found, Part, Progress, Together
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import AttributeRef, Expr
@@ -88,7 +88,7 @@ class Folded:
         self._wanted: list[Expr] = list(dict.fromkeys(read))
         self._places = {expr: place for place, expr in enumerate(self._wanted)}
 
-    def read(self, together: Together, parts: Sequence[Part], most: int, told: Told) -> None:
+    def read(self, together: Together, parts: Sequence[Part], most: int, told: Progress) -> None:
         """Fold the matches of all clauses in some parts of chunks, in their order. Raises TooManyPairs."""
         for part in parts:
             self._reading.budget.check()

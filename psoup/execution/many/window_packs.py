@@ -27,7 +27,7 @@ from psoup.execution.aggregate.window_case import Inner, inner_of
 from psoup.execution.many.many_folds import Folded
 from psoup.execution.many.packs_store import PackShelf, one_of, pack_shelf
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.many_matches import Part, Together, Told, parts_of
+from psoup.execution.select.many_matches import Part, Progress, Together, parts_of
 from psoup.invariants import ensure
 from psoup.plan.nodes import Measure
 from psoup.published.snapshot import Snapshot, StreamView
@@ -96,7 +96,7 @@ class Spans:
     together: Together
     reading: Reading
     most: int
-    told: Told = None
+    told: Progress = None
     _known: dict[tuple[int, ...], Uses] = field(default_factory=dict)
     _rosters: list[Array] = field(default_factory=list)
     """Keeps the arrays whose addresses are names in `_known`."""

@@ -1,11 +1,11 @@
-"""Selection: the tuples of a window that match a clause, from the Results Structure where it knows, else evaluated.
+"""Selection: the tuples of a window that match a clause, read from the Results Structure, or else evaluated.
 
-    window ──> [low, high) of tuple IDs ──> chunk by chunk: covered? ──yes──> kept matches
+    window ──> [low, high) of tuple IDs ──> chunk by chunk: covered? ──yes──> stored matches
                                                              └──no──> evaluated, and offered to the writer
 
 Files, in reading order:
 
-    window                  NOW, as_of and the bounds of a window become one range of tuple IDs
+    window                  one range of tuple IDs from NOW, as_of and the bounds of a window
     clause_matches          matches of one clause in a range
     many_matches            matches of many clauses in a range, without a step for each
     match_bits_at_ends      matches at the ends of a window as bits, without a list

@@ -1,10 +1,10 @@
-"""The work of an invocation on disk: what it would evaluate, what that takes, and the refusal if it is too much.
+"""The work of an invocation on disk: the tuples to evaluate, the expected seconds, and the refusal of too much.
 
     1,200,000,000 tuples in 18,311 chunks, of a clause over 1 column   about 41 s, and 10 s is the most   refused
        10,000,000 tuples in    153 chunks                              about 0.4 s                        evaluated
 
-The engine has no clock: the host measures how fast tuples on disk are evaluated (`psoup.reading.Archive`), and also
-the read itself, which is refused as soon as it shows that it would take too long.
+The engine has no clock. The host measures how fast tuples on disk are evaluated (`psoup.reading.Archive`). It also
+measures each read while it runs, and a read that turns out too long is refused then.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from psoup.reading import ReadBudget
 from psoup.wording import counted
 
 COVER = "`psoup spark cover ID`"
-"""The way out in messages; a client that knows the query by another name says that instead."""
+"""Advice that ends the refusal. The SDK replaces it by one with the client's own name of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveWork:
-    """Tuples, and the chunks on disk that they are in, to be evaluated for a clause; `kind`: see `Search.kind`."""
+    """Tuples on disk to be evaluated for a clause, and the chunks that hold them. `kind`: see `Search.kind`."""
 
     kind: str
     tuples: int
     chunks: int
 
     def expected(self, budget: ReadBudget) -> float | None:
-        """Seconds that it will take; None if nothing has been measured."""
+        """The expected seconds; None if nothing was measured yet."""
         return None if budget.archive is None else budget.archive.expected(self.kind, self.tuples)
 
     def problem(self, archive_rows: int, budget: ReadBudget) -> str:
-        """The reason why it is too much, as a clause of a sentence; empty if it is not."""
+        """The reason why the work is too much, as a clause of a sentence; empty if it is not."""
         if self.tuples > archive_rows:
             return f"one invocation may evaluate {archive_rows:,} (archive_rows)"
         expected = self.expected(budget)
@@ -43,7 +43,7 @@ class ArchiveWork:
         return ""
 
     def refuse(self, archive_rows: int, budget: ReadBudget) -> None:
-        """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if it is too much."""
+        """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if the work is too much."""
         problem = self.problem(archive_rows, budget)
         if problem and self.tuples > archive_rows:
             raise self._refusal(problem, ARCHIVE_ROWS.over(self.tuples, archive_rows))
@@ -51,18 +51,21 @@ class ArchiveWork:
             raise self._refusal(problem, _figures(self.expected(budget) or 0.0, budget.archive.seconds))
 
     def begin(self, budget: ReadBudget) -> Callable[[int], None] | None:
-        """Begin to measure. The result, if there is one, is told of tuples that are done, and raises as `refuse`."""
+        """Start the measurement. The returned function takes numbers of evaluated tuples, and raises as `refuse`.
+
+        None: there is nothing to measure.
+        """
         archive = budget.archive
         if archive is None or not self.tuples:
             return None
         measured = archive.start(self.kind, self.tuples)
 
-        def told(count: int) -> None:
+        def progress(count: int) -> None:
             seconds = measured(count)
             if seconds > archive.seconds:
                 raise self._refusal(_too_long(seconds, archive.seconds), _figures(seconds, archive.seconds))
 
-        return told
+        return progress
 
     def _refusal(self, problem: str, facts: dict[str, str | int]) -> ResourceExhausted:
         return ResourceExhausted(
@@ -76,7 +79,7 @@ class ArchiveWork:
 
 
 def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int, budget: ReadBudget) -> None:
-    """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if the work on several streams is too much together."""
+    """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if the work on several streams together is too much."""
     for _, work in _by_stream(works):
         work.refuse(archive_rows, budget)
     tuples, chunks = sum(work.tuples for _, work in works), sum(work.chunks for _, work in works)
@@ -99,7 +102,7 @@ def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int,
 
 
 def _by_stream(works: Sequence[tuple[str, ArchiveWork]]) -> list[tuple[str, ArchiveWork]]:
-    """The work on each stream for clauses of each kind, as one."""
+    """The work, summed for each stream and kind of clause."""
     together = dict[tuple[str, str], ArchiveWork]()
     for name, work in works:
         before = together.get((name, work.kind), ArchiveWork(work.kind, 0, 0))

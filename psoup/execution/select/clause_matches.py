@@ -1,12 +1,12 @@
-"""The matches of one clause within one range of tuples: from the Results Structure where covered, else evaluated.
+"""The matches of one clause in one range of tuples: from the Results Structure where covered, else evaluated.
 
-    ChunkMatches   as they were found: 8 bytes a row, and the results of the whole chunk behind them
-    KeptBits       of a side of a join that may be cut down: the bits of a whole chunk, as they are kept
+    ChunkMatches   offsets, 8 bytes a row; holds the results of the whole chunk
+    KeptBits       the stored bits of a whole chunk, for a side of a join that may be cut down
     Packed         for an answer that waits for its reader: a range, 2 bytes a row, or a bit for each row of the chunk
 
-The same rule serves late registration, eviction, recovery and clauses that are not in the index: an answer is
-exact whatever is covered. Rows whose evaluation raises are halved, down to rows that have an error. Which clauses
-one tuple matched is in `psoup.answer.tuples.queries_of_tuple`.
+The same rule serves late registration, eviction, recovery and clauses outside of the index: an answer is exact,
+whatever is covered. If the evaluation of rows raises, the rows are halved until each error has its row. The
+clauses that one tuple matched are found by `psoup.answer.tuples.queries_of_tuple`.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from psoup.results.gaps import WHOLE
 from psoup.runner import Runner, Task, serial, threads_of
 
 _FEW = 4_096
-"""Rows up to which 2 bytes for each are fewer than a bit for each row of a full chunk."""
+"""Most rows for which 2 bytes each are less than a bit for each row of a full chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Offsets in a chunk in little memory: `held` is uint16 offsets, or bits from `start` on; None: all of a range."""
+    """Offsets in little memory. `packed_offsets`: uint16, or bits from `start` on; None: all rows of a range."""
 
     data: Chunk
     start: int
     count: int
-    held: Array | None
+    packed_offsets: Array | None
 
     @property
     def offsets(self) -> Array:
-        """The offsets, as those of ChunkMatches: int64, ascending. O(rows of the chunk / 8)."""
-        if self.held is None:
+        """The offsets, int64, ascending. O(rows of the chunk / 8)."""
+        if self.packed_offsets is None:
             return np.arange(self.start, self.start + self.count, dtype=np.int64)
-        if self.held.dtype == np.uint16:
-            return self.held.astype(np.int64)
-        return np.flatnonzero(np.unpackbits(self.held)) + self.start
+        if self.packed_offsets.dtype == np.uint16:
+            return self.packed_offsets.astype(np.int64)
+        return np.flatnonzero(np.unpackbits(self.packed_offsets)) + self.start
 
 
 def packed(match: Matches) -> Packed:
-    """The same rows, at least one, in little memory. O(rows)."""
+    """The same rows in little memory. `match` must have at least one row. O(rows)."""
     if isinstance(match, Packed):
         return match
     offsets, count = match.offsets, len(match.offsets)
@@ -75,25 +75,24 @@ def packed(match: Matches) -> Packed:
 
 
 _SHARED_FROM = 8
-"""Chunks to be searched from which on several threads are worth their start."""
-
+"""Fewest chunks to search for which several threads are worth their start."""
 
 _CHECKED = 16
-"""Chunks whose matches are looked up between two checks of the budget: some microseconds each."""
+"""Chunks between two checks of the budget: some microseconds each."""
 
 _EVERY: Array = np.arange(CHUNK_ROWS)
-"""The offsets of all rows of a chunk, int64, read: making them anew took 0.2 ms a chunk, as the memory was new."""
+"""The offsets of all rows of a chunk, int64, read-only. A new array for each chunk took 0.2 ms, in fresh memory."""
 
 _AHEAD = 32
-"""Chunks that are announced to the disk before they are searched."""
+"""Chunks that are announced to the disk ahead of their search (prefetch)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkMatches:
     """Rows of one chunk that a clause matched: ascending int64 offsets.
 
-    `errors`: tuples that a value which could not be computed kept out; of the whole chunk where covered, else of the
-    part tested.
+    `errors`: tuples left out by a value that could not be computed. They are counted over the whole chunk if
+    `covered`, else over the evaluated part.
     """
 
     entry: ChunkEntry
@@ -108,13 +107,13 @@ class ChunkMatches:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.offsets)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptBits:
-    """All rows of a chunk that a clause matched, `count` of them, as bits that are kept: uint64[words]."""
+    """The `count` matches of a clause in a whole chunk, as the stored bits: uint64[words]."""
 
     entry: ChunkEntry
     bits: Array
@@ -129,13 +128,13 @@ class KeptBits:
 
     @property
     def offsets(self) -> Array:
-        """The offsets, as those of ChunkMatches, anew each time. O(rows of the chunk / 8)."""
+        """The offsets, int64, ascending; a new array each time. O(rows of the chunk / 8)."""
         offsets: Array = np.empty(self.count, np.int64)
         bits_to_offsets(self.bits, 0, len(self.data), offsets)
         return offsets
 
     def among(self, rows: Array) -> Array:
-        """Those of some rows (int64) that match. O(rows)."""
+        """The matches among some rows, int64. O(rows)."""
         return rows[(self.bits[rows >> 6] >> (rows & 63).view(np.uint64)) & np.uint64(1) != 0]
 
 
@@ -144,10 +143,10 @@ Known = ChunkMatches | KeptBits
 Matches = ChunkMatches | KeptBits | EndBits | Packed
 
 Side = tuple[StreamView, ClauseRecord, int, int]
-"""A clause to be looked for in a stream, and the range of tuple IDs [low, high)."""
+"""A stream, a clause whose matches are wanted, and the range of tuple IDs [low, high)."""
 
 _Part = tuple[ChunkEntry, int, int]
-"""A chunk, and the rows of it from where to where."""
+"""A chunk, the first of its rows, and the end of its rows."""
 
 _Looked = tuple[list[_Part], list[Known | None], list[int]]
 
@@ -164,8 +163,8 @@ def matches_in(
 ) -> list[ChunkMatches]:
     """Find the clause's matches with IDs in [low, high), chunk by chunk, oldest first; empty chunks are left out.
 
-    Chunks that have not been evaluated are searched on the threads of `run`, each by one. Raises ResourceExhausted,
-    reason ARCHIVE_BUDGET, if more than `archive_rows` tuples would have to be looked at on disk, or that would take
+    Chunks that were not evaluated are searched on the threads of `run`, one thread for each chunk. Raises
+    ResourceExhausted, reason ARCHIVE_BUDGET, if the search would read more than `archive_rows` tuples on disk, or take
     longer than the budget allows.
     """
     if low >= high:
@@ -189,12 +188,12 @@ def matches_together(
     budget: ReadBudget = UNBOUNDED,
     texts: TextLimits = TextLimits(),
 ) -> list[list[ChunkMatches]]:
-    """Find the matches of several clauses in a range of their stream each, as `matches_in` does for one.
+    """Find the matches of several clauses, each in a range of its stream, as `matches_in` does for one.
 
-    Raises ResourceExhausted, reason ARCHIVE_BUDGET, if what would have to be looked at on disk is too much together.
+    Raises ResourceExhausted, reason ARCHIVE_BUDGET, if all tuples to evaluate on disk together are too many.
     """
-    found = sides_of_join(sides, run, archive_rows, budget, texts, whole=True)
-    return [[match for match in own if isinstance(match, ChunkMatches)] for own in found]
+    matches_of_sides = sides_of_join(sides, run, archive_rows, budget, texts, whole=True)
+    return [[match for match in matches if isinstance(match, ChunkMatches)] for matches in matches_of_sides]
 
 
 def sides_of_join(
@@ -206,7 +205,7 @@ def sides_of_join(
     *,
     whole: bool = False,
 ) -> list[list[Known]]:
-    """Find what `matches_together` does; matches that are kept as bits stay so unless `whole`."""
+    """Find the matches of several clauses, as `matches_together`. Stored bits stay bits unless `whole`."""
     looked = [_looked_up(*side, budget, whole=whole) for side in sides]
     searches = list[tuple[StreamView, ClauseRecord, Search, _Looked]]()
     for (view, clause, *_), (parts, matches, unknown) in zip(sides, looked, strict=True):
@@ -226,9 +225,9 @@ def sides_of_join(
 def _looked_up(
     view: StreamView, clause: ClauseRecord, low: int, high: int, budget: ReadBudget, *, whole: bool = True
 ) -> _Looked:
-    """The parts of chunks with IDs in [low, high), matches that need no evaluation, and the places of the others.
+    """The parts of chunks with IDs in [low, high), their matches where stored, and the places of unknown parts.
 
-    `whole`: matches as ChunkMatches, though some are kept as bits.
+    `whole`: stored bits are returned as ChunkMatches.
     """
     parts, matches = list[_Part](), list[Known | None]()
     unknown = list[int]()
@@ -251,12 +250,12 @@ def _looked_up(
             matches.append(None)
             continue
         if stop <= upto and not results.errors and results.failures is NO_FAILURES:  # nearly always
-            kept = None if whole or stop - start < rows else results.bitmap(sqc_id)
+            bitmap = None if whole or stop - start < rows else results.bitmap(sqc_id)
             parts.append((entry, start, stop))
-            if kept is None:
+            if bitmap is None:
                 matches.append(ChunkMatches(entry, results.offsets(sqc_id, clause.slot, start, stop), 0, True))
             else:
-                matches.append(KeptBits(entry, *kept))
+                matches.append(KeptBits(entry, *bitmap))
             continue
         chunk_match = known_matches(entry, clause, start, stop)
         pieces = _split(entry, clause, start, stop) if chunk_match is None else [(entry, start, stop)]
@@ -273,24 +272,24 @@ def _looked_up(
 def _by_key(
     search: Search, parts: list[_Part], unknown: list[int], matches: list[Known | None], budget: ReadBudget
 ) -> list[int]:
-    """Fill in unknown parts that key indexes know; returns those that are left."""
+    """Fill in the unknown parts that key indexes can answer. Returns the places that are left."""
     if not search.may_look_up([parts[k][0].data for k in unknown]):
         return unknown
-    found, left = search.look_up([(parts[k][0].data, *parts[k][1:]) for k in unknown], budget)
-    for number, result in found:
+    results, left = search.look_up([(parts[k][0].data, *parts[k][1:]) for k in unknown], budget)
+    for number, result in results:
         k = unknown[number]
         matches[k] = ChunkMatches(parts[k][0], result.offsets, result.errors, False)
     return unknown if len(left) == len(unknown) else [unknown[number] for number in left]
 
 
 def _work(search: Search, parts: list[_Part], unknown: list[int]) -> ArchiveWork:
-    """The work on disk of searching some parts."""
+    """The work on disk of a search of the unknown parts."""
     on_disk = [parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data)]
     return ArchiveWork(search.kind, sum(on_disk), len(on_disk))
 
 
 def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Search:
-    """The clause made ready for search: expressions that have raised before are evaluated some rows at a time."""
+    """The clause, ready for search. Expressions that have raised before are evaluated a few rows at a time."""
     wary = frozenset[Expr]()
     if view.outside.reasons(clause.sqc_id, clause.attributes):
         wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
@@ -305,7 +304,7 @@ def chunk_matches(
     budget: ReadBudget = UNBOUNDED,
     search: Search | None = None,
 ) -> ChunkMatches:
-    """Find the clause's matches in rows [start, stop) of one chunk; `search`: the clause, if it is ready."""
+    """Find the clause's matches in rows [start, stop) of one chunk. `search`: as `search_of`; None: made here."""
     parts = []
     for part in _split(entry, clause, start, stop):
         match = known_matches(*part[:1], clause, *part[1:])
@@ -318,7 +317,7 @@ def chunk_matches(
 
 
 def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> list[_Part]:
-    """The rows over which the clause has been evaluated and those behind them, if there are both."""
+    """The rows in two parts, if only the first rows are covered; else in one."""
     upto = entry.results.covered_to(clause.sqc_id)
     if start < upto < stop and not _errors(entry.results, clause):
         return [(entry, start, upto), (entry, upto, stop)]
@@ -326,7 +325,7 @@ def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> li
 
 
 def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
-    """Errors in a whole chunk: they are not kept by row, so a part that has some must be evaluated again."""
+    """Errors of the clause in a whole chunk. They are not stored by row: a part with errors is evaluated again."""
     if not results.errors and results.failures is NO_FAILURES:
         return 0
     if not is_lone(clause.factors):
@@ -335,7 +334,7 @@ def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
 
 
 def known_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
-    """Matches that need no evaluation; None if the clause and the chunk have not met."""
+    """The stored matches of a clause; None if the part must be evaluated."""
     results = entry.results
     if not clause.factors:
         return ChunkMatches(entry, _EVERY[start:stop], 0, True)
@@ -348,7 +347,7 @@ def known_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int
 
 
 def _kept(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
-    """Matches that the job which wrote this chunk stored for one of the clause's queries; None if it stored none."""
+    """Matches that a job stored beside the chunk for any of the clause's queries; None if it stored none."""
     data = entry.data
     if not isinstance(data, ArchivedChunk):
         return None
@@ -380,8 +379,8 @@ def _search(
     budget: ReadBudget,
     work: ArchiveWork,
 ) -> None:
-    """Fill in the unknown parts; every thread takes the next part that no other thread has taken."""
-    told = work.begin(budget)
+    """Fill in the unknown parts. Each thread takes the next part that no thread has taken."""
+    progress = work.begin(budget)
     waiting, later = iter(unknown), iter(unknown[_AHEAD:])
     for k in unknown[:_AHEAD]:
         search.expect(parts[k][0].data)
@@ -391,8 +390,8 @@ def _search(
             for soon in islice(later, 1):
                 search.expect(parts[soon][0].data)
             matches[k] = _evaluated(search, *parts[k], budget)
-            if told is not None and search.reads(parts[k][0].data):
-                told(parts[k][2] - parts[k][1])
+            if progress is not None and search.reads(parts[k][0].data):
+                progress(parts[k][2] - parts[k][1])
 
     tasks: list[Task] = [task] * (threads_of(run) if len(unknown) >= _SHARED_FROM else 1)
     run(tasks)

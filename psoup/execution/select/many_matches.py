@@ -1,11 +1,11 @@
-"""The matches of many clauses of one stream within one range of tuples, chunk by chunk, without a step for a clause.
+"""The matches of many clauses of one stream in one range of tuples, chunk by chunk: all clauses at once.
 
-    chunk   evaluated            kept pairs, all clauses at once          `psoup.results.sets`
-            not evaluated        the clauses that lack it, as an index of their own: the join of arrival
-            on disk, by a job;   one by one, as an invocation does        `psoup.execution.select.clause_matches`
-            exceptions, few
+    chunk   evaluated            stored pairs, all clauses at once         `psoup.results.sets`
+            not evaluated        an index of the clauses that lack the chunk, matched as on arrival
+            by a job, on disk;   one clause at a time, as in an invocation `psoup.execution.select.clause_matches`
+            few clauses lack it
 
-What comes is what `matches_in` finds for each clause, whatever is covered.
+The matches equal those that `matches_in` finds for each clause, whatever is covered.
 """
 
 from __future__ import annotations
@@ -42,20 +42,22 @@ from psoup.results.sets import Pairs, TooManyPairs, Wanted, all_evaluated, evalu
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _FIRST_ID = attrgetter("data.first_id")
-_PAIR_BYTES, _RESULT_BYTES = 16, 1 << 24
-"""Bytes of a pair; and bytes of the results of clauses that are evaluated up to which their pairs are counted."""
+_PAIR_BYTES = 16
+"""Bytes of a pair."""
+_RESULT_BYTES = 1 << 24
+"""Bytes of results that an evaluation may always take, however few pairs are allowed."""
 _NO_RANGES: Array = np.zeros((0, 2), np.int64)
 
 Part = tuple[ChunkEntry, int, int]
-"""A chunk, and the rows of it from where to where."""
+"""A chunk, the first of its rows, and the end of its rows."""
 
-Told = Callable[[int], None] | None
-"""Is told of tuples on disk that are done."""
+Progress = Callable[[int], None] | None
+"""Takes the number of tuples on disk that were evaluated; raises if the read takes too long."""
 
 
 @dataclass(slots=True)
 class Found:
-    """The matches of clauses in one chunk. `errors`: of each clause, int64[k], or None if there is none."""
+    """The matches of clauses in one chunk. `errors`: of each clause, int64[k]; None: no errors."""
 
     entry: ChunkEntry
     pairs: Pairs
@@ -64,7 +66,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Clauses that read the same attributes in the same way: places among those asked for, and how errors count."""
+    """Clauses that read the same attributes in the same way.
+
+    `places`: among the wanted clauses. `lone`: whether errors count by attribute; else by clause.
+    """
 
     places: Array
     attributes: tuple[int, ...]
@@ -73,58 +78,58 @@ class _Alike:
 
 @dataclass(slots=True)
 class Together:
-    """Some clauses of one stream: `ids`, SQC IDs, int64[k], ascending, each once and with a condition in it."""
+    """Clauses of one stream that are matched together. `ids`: SQC IDs, int64[k], ascending, distinct, with a WHERE."""
 
     snapshot: Snapshot
     view: StreamView
     ids: Array
     budget: ReadBudget
     _clauses: list[tuple[Any, Array, Array]] | None = None
-    """Records and blocks of the clauses, as they are first asked for."""
+    """Records and blocks of the clauses; None before the first use."""
     _index: tuple[bytes, _Index] | None = field(default=None)
-    """The clauses that the last chunk lacked, as an index."""
+    """An index of the clauses that the last chunk lacked, under their places."""
     wanted: Wanted = field(init=False)
 
     def __post_init__(self) -> None:
         self.wanted = Wanted(self.ids)
 
-    def found(self, low: int, high: int, most: int) -> Iterator[Found]:
-        """The matches with IDs in [low, high), oldest chunk first; chunks without any are left out.
+    def found(self, low: int, high: int, limit: int) -> Iterator[Found]:
+        """The matches with IDs in [low, high), oldest chunk first; chunks without matches are left out.
 
-        Raises TooManyPairs if a chunk has more than `most`, ResourceExhausted if too much is to be read from the disk.
+        Raises TooManyPairs if a chunk has more than `limit`, ResourceExhausted for too many tuples on disk.
         """
         parts = list(parts_of(self.view, low, high))
-        told = self.begin(parts)
+        progress = self.begin(parts)
         for part in parts:
             self.budget.check()
-            found = self.in_chunk(*part, most, told)
-            if len(found.pairs.which) or found.errors is not None:
-                yield found
+            matches = self.in_chunk(*part, limit, progress)
+            if len(matches.pairs.which) or matches.errors is not None:
+                yield matches
 
-    def counted(self, part: Part, most: int, told: Told) -> tuple[Array, Array | None]:
-        """The number of matches that each clause has in a part of a chunk, int64[k], and its errors, as `in_chunk`."""
+    def counted(self, part: Part, limit: int, progress: Progress) -> tuple[Array, Array | None]:
+        """The number of matches of each clause in a part of a chunk, int64[k], and its errors. Raises as `in_chunk`."""
         entry, start, stop = part
         if all_evaluated(entry.results, self.ids):
-            counts = kept_counts(entry.results, self.wanted, start, _end(entry, stop), most)
+            counts = kept_counts(entry.results, self.wanted, start, _end(entry, stop), limit)
             return counts, self._errors_kept(entry.results)
-        found = self.in_chunk(entry, start, stop, most, told)
-        return np.bincount(found.pairs.which, minlength=len(self.ids)), found.errors
+        matches = self.in_chunk(entry, start, stop, limit, progress)
+        return np.bincount(matches.pairs.which, minlength=len(self.ids)), matches.errors
 
-    def in_chunk(self, entry: ChunkEntry, start: int, stop: int, most: int, told: Told) -> Found:
-        """The matches in a part of a chunk. `told`: what `begin` returned. Raises TooManyPairs."""
+    def in_chunk(self, entry: ChunkEntry, start: int, stop: int, limit: int, progress: Progress) -> Found:
+        """The matches in a part of a chunk. `progress`: the result of `begin`. Raises TooManyPairs."""
         results = entry.results
         errors = self._errors_kept(results)
         if all_evaluated(results, self.ids):
-            return Found(entry, kept_pairs(results, self.wanted, start, _end(entry, stop), most), errors)
+            return Found(entry, kept_pairs(results, self.wanted, start, _end(entry, stop), limit), errors)
         met = evaluated(results, self.ids)
         if errors is not None:
             errors[~met] = 0
-        known, lacking = np.flatnonzero(met), np.flatnonzero(~met)
-        pairs = kept_pairs(results, Wanted(self.ids[known]), start, stop, most)
-        kept = Pairs(known[pairs.which], pairs.offsets)
+        met_places, lacking = np.flatnonzero(met), np.flatnonzero(~met)
+        pairs = kept_pairs(results, Wanted(self.ids[met_places]), start, stop, limit)
+        stored_pairs = Pairs(met_places[pairs.which], pairs.offsets)
         alone = self._alone(entry, lacking)
         errors = np.zeros(len(self.ids), np.int64) if errors is None else errors
-        parts, room = [kept], most - len(kept.which)
+        parts, room = [stored_pairs], limit - len(stored_pairs.which)
         for single in self._one_by_one(entry, lacking[alone], start, stop, errors):
             room -= len(single.which)
             if room < 0:
@@ -132,8 +137,8 @@ class Together:
             parts.append(single)
         if not alone.all():
             parts.append(self._evaluated(entry, lacking[~alone], start, stop, errors, room))
-            if told is not None and not entry.data.in_memory:
-                told(stop - start)
+            if progress is not None and not entry.data.in_memory:
+                progress(stop - start)
         if not start and stop == len(entry.data) and is_wanted(self.view, entry):
             offer_pairs(self.view, entry, self.ids, lacking[errors[lacking] == 0], joined(parts[1:]))
         return Found(entry, joined(parts), errors if errors.any() else None)
@@ -141,20 +146,20 @@ class Together:
     # Not evaluated yet ---------------------------------------------------------------------------------------
 
     def _alone(self, entry: ChunkEntry, lacking: Array) -> Array:
-        """Which of the clauses that lack a chunk are looked for one by one: bool, of each."""
+        """For each clause that lacks a chunk: whether it is searched by itself. bool[k]."""
         if len(lacking) < COVER_TOGETHER:
             return np.ones(len(lacking), np.bool_)
         apart = np.concatenate([entry.results.gaps.ids, self.view.outside.ids])
         alone: Array = np.isin(self.ids[lacking], apart)
         ranges = entry.data.source.evaluated() if isinstance(entry.data, ArchivedChunk) else _NO_RANGES
-        if len(ranges):  # a job has stored what some queries match
+        if len(ranges):  # a job has stored the matches of some queries
             for source, at, among in self._of(lacking):
                 members = source.members if isinstance(source, ClauseRecord) else picked(source.members, at)
                 alone[among] |= _within(members, ranges)
         return alone
 
     def _one_by_one(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array) -> Iterator[Pairs]:
-        """The matches of clauses at some places; their errors are added to `errors`."""
+        """The matches of the clauses at `places`, one clause at a time. Errors are added to `errors`."""
         for place in places.tolist():
             clause = self.snapshot.clause(int(self.ids[place]))
             search = search_of(self.view, clause, self.snapshot.config.texts)
@@ -162,8 +167,8 @@ class Together:
             errors[place] += match.errors
             yield Pairs(np.full(match.count, place), match.offsets)
 
-    def _evaluated(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array, most: int) -> Pairs:
-        """The matches of clauses at some places: all of them meet the tuples at once. Raises TooManyPairs."""
+    def _evaluated(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array, limit: int) -> Pairs:
+        """The matches of the clauses at `places`, by an index over all of them. Raises TooManyPairs."""
         name = places.tobytes()
         if self._index is None or self._index[0] != name:
             self._index = name, _Index(self.snapshot, self.view, self._of(places))
@@ -175,15 +180,15 @@ class Together:
             self.budget.examine(last - first)
             piece = Piece(_columns(data, first, last), data.ids_of(first, last), data.times[first:last], first)
             probe(index.subset, piece, results, self.snapshot.run, every_row(self.budget))
-            if results.nbytes > max(_PAIR_BYTES * most, _RESULT_BYTES):
+            if results.nbytes > max(_PAIR_BYTES * limit, _RESULT_BYTES):
                 raise TooManyPairs
         errors[places] += index.errors(results)
         view = results.view(stop, slots)
-        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), Wanted(slots), start, stop, most)
+        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), Wanted(slots), start, stop, limit)
         return Pairs(places[pairs.which], pairs.offsets)
 
-    def begin(self, parts: Sequence[Part]) -> Told:
-        """Refuse what would take too long on disk; the result, if there is one, is told of tuples that are done."""
+    def begin(self, parts: Sequence[Part]) -> Progress:
+        """Refuse too much work on disk, else start its measurement. The result takes the tuples evaluated."""
         on_disk = [
             stop - start
             for entry, start, stop in parts
@@ -197,21 +202,21 @@ class Together:
         work.refuse(self.snapshot.config.archive_rows, self.budget)
         return work.begin(self.budget)
 
-    # What is known of the clauses ----------------------------------------------------------------------------
+    # Records of the clauses ---------------------------------------------------------------------------------
 
     def _all(self) -> list[tuple[Any, Array, Array]]:
-        """The clauses: a record, or a block and positions in it, and the places of these among `ids`."""
+        """The clauses, as records, or as blocks with positions; each with its places among `ids`."""
         if self._clauses is None:
-            found = self.snapshot.clauses.find(self.ids)
+            records = self.snapshot.clauses.find(self.ids)
             self._clauses = [
-                (block, at, np.searchsorted(self.ids, picked(block.ids, at))) for block, at in found.blocks
+                (block, at, np.searchsorted(self.ids, picked(block.ids, at))) for block, at in records.blocks
             ]
-            for sqc_id, record in found.records.items():
+            for sqc_id, record in records.records.items():
                 self._clauses.append((record, _NOTHING, np.searchsorted(self.ids, [sqc_id])))
         return self._clauses
 
     def _of(self, wanted: Array) -> list[tuple[Any, Array, Array]]:
-        """Those of the clauses at some places (ascending), with their places among these."""
+        """The clauses at the places `wanted`, ascending; each with its places among `wanted`."""
         some = []
         for source, at, places in self._all():
             among = np.minimum(np.searchsorted(wanted, places), len(wanted) - 1)
@@ -221,7 +226,7 @@ class Together:
         return some
 
     def _errors_kept(self, results: ChunkResults) -> Array | None:
-        """The errors of clauses in a chunk, right for those that were evaluated over it; None if there is none."""
+        """The stored errors of the clauses in a chunk; None without errors. Wrong for clauses not evaluated over it."""
         if not results.errors and results.failures is NO_FAILURES:
             return None
         errors: Array = np.zeros(len(self.ids), np.int64)
@@ -238,7 +243,7 @@ class Together:
 
 
 def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
-    """The chunks that have tuples with IDs in [low, high), and the rows of each from where to where. O(parts)."""
+    """The chunks with tuples in [low, high), and the rows of each. O(parts)."""
     if low >= high:
         return
     chunks = view.chunks
@@ -258,29 +263,29 @@ def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
 
 
 def _end(entry: ChunkEntry, stop: int) -> int:
-    """The end of rows in a chunk, WHOLE if nothing is cut off."""
+    """The end of the rows; WHOLE if it is the end of a sealed chunk."""
     return WHOLE if stop == len(entry.data) and entry.results.open is None else stop
 
 
 def _within(members: Members | Array, ranges: Array) -> Array | bool:
-    """Whether each query is in a range of IDs, int64[r, 2]; of queries that share a clause, whether any is."""
+    """Whether each query is in a range of IDs, int64[r, 2]; for queries of one clause: whether any is."""
     if isinstance(members, np.ndarray):
-        held: Array = np.zeros(len(members), np.bool_)
+        inside: Array = np.zeros(len(members), np.bool_)
         for first, end in ranges.tolist():
-            held |= (members >= first) & (members < end)
-        return held
+            inside |= (members >= first) & (members < end)
+        return inside
     return any(next(with_sides(members, first), end) < end for first, end in ranges.tolist())
 
 
 def _columns(data: Chunk, start: int, stop: int) -> Sequence[Column]:
-    """The columns of rows start to stop; of a chunk on disk each is read when it is taken."""
+    """The columns of the rows [start, stop). A column on disk is read at first use."""
     if isinstance(data, ArchivedChunk):
         return LazyColumns(data, start, stop)
     return tuple(column.slice(start, stop) for column in data.columns)
 
 
 def _are_lone(source: ClauseRecord | ClauseBlock, at: Array) -> bool:
-    """Whether a clause, or those of a block, are one condition on one expression: see `psoup.results.failures`."""
+    """Whether a clause, or each clause of a block, is one condition on one expression: see `psoup.results.failures`."""
     if isinstance(source, ClauseRecord):
         return is_lone(source.factors)
     return _one_condition(source.queries.take(picked(source.rows, at[:1])).clauses())
@@ -291,7 +296,7 @@ def _one_condition(columns: ClauseColumns) -> bool:
 
 
 class _Index:
-    """Some clauses as an index of their own, in slots from 0 on."""
+    """An index of some clauses alone, in slots from 0 on."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, clauses: list[tuple[Any, Array, Array]]) -> None:
         index = QuerySteM(view.spec.schema, snapshot.config)
@@ -314,7 +319,7 @@ class _Index:
         self.subset: Subset = index.subset(np.arange(count, dtype=np.int64))
 
     def errors(self, results: OpenResults) -> Array:
-        """The errors of each clause in what it has met: int64[k]."""
+        """The errors of each clause in the evaluated tuples: int64[k]."""
         errors: Array = np.zeros(self._count, np.int64)
         if not results.errors and results.failures is NO_FAILURES:
             return errors

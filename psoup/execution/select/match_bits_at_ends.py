@@ -1,11 +1,10 @@
-"""The matches at an end of a window, as bits that are kept: folded without a list of them.
+"""The matches at an end of a window, as stored bits: aggregates read them without a list of offsets.
 
     bits of the chunk   …0100110|1011010…        start = 7, stop = 14: four matches
                                 └──────┘
 
 An aggregate without GROUP BY adds the values at these bits to its state in one pass
-(`psoup.execution.aggregate.window_ends`); whatever
-needs offsets gets them.
+(`psoup.execution.aggregate.window_ends`). Other readers ask for the offsets.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ from psoup.results.failures import NO_FAILURES
 
 @dataclass(slots=True, eq=False)
 class EndBits:
-    """The rows in [start, stop) of a chunk that a clause matched, `count` of them, as bits: uint64[words]. Not changed:
-    a frozen class would take five times as long to make."""
+    """The `count` matches of a clause in the rows [start, stop) of a chunk, as `bits`: uint64[words], for all rows.
+
+    Never changed. The class is not frozen, as that would take five times as long to make.
+    """
 
     entry: ChunkEntry
     bits: Array
@@ -42,14 +43,14 @@ class EndBits:
 
     @property
     def offsets(self) -> Array:
-        """The offsets, int64, ascending, anew each time. O(rows / 64 + matches)."""
+        """The offsets, int64, ascending; a new array each time. O(rows / 64 + matches)."""
         offsets: Array = np.empty(self.count, np.int64)
         bits_to_offsets(self.bits, self.start, self.stop, offsets)
         return offsets
 
 
 def end_bits(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> EndBits | None:
-    """The matches of a clause in a part of a chunk, if they are known, without errors, and kept as bits."""
+    """The matches of a clause in a part of a chunk; None unless they are stored as bits, without errors."""
     results, sqc_id = entry.results, clause.sqc_id
     if results.errors or results.failures is not NO_FAILURES or stop > results.covered_to(sqc_id):
         return None

@@ -1,6 +1,8 @@
-"""Offers of what a reader has evaluated over chunks whose results were given up, so that the next reader finds it kept.
+"""Offers of a reader's results to the writer, for chunks whose results were evicted. The next reader finds them stored.
 
-window   ··· | 7 evicted, evaluated | 8 evicted, evaluated | 9 kept |     columns of 7 and 8 are offered
+    window   ··· | 7 evicted, evaluated | 8 evicted, evaluated | 9 kept |     columns of 7 and 8 are offered
+
+The writer takes the offers with its next maintenance (`psoup.results.offers`).
 """
 
 from __future__ import annotations
@@ -20,20 +22,21 @@ from psoup.results.sets import Pairs
 
 
 def is_wanted(view: StreamView, entry: ChunkEntry) -> bool:
-    """Whether columns of a chunk may be offered: its results were given up, and there is room for some. O(1)."""
+    """Whether columns of a chunk may be offered: its results were evicted, and there is room for more. O(1)."""
     results = entry.results
     return entry.data.in_memory and view.offers.wants(results) and len(results.late) < MOST_LATE
 
 
 def _failed(entry: ChunkEntry, attributes: Iterable[int]) -> bool:
-    """Whether values of some attributes failed in a chunk, as counted before: of a chunk, not of a clause."""
+    """Whether any value of the attributes failed in a chunk, for any clause."""
     results = entry.results
     return results.failures is not NO_FAILURES or any(results.errors.get(attribute, 0) for attribute in attributes)
 
 
 def offer(view: StreamView, clause: ClauseRecord, evaluated: Sequence[tuple[ChunkEntry, int, int, Any]]) -> None:
-    """Offer what a clause matched in parts of chunks, those that are whole: an entry, rows from where to where, and the
-    `ChunkMatches`. O(matches) if they are wanted.
+    """Offer the matches of a clause, for those parts that are whole chunks. O(matches) if they are wanted.
+
+    `evaluated`: for each part the chunk, the first row, the end of its rows, and the `ChunkMatches`.
     """
     if not view.offers.free or clause.sqc_id >= ALL or view.outside.reasons(clause.sqc_id, clause.attributes):
         return
@@ -47,9 +50,9 @@ def offer(view: StreamView, clause: ClauseRecord, evaluated: Sequence[tuple[Chun
 
 
 def offer_pairs(view: StreamView, entry: ChunkEntry, sqc_ids: Array, places: Array, pairs: Pairs) -> None:
-    """Offer what clauses matched in a whole chunk: those at some places (ascending) among `sqc_ids`, without an error.
+    """Offer the matches of many clauses in a whole chunk. `places`: the clauses to offer, among `sqc_ids`, ascending.
 
-    `pairs`: of a place and an offset. O(pairs log pairs) if they are wanted.
+    None of them may have an error. `pairs`: places and offsets. O(pairs log pairs) if they are wanted.
     """
     if not is_wanted(view, entry) or _failed(entry, entry.results.errors):
         return
@@ -57,6 +60,6 @@ def offer_pairs(view: StreamView, entry: ChunkEntry, sqc_ids: Array, places: Arr
     order = np.lexsort((pairs.offsets, pairs.which))
     which, offsets = pairs.which[order], pairs.offsets[order]
     starts, stops = np.searchsorted(which, places), np.searchsorted(which, places, "right")
-    own = zip(sqc_ids[places].tolist(), starts.tolist(), stops.tolist(), strict=True)
-    columns = [view.offers.offer(entry.data.number, sqc_id, offsets[start:stop]) for sqc_id, start, stop in own]
+    spans = zip(sqc_ids[places].tolist(), starts.tolist(), stops.tolist(), strict=True)
+    columns = [view.offers.offer(entry.data.number, sqc_id, offsets[start:stop]) for sqc_id, start, stop in spans]
     view.offers.put(view.stream_id, columns)

@@ -1,10 +1,10 @@
-"""The window of a query on each of its sources: NOW, as_of and the window's bounds become one range of tuple IDs.
+"""The window of a query on each of its sources: one range of tuple IDs, from NOW, as_of and the window's bounds.
 
     clocks, watermarks ─> NOW ─ as_of ─> instant ─ window, retention ─> [low, high) of each source
-         │                                  └─ no tuple later than it is in the range, wherever the window ends
-         └─ a stream that is idle is left out, while another is not
+         │                                  └─ the range has no tuple after the instant, wherever the window ends
+         └─ an idle stream is left out, unless all are idle
 
-No other place decides it; `psoup.data.windows` tells what a window means at an instant.
+Only this module decides the range of a query. `psoup.data.windows` defines the meaning of a window at an instant.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 
 WindowChoice = WindowClause | Mapping[str, WindowClause]
-"""Another window for an invocation: one for all sources, or by the names that some have in FROM, in any case."""
+"""A window that replaces the registered one: for all sources, or by name in FROM, in any letter case."""
 
 _SHOWN = 128
-"""Characters of a name that a message shows."""
+"""Most characters of a name in a message."""
 
 
 class Reach(NamedTuple):
-    """The part of a stream that an answer is made of: `range` is `window` at `now`; retention counts from `current`."""
+    """The part of a stream that an answer reads.
+
+    `range`: the tuples of `window` at `now`; `current`: NOW of the stream, from which retention counts.
+    """
 
     view: StreamView
     window: WindowClause
@@ -39,26 +42,26 @@ class Reach(NamedTuple):
 
 
 def left_out(views: Sequence[StreamView], clock: int) -> list[bool]:
-    """Tell of each of some streams whether it is idle and left out of their common NOW: none is if all are idle."""
+    """Whether each stream is idle, and left out of the common NOW. If all are idle, none is left out."""
     idle = [view.spec.idle_after is not None and view.spec.event_time and view.idle(clock) for view in views]
     return [False] * len(views) if all(idle) else idle
 
 
 def joint_now(event_time: bool, times: Sequence[int | None], out: Sequence[bool]) -> int | None:
-    """NOW of a join of streams of one time domain, some of which are left `out`; None while another has no time yet.
+    """NOW of a join of streams of one time domain; None while a stream has no time yet.
 
-    `times`: NOW of each. In event time the least watermark: it steps back when a stream that was idle wakes behind the
-    others. In system time the clock, or the greatest time of a tuple.
+    `times`: NOW of each stream; `out`: streams to leave out. In event time: the least watermark. It steps back when an
+    idle stream wakes behind the other streams. In system time: the clock, or the greatest time of a tuple.
     """
     counted = [time for time, idle in zip(times, out, strict=True) if not idle] if any(out) else times
-    known = [time for time in counted if time is not None]
-    if len(known) < len(counted):
+    defined = [time for time in counted if time is not None]
+    if len(defined) < len(counted):
         return None
-    return min(known) if event_time else max(known)
+    return min(defined) if event_time else max(defined)
 
 
 def instant(now: int | None, as_of: int | None = None) -> int | None:
-    """The time that a query is answered for: its NOW (None before the first tuple), or `as_of`, if that is not after.
+    """The time for which a query is answered: `as_of`, or else NOW, which is None before the first tuple.
 
     Raises OutOfRange for an `as_of` after NOW.
     """
@@ -81,9 +84,9 @@ def reach(
     as_of: int | None = None,
     idle: bool = False,
 ) -> Reach:
-    """Apply `window` of a source at the query's instant `now`, after which no tuple is in the range.
+    """The tuples of a source's `window` at the query's instant `now`. No tuple after `now` is in the range.
 
-    A window that ends after `as_of` is given that end: no later tuple changes such an answer.
+    A window that ends after `as_of` is cut there, so that no later tuple changes the answer.
     """
     cut, retention = window if as_of is None else as_of_window(window, as_of), view.spec.retention
     extent = last_rows(cut, (view.first_id, view.next_id), view.last_time, retention, now)
@@ -92,26 +95,26 @@ def reach(
     return Reach(view, window, extent, current, now, idle)
 
 
-def windows_of(query: StandingQuery, asked: WindowChoice | None) -> tuple[WindowClause, ...]:
-    """The window of each source: its own, or another, `asked` for all of them or by the names of some.
+def windows_of(query: StandingQuery, choice: WindowChoice | None) -> tuple[WindowClause, ...]:
+    """The window of each source: its registered window, unless `choice` replaces it.
 
-    Raises InvalidInput for a name that is not of a source, and for two of one source.
+    Raises InvalidInput for a name that is not a source, and for two windows of one source.
     """
-    if asked is None:
+    if choice is None:
         return tuple([selection.source.window for selection in query.selections])
     sources = query.sources
-    if isinstance(asked, WindowClause):
-        return (asked,) * len(sources)
+    if isinstance(choice, WindowClause):
+        return (choice,) * len(sources)
     names = [(source.alias or source.spec.name).lower() for source in sources]
-    unknown = [name for name in asked if name.lower() not in names]
+    unknown = [name for name in choice if name.lower() not in names]
     if unknown:
         raise InvalidInput(
             f"the query has no source {unknown[0][:_SHOWN]!r}; its sources are called {', '.join(names)}",
             reason="UNKNOWN_SOURCE",
             field="windows",
         )
-    given = {name.lower(): window for name, window in asked.items()}
-    if len(given) < len(asked):
+    given = {name.lower(): window for name, window in choice.items()}
+    if len(given) < len(choice):
         raise InvalidInput(
             f"a source is named twice, in other letters; its sources are called {', '.join(names)}",
             reason="UNKNOWN_SOURCE",
@@ -121,7 +124,7 @@ def windows_of(query: StandingQuery, asked: WindowChoice | None) -> tuple[Window
 
 
 Ranges = Sequence[tuple[int, int]]
-"""The tuple IDs of each source, [low, high), that an answer was made of."""
+"""The tuple IDs [low, high) of each source that an answer was made of."""
 
 
 def reaches(
@@ -131,9 +134,9 @@ def reaches(
     as_of: int | None = None,
     ranges: Ranges | None = None,
 ) -> list[Reach]:
-    """The part of each source of a join, by its own window, at the instant that they have in common. As `reach`.
+    """The tuples of each source of a join, by its own window, at their common instant. Raises as `reach`.
 
-    With `ranges` these tuples, which an answer at `as_of` was made of before: no matter what has come since.
+    `ranges`: the ranges of an earlier answer at `as_of`, which replace the ranges of the windows.
     """
     if ranges is not None and len(ranges) != len(views):
         raise InvalidInput(f"tuples of {len(ranges)} sources, and the query has {len(views)}", reason="PAGE_TOKEN")
@@ -141,11 +144,11 @@ def reaches(
     now = as_of if ranges is not None else instant(joint_now(views[0].spec.event_time, times, out), as_of)
     sources = zip(views, windows, times, out, strict=True)
     seen = [reach(view, window, current, now, as_of, idle) for view, window, current, idle in sources]
-    return seen if ranges is None else [_again(part, *of) for part, of in zip(seen, ranges, strict=True)]
+    return seen if ranges is None else [_again(part, *ends) for part, ends in zip(seen, ranges, strict=True)]
 
 
 def _again(part: Reach, low: int, high: int) -> Reach:
-    """A source with the tuples that an answer saw before. Raises FailedPrecondition if some are not kept any more."""
+    """A source with the range of an earlier answer. Raises FailedPrecondition if some of its tuples were dropped."""
     view = part.view
     if not low <= high <= view.next_id:
         raise InvalidInput(f"stream {view.spec.name!r} has no tuples {low} to {high}", reason="PAGE_TOKEN")
@@ -159,7 +162,7 @@ def _again(part: Reach, low: int, high: int) -> Reach:
 
 
 def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:
-    """Whether a query with its own windows at the clock's time is certainly answered without reading from disk."""
+    """Whether a query with its registered windows certainly needs no read from disk. `clock`: microseconds."""
     if record.sqc_id != NO_CLAUSE:
         view = snapshot.by_id[record.stream_id]
         return in_memory(view, record.query.window, view.now(clock))
@@ -173,7 +176,7 @@ def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:
 
 
 def in_memory(view: StreamView, window: WindowClause, now: int | None) -> bool:
-    """Whether `window` of a stream at the query's instant `now` certainly needs no reading from disk. O(1)."""
+    """Whether `window` of a stream at the instant `now` certainly needs no read from disk. O(1)."""
     if not view.archived or now is None:
         return True
     if window.begin.anchor is Anchor.START:
