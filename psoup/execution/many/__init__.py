@@ -5,9 +5,9 @@
 
 Files, in reading order:
 
-    query_sets      queries of a call as columns, sorted into sets
+    query_sets      the queries of a call as columns, in sets of one plan each
     many_folds      states of many queries, a group for each clause
-    window_packs    inner chunks from kept packs, ends from rows
+    window_packs    inner chunks from stored packs, ends from rows
     packs_store     packs beside chunks on disk
     many_groups     GROUP BY of many queries, with one sort
     many_shapes     DISTINCT, ORDER BY and LIMIT of many queries

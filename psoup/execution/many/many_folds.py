@@ -1,11 +1,10 @@
 """Aggregates of many queries at once: a state with a group for each clause, chunk by chunk, in one pass.
 
-    chunk   count(*) alone     counts of packs and of lists' ends; no pair is made of them
+    chunk   count(*) alone     counts of packs and of lists' ends, without pairs
             other measures     pairs ─ arguments, FILTER ─> folded, the clause of a pair is its group
 
-What comes is a table with a row for each clause, where `psoup.execution.aggregate.groups` makes one for a query. Only
-measures
-whose results do not depend on how rows are cut into parts are computed here, and only those without GROUP BY.
+The result is a table with a row for each clause, where `psoup.execution.aggregate.groups` has one for a query. GROUP BY
+is not computed here. Measures must give the same result however rows are cut into parts.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from psoup.results.runs import order_of
 _FOLDED = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"})
 """Functions whose states have a fixed size for each group, and are exact."""
 _ROWS = 65_536
-"""Rows of the table of clauses that are computed at once."""
+"""Most rows of the table of clauses that are computed at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def can_be_folded(measure: Measure) -> bool:
 
 
 def folds_of(plan: Node) -> Folds | None:
-    """The aggregates of a plan, if it has no more than these, HAVING and a SELECT list; None otherwise."""
+    """The aggregates of a plan with nothing but these, HAVING and a SELECT list; None for other plans."""
     if not isinstance(plan, Project):
         return None
     node, having = plan.input, None
@@ -68,13 +67,14 @@ def folds_of(plan: Node) -> Folds | None:
 
 
 class Folded:
-    """The states of some clauses, int64[k] each: `errors`, of WHERE and of arguments; `rows`, how many they have.
+    """The states of some clauses, a group each. `rows`: int64[k], matches of each clause.
 
-    States are charged to `reading` before they are made, and as long as they are here: `close` gives them back.
+    `errors`: int64[k], errors of WHERE and of arguments. States are charged to `reading` before they are made; `close`
+    returns the charge.
     """
 
     def __init__(self, measures: Sequence[Measure], reading: Reading, clauses: int) -> None:
-        """Make the states of so many clauses without a match. Raises what says that they are too large."""
+        """Make empty states of so many clauses. Raises what charging `reading` raises, if they are too large."""
         self._measures, self._reading, self._clauses = measures, reading, clauses
         self._room, self._held = reading.charged(), 0
         self._hold((8 + states_bytes(measures)) * clauses)
@@ -88,33 +88,33 @@ class Folded:
         self._wanted: list[Expr] = list(dict.fromkeys(read))
         self._places = {expr: place for place, expr in enumerate(self._wanted)}
 
-    def read(self, together: Together, parts: Sequence[Part], most: int, told: Progress) -> None:
-        """Fold the matches of all clauses in some parts of chunks, in their order. Raises TooManyPairs."""
+    def read(self, together: Together, parts: Sequence[Part], limit: int, progress: Progress) -> None:
+        """Fold the matches of all clauses in the parts, in order. Raises TooManyPairs."""
         for part in parts:
             self._reading.budget.check()
             if self._states:
-                self.add(together.in_chunk(*part, most, told))
+                self.add(together.in_chunk(*part, limit, progress))
                 continue
-            counts, errors = together.counted(part, most, told)
+            counts, errors = together.counted(part, limit, progress)
             self.rows += counts
             if errors is not None:
                 self.errors += errors
 
-    def add(self, found: Found) -> None:
-        """Fold the matches of a chunk, in the order of its tuples: files are read in that order."""
-        which, offsets = found.pairs
+    def add(self, matches: Found) -> None:
+        """Fold the matches of a chunk. For a chunk on disk in the order of its tuples, as files are read in order."""
+        which, offsets = matches.pairs
         self.rows += np.bincount(which, minlength=self._clauses)
-        if found.errors is not None:
-            self.errors += found.errors
+        if matches.errors is not None:
+            self.errors += matches.errors
         if not self._wanted or not len(which):
             return
-        if not found.entry.data.in_memory:
+        if not matches.entry.data.in_memory:
             order = order_of(offsets)
             which, offsets = which[order], offsets[order]
         codes, at = which.astype(np.int32), 0
         size = min(len(which) * sum([value_bytes(expr.type) for expr in self._wanted]), self._reading.texts.of(2))
         self._hold(size)
-        for columns in self._reading.computed(self._wanted, [(found.entry.data, offsets)]):
+        for columns in self._reading.computed(self._wanted, [(matches.entry.data, offsets)]):
             count = len(columns[0])
             count_errors(columns, which[at : at + count], self.errors)
             self._fold(columns, codes[at : at + count])
@@ -140,22 +140,22 @@ class Folded:
         self._held += size
 
     def _begin(self, state: State, size: int) -> int:
-        """Charge the most bytes that a state can grow by; returns the bytes held for all other states."""
+        """Charge the most bytes by which a state can grow. Returns the bytes held for all other states."""
         self._hold(size)
         return self._held - size - size_of(state)
 
     def _end(self, state: State, before: int) -> None:
-        """Charge what a state has grown to."""
+        """Reduce the charge to the actual size of a state that has grown."""
         self._room.give_back(self._held - before - size_of(state))
         self._held = before + size_of(state)
 
     def close(self) -> None:
-        """Give back what the states are charged for. Idempotent."""
+        """Return the charge for the states. Idempotent."""
         self._room.give_back(self._held)
         self._held = 0
 
     def join(self, pack: FoldPack, rows: Array | None, places: Array) -> None:
-        """Add a pack of later rows: the clauses at `rows` among its own (None: all), whose places are `places`."""
+        """Add a pack of later rows. `rows`: the clauses to take from it (None: all); `places`: their places here."""
         if pack.errors is not None:
             self.errors[places] += pack.errors if rows is None else pack.errors[rows]
         lines, places = pack.lines(rows, places)
@@ -175,7 +175,7 @@ class Folded:
             self._states[name] = measure, folding, state
 
     def packed(self, ids: Array) -> FoldPack:
-        """The states as a pack of the clauses with some IDs: those at the same places here."""
+        """The states as a pack. `ids`: the SQC IDs of the clauses, by place."""
         self._hold(self.nbytes)
         some = np.flatnonzero(self.rows)
         at = some if 3 * len(some) < 2 * len(ids) else None
@@ -183,7 +183,7 @@ class Folded:
         return pack_of(ids, at, self.rows if at is None else self.rows[at], self.errors, states)
 
     def plain(self) -> list[Any]:
-        """All of it as lists: rows, errors, and the values of each state."""
+        """Everything as lists: rows, errors, and the values of each state."""
         values = [folding.finish(state, measure, self._clauses) for measure, folding, state in self._states.values()]
         return [self.rows.tolist(), self.errors.tolist(), *[column.to_arrow().to_pylist() for column in values]]
 
@@ -193,7 +193,7 @@ class Folded:
         return self.rows.nbytes + sum(size_of(state) for _, _, state in self._states.values())
 
     def shown(self, folds: Folds) -> Shown:
-        """The clauses that satisfy HAVING, a row each, and the columns that these show."""
+        """The rows of the answers, one for each clause that satisfies HAVING, as columns."""
         self._hold(sum(value_bytes(measure.type) for measure in self._measures) * self._clauses)
         whole: dict[int, Column] = {}
         for place, measure in enumerate(self._measures):
@@ -230,7 +230,7 @@ def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading
         return parts[0]
     copied = sum(column.nbytes for part in parts for column in part)
     room.hold(copied)
-    whole = [concat_columns(list(of)) for of in zip(*parts, strict=True)]
+    whole = [concat_columns(list(columns)) for columns in zip(*parts, strict=True)]
     room.give_back(copied)
     return whole
 
@@ -238,7 +238,7 @@ def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading
 def _computed(
     outputs: list[Expr], table: dict[int, Column], start: int, rows: int, reading: Reading
 ) -> Iterator[list[Column]]:
-    """Compute expressions over some rows of a table, in one part or several."""
+    """Compute expressions over some rows of a table, in several parts if texts are too large for one."""
     reading.budget.check()
     some = {place: column.slice(start, min(start + rows, len(column))) for place, column in table.items()}
     size = len(next(iter(some.values())))

@@ -1,15 +1,13 @@
-"""Groups of many queries at once: rankings of all users are one pass over their matches, and one sort.
+"""GROUP BY of many queries at once: one pass over all matches, and one sort.
 
-    clause   0  0  0  0  1  1      matches, and the keys of their groups: numbered for all clauses
+    clause   0  0  0  0  1  1      matches, and the keys of their groups, numbered over all clauses
     key      7  3  7  3  3  3
     sorted   (0 3) (0 3) (0 7) (0 7) (1 3) (1 3)
-    groups    2           2           2              in the order of keys; other measures are folded as anywhere
+    groups    2           2           2              in the order of keys; count(*) of each group
 
-What comes is a table with a row for each clause and group, by clause, where `psoup.execution.aggregate.groups` makes
-one for a
-query; without keys all matches of a clause are one group: of measures that `psoup.execution.many.many_folds` does not
-fold, as
-their states have no fixed size (quantiles, DISTINCT, estimates) or depend on the parts of the rows (variance).
+The result is a table with a row for each clause and group, by clause. Without keys, all matches of a clause are one
+group. Such queries come here for measures that `psoup.execution.many.many_folds` does not fold. Their states have no
+fixed size (quantiles, DISTINCT, estimates), or depend on how rows are cut into parts (variance).
 """
 
 from __future__ import annotations
@@ -46,21 +44,21 @@ from psoup.reading import NO_LIMIT, HeldBytes
 from psoup.results.sets import TooManyPairs
 
 _NUMBER_BYTES = 64
-"""Bytes of the number of a match's group while groups are told apart."""
+"""Bytes for each match while matches are grouped."""
 
 Table = dict[int, Column]
-"""The columns of groups, by their places."""
+"""The columns of a table of groups, by place: keys, then measures."""
 
 
 def read_of(node: Aggregate) -> list[Expr]:
-    """The expressions over matches that groups are made of: keys, arguments, conditions."""
+    """The expressions over matches that grouping reads: keys, arguments and FILTER conditions, each once."""
     return list(dict.fromkeys([*node.keys, *(expr for measure in node.measures for expr in read_by(measure))]))
 
 
 def ranked(shape: Shape, node: Aggregate, gathered: Gathered | PairsOfQueries, reading: Reading) -> Shown:
-    """The rows of groups that are shown.
+    """The rows of the answers, from groups.
 
-    Raises TooManyPairs if there are more groups, or rows to be sorted or shown, than one answer may have.
+    Raises TooManyPairs if an answer has more groups, rows to sort, or rows than it may have.
     """
     errors, hidden, room = gathered.errors, np.zeros_like(gathered.errors), reading.charged()
     if not gathered.count and node.keys:
@@ -74,9 +72,9 @@ def ranked(shape: Shape, node: Aggregate, gathered: Gathered | PairsOfQueries, r
         (condition,) = computed([shape.having], table, reading)
         count_within([condition], starts, hidden)
         passed = condition.values if condition.valid is None else condition.values & condition.valid
-        kept = np.flatnonzero(passed)
-        room.hold(_bytes_at(table, kept))
-        starts, table = starts_of_kept(starts, kept), _taken(table, kept)
+        passing_groups = np.flatnonzero(passed)
+        room.hold(_bytes_at(table, passing_groups))
+        starts, table = starts_of_kept(starts, passing_groups), _taken(table, passing_groups)
     if not shape.plain:
         if shape.distinct or shape.order:
             refuse_many(starts, reading.sort_rows)
@@ -93,10 +91,10 @@ def ranked(shape: Shape, node: Aggregate, gathered: Gathered | PairsOfQueries, r
 
 
 def _most(node: Aggregate, reading: Reading) -> int:
-    """The most matches of a clause: states that list values have bounds, which an invocation by itself looks at."""
+    """The most matches of a clause, by the limits of states that hold lists of values."""
     foldings = list(map(folding_of, node.measures))
-    most = reading.sort_rows if any(isinstance(folding, Values) for folding in foldings) else NO_LIMIT
-    return min(most, reading.groups.keys) if any(isinstance(folding, Distinct) for folding in foldings) else most
+    limit = reading.sort_rows if any(isinstance(folding, Values) for folding in foldings) else NO_LIMIT
+    return min(limit, reading.groups.keys) if any(isinstance(folding, Distinct) for folding in foldings) else limit
 
 
 def _bytes_at(table: Table, rows: Array) -> int:
@@ -108,7 +106,7 @@ def _taken(table: Table, rows: Array) -> Table:
 
 
 def _groups(node: Aggregate, starts: Array, columns: dict[Expr, Column], reading: Reading) -> tuple[Array, Table]:
-    """The table of groups, by clause and in the order of the keys, and where those of each clause start."""
+    """The first group of each clause, int64[k + 1]; and the table of groups, by clause, then by key."""
     room = reading.charged()
     if not node.keys:
         clauses, counts = np.arange(len(starts)), np.diff(starts)
@@ -116,23 +114,23 @@ def _groups(node: Aggregate, starts: Array, columns: dict[Expr, Column], reading
         groups = np.repeat(clauses[:-1].astype(np.int32), counts)
         return clauses, dict(enumerate(_measures(node, columns, groups, counts, room)))
     room.hold(_NUMBER_BYTES * int(starts[-1]))
-    codes, known = _codes([columns[key] for key in node.keys], reading.groups.keys, room)
+    codes, keys_of = _codes([columns[key] for key in node.keys], reading.groups.keys, room)
     only_counts = all(map(counts_rows, node.measures))
     groups = np.empty(0 if only_counts else len(codes), np.int32)
-    own, counts, after = np.empty_like(codes), np.empty_like(codes), np.empty_like(starts)
-    made = group_within(codes, starts, groups, own, counts, after)
+    codes_of_groups, counts, after = np.empty_like(codes), np.empty_like(codes), np.empty_like(starts)
+    made = group_within(codes, starts, groups, codes_of_groups, counts, after)
     refuse_many(after, reading.groups.keys)
-    keys = known(own[:made])
+    keys = keys_of(codes_of_groups[:made])
     return after, dict(enumerate([*keys, *_measures(node, columns, groups, counts[:made], room)]))
 
 
-def _codes(columns: Sequence[Column], most: int, room: HeldBytes) -> tuple[Array, Callable[[Array], list[Column]]]:
-    """A number for the keys of each row, ordered as the keys are, and what tells the keys of some numbers."""
+def _codes(columns: Sequence[Column], max_keys: int, room: HeldBytes) -> tuple[Array, Callable[[Array], list[Column]]]:
+    """A number for the keys of each row, in the order of the keys; a function from numbers to keys."""
     first = columns[0]
     whole = first.values.dtype == np.int64 and first.type.kind is not Kind.TEXT
     if len(columns) == 1 and first.valid is None and whole:
         return plain(first.values), lambda codes: [Column(first.type, codes)]
-    keys = Keys([column.type for column in columns], most, room.hold)
+    keys = Keys([column.type for column in columns], max_keys, room.hold)
     try:
         numbers = keys.number(columns)
     except ResourceExhausted as problem:
@@ -141,15 +139,15 @@ def _codes(columns: Sequence[Column], most: int, room: HeldBytes) -> tuple[Array
     rank: Array = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
 
-    def known(codes: Array) -> list[Column]:
+    def keys_of(codes: Array) -> list[Column]:
         room.hold(_shown_bytes(keys, columns, order[codes]))
         return keys.columns(order[codes])
 
-    return rank[numbers], known
+    return rank[numbers], keys_of
 
 
 def _shown_bytes(keys: Keys, columns: Sequence[Column], groups: Array) -> int:
-    """Bytes of the keys of some groups, which many clauses may have, before they are made."""
+    """Bytes of the keys of some groups, computed before the keys are copied. Many clauses may have a group."""
     size = len(groups) * sum([value_bytes(column.type) for column in columns])
     return size + keys.text_bytes(groups)
 
@@ -157,7 +155,7 @@ def _shown_bytes(keys: Keys, columns: Sequence[Column], groups: Array) -> int:
 def _measures(
     node: Aggregate, columns: dict[Expr, Column], groups: Array, counts: Array, room: HeldBytes
 ) -> Iterator[Column]:
-    """The measures of all groups; groups: int32[m], the group of each match; counts: how many each group has."""
+    """The measures of all groups. `groups`: int32[m], the group of each match; `counts`: matches of each group."""
     states = dict[object, State]()
     for measure in node.measures:
         if counts_rows(measure):
@@ -166,10 +164,10 @@ def _measures(
         folding, state = folding_of(measure), state_of(measure)
         if state not in states:
             condition = None if measure.condition is None else columns[measure.condition]
-            own = rows_for(measure, [columns[arg] for arg in measure.args], condition, groups, len(groups))
+            values = rows_for(measure, [columns[arg] for arg in measure.args], condition, groups, len(groups))
             room.hold(group_bytes(folding) * len(counts))
             empty = folding.empty(len(counts))
-            room.hold(room_to_add(folding, empty, own))
-            states[state] = folding.add(empty, own)
+            room.hold(room_to_add(folding, empty, values))
+            states[state] = folding.add(empty, values)
         room.hold(value_bytes(measure.type) * len(counts))
         yield folding.finish(states[state], measure, len(counts))

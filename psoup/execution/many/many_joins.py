@@ -1,12 +1,12 @@
-"""Joins of one plan answered together: keys of both windows once, matches of all sides at once, one pass for pairs.
+"""Joins of one plan answered together: each key is read once, and one pass finds the pairs of all joins.
 
-    query 0   r 1 4 7        s 2 3      rows by position in their window: sides of many queries, as sets of rows
-    query 1   r 4            s 2 3 9    keys of the windows by position: gathered once, whatever is selected
+    query 0   r 1 4 7        s 2 3      the sides of each query, as sets of positions in the windows
+    query 1   r 4            s 2 3 9    the keys of all rows of the windows, by position, gathered once
               └──────────────┴────> (query, row of r, row of s), in the order of queries and of FROM
 
-For joins of two streams by one equality, whose windows are in memory and together smaller than what their queries would
-gather one by one. All other joins are answered one by one, with the same rows. Aggregates over such joins are made of
-the same pass: `psoup.execution.many.many_groups` groups its rows by query and key.
+This serves joins of two streams by one equality, with windows in memory. The windows must be smaller than the sum of
+the rows that the queries would gather alone. Other joins are answered one by one, with the same rows. Aggregates over joins use the
+same pass: `psoup.execution.many.many_groups` groups its rows by query and key.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from psoup.reading import HeldBytes, ReadBudget
 from psoup.results.sets import TooManyPairs
 
 EVERY = -1
-"""In place of a clause: a side without a condition."""
+"""The SQC ID that stands for a side without a condition."""
 
 JOINED_BYTES = 96
-"""Bytes that a match, or a row, of a join takes while its piece is made, about."""
+"""Approximate bytes of a match, or a row, of a join while its piece is computed."""
 _MATCH_BYTES = 44
-"""Bytes of a match of a side: the pair, and its rows by query."""
+"""Bytes of a match of a side: its pair, and its row in the order of queries."""
 
 _WORTH = 32_768
-"""Rows of the windows for each query up to which it is worth while to look at all of them: what a query costs alone."""
+"""Most rows of the windows for each query: a pass over more costs more than single answers."""
 
 _EACH = 16_384
-"""Matches of a join's sides up to which it gains by company: alone it takes some 150 us and less for each row."""
+"""Most matches of a join's sides for which the common pass pays: alone, a join takes 150 us, and less for each row."""
 
 
 def can_be_together(plan: Node, seen: Sequence[Reach]) -> bool:
-    """Whether joins of a plan over these parts of their streams may be answered together."""
+    """Whether joins of a plan can be answered together over these windows."""
     return isinstance(plan, Project) and isinstance(plan.input, Join) and _can_be_found(plan.input, seen)
 
 
 def can_be_grouped(shape: Shape, seen: Sequence[Reach]) -> bool:
-    """Whether aggregates over joins, of plans of a shape, may be answered together."""
+    """Whether aggregates over joins, of plans of this shape, can be answered together over these windows."""
     return shape.node is not None and isinstance(shape.node.input, Join) and _can_be_found(shape.node.input, seen)
 
 
@@ -74,17 +74,17 @@ def _can_be_found(join: Join, seen: Sequence[Reach]) -> bool:
 
 
 def side_clauses(snapshot: Snapshot, ids: Array, place: int) -> Array:
-    """The clauses (SQC IDs; EVERY: none) of the sides at a place in FROM of the joins with some IDs: int64[n].
+    """The clauses of one side of the joins `ids`: SQC IDs, int64[n]; EVERY: no condition. `place`: the side in FROM.
 
-    O(n log n), and a step for each join that is in no block.
+    O(n log n), and a step of Python for each join outside of blocks.
     """
     sides, back = distinct_ids(ids + side_id(0, place))
-    found = snapshot.queries.find(sides)
+    records = snapshot.queries.find(sides)
     sqc_ids: Array = np.full(len(sides), EVERY, np.int64)
-    for block, at in found.blocks:
+    for block, at in records.blocks:
         if block.make(int(at[0])).query.factors:
             sqc_ids[np.searchsorted(sides, picked(block.ids, at))] = picked(block.sqc_ids, at)
-    for key, record in found.records.items():
+    for key, record in records.records.items():
         if record.query.factors:
             sqc_ids[np.searchsorted(sides, key)] = record.sqc_id
     return sqc_ids if back is None else sqc_ids[back]
@@ -92,37 +92,40 @@ def side_clauses(snapshot: Snapshot, ids: Array, place: int) -> Array:
 
 @dataclass(slots=True)
 class Pairs:
-    """Rows of joins: `queries` int32[m], ascending, numbers of those asked for; `rows` int32[2, m], by position."""
+    """Rows of joins. `queries`: int32[m], ascending, the number of each row's query in the call.
+
+    `rows`: int32[2, m], the positions of its two tuples in the windows.
+    """
 
     queries: Array
     rows: Array
     windows: Sequence[Sequence[Packed]]
-    """The tuples of each window, whose rows are counted through."""
+    """The tuples of each window; positions count through its chunks."""
     errors: int
     matches: Array
     """The matches of both sides of each query whose key is not NULL, int64[2, n]."""
 
-    def columns(self, plan: Node, low: int, high: int, most: int, reading: Reading) -> Iterator[list[Column]]:
-        """Compute the columns of the plan for some rows, at most so many at a time."""
+    def columns(self, plan: Node, low: int, high: int, limit: int, reading: Reading) -> Iterator[list[Column]]:
+        """Compute the columns of the plan for the rows [low, high), at most `limit` at a time."""
         assert isinstance(plan, Project)
-        yield from self.computed([output.expr for output in plan.schema], join_of(plan), low, high, most, reading)
+        yield from self.computed([output.expr for output in plan.schema], join_of(plan), low, high, limit, reading)
 
     def computed(
-        self, exprs: list[Expr], join: Join, low: int, high: int, most: int, reading: Reading
+        self, exprs: list[Expr], join: Join, low: int, high: int, limit: int, reading: Reading
     ) -> Iterator[list[Column]]:
-        """Compute expressions over some rows, at most so many at a time."""
+        """Compute expressions over the rows [low, high), at most `limit` at a time."""
         limits = (reading.texts, reading.budget, reading.joins.bytes)
         sides = [MatchedSide(window, *limits) for window in self.windows]
         rows = JoinRows(reading, join, JOIN_WAYS, sides=sides)
         try:
-            yield from rows.arranged(exprs, self.rows[:, low:high].T, most)
+            yield from rows.arranged(exprs, self.rows[:, low:high].T, limit)
         finally:
             rows.close()
 
 
 @dataclass(slots=True)
 class PairsOfQueries:
-    """The rows of joins, query after query, to be grouped. `starts`: where those of each start, int64[k + 1]."""
+    """The rows of joins, query after query, for grouping. `starts`: int64[k + 1], the first row of each query."""
 
     pairs: Pairs
     join: Join
@@ -136,7 +139,7 @@ class PairsOfQueries:
         return len(self.pairs.queries)
 
     def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
-        """Expressions over all rows, of which there is one at least."""
+        """Expressions over all rows. There must be at least one row."""
         wanted, count, room = list(dict.fromkeys(exprs)), self.count, self.reading.charged()
         parts = list[list[Column]]()
         room.hold(count * sum([value_bytes(expr.type) for expr in wanted]))
@@ -150,7 +153,7 @@ class PairsOfQueries:
 
 
 def by_query(pairs: Pairs, plan: Node, queries: int, reading: Reading) -> PairsOfQueries:
-    """The rows of so many joins of a plan, to be grouped."""
+    """The rows of the joins of a plan, for grouping. `queries`: the number of joins."""
     starts = np.searchsorted(pairs.queries, np.arange(queries + 1))
     return PairsOfQueries(pairs, join_of(plan), reading, starts, np.zeros(queries, np.int64))
 
@@ -161,7 +164,7 @@ def join_of(plan: Node) -> Join:
 
 
 class JoinedSets:
-    """Joins of one plan over the same parts of their streams, to be answered together."""
+    """Joins of one plan over the same windows, to be answered together."""
 
     def __init__(self, snapshot: Snapshot, plan: Node, seen: Sequence[Reach], budget: ReadBudget) -> None:
         self._snapshot, self._join, self._seen, self._budget = snapshot, join_of(plan), seen, budget
@@ -173,7 +176,7 @@ class JoinedSets:
             for part in seen
         ]
         self._large = False
-        """Whether the joins were found to have too many matches each."""
+        """Whether an earlier attempt found too many matches for each join."""
         self._rows = [sum(part.count for part in window) for window in self._windows]
 
     @property
@@ -182,20 +185,19 @@ class JoinedSets:
         return self._windows
 
     def are_worth(self, count: int) -> bool:
-        """Whether a look at all rows of the windows is worth while for so many queries."""
+        """Whether a pass over all rows of the windows pays for so many queries."""
         return not self._large and sum(self._rows) <= _WORTH * count
 
-    def found(self, clauses: Sequence[Array], most: int, held: HeldBytes | None = None) -> Pairs:
-        """The rows of queries whose sides have these clauses (int64[n] of each source).
+    def found(self, clauses: Sequence[Array], limit: int, room: HeldBytes | None = None) -> Pairs:
+        """The rows of the joins whose sides have these clauses: int64[n] for each source.
 
-        `held`: is charged with what the rows take, before they are made.
-
-        Raises TooManyPairs if there are more than `most`, or if it is better to answer each by itself.
+        `room` is charged with the bytes of the rows before they are made. Raises TooManyPairs if there are more than
+        `limit`, or if single answers are quicker.
         """
         count, errors = len(clauses[0]), 0
         if not self.are_worth(count):
             raise TooManyPairs
-        left, whole = min(most, _EACH * count), _EACH * count <= most
+        left, whole = min(limit, _EACH * count), _EACH * count <= limit
         keys = self._keys() if all(self._rows) else None
         sides = list[tuple[Array, Array, Array]]()
         for place, wanted in enumerate(clauses):
@@ -206,22 +208,22 @@ class JoinedSets:
                 self._large = whole
                 raise
             left -= len(rows) if whole else 0
-            of: Array = np.arange(count) if back is None else back
-            errors += int(failed[of].sum())
-            sides.append((of, starts, rows))
-        if held is not None:
-            held.hold(12 * most + sum([_MATCH_BYTES * len(rows) for _, _, rows in sides]))
-        pairs, out = 0, vast_array(3 * most if keys else 0, np.int32).reshape(3, -1)
+            clause_of_query: Array = np.arange(count) if back is None else back
+            errors += int(failed[clause_of_query].sum())
+            sides.append((clause_of_query, starts, rows))
+        if room is not None:
+            room.hold(12 * limit + sum([_MATCH_BYTES * len(rows) for _, _, rows in sides]))
+        pairs, out = 0, vast_array(3 * limit if keys else 0, np.int32).reshape(3, -1)
         if keys:
             first, second, edge = sides[0], sides[1], keys.edges[0].towards(1)
             pairs = pairs_of_sets(first[0], second[0], *first[1:], *second[1:], edge.left_keys, edge.right_keys, out)
         if pairs < 0:
             raise TooManyPairs
-        matches = np.stack([np.diff(starts)[of] for of, starts, _ in sides])
+        matches = np.stack([np.diff(starts)[clause_of_query] for clause_of_query, starts, _ in sides])
         return Pairs(out[0, :pairs], out[1:, :pairs], self._windows, errors, matches)
 
     def _keys(self) -> Keyed:
-        """The keys of both windows. Raises TooManyPairs if some cannot be computed: errors are counted one by one."""
+        """The keys of both windows. Raises TooManyPairs if any has an error: single answers count errors."""
         config = self._snapshot.config
         room = Room(config.joins, self._budget)
         limits = (config.texts, self._budget, config.joins.bytes)
@@ -236,45 +238,50 @@ class JoinedSets:
             raise TooManyPairs
         return keys
 
-    def _matches(self, place: int, clauses: Array, alive: Array | None, most: int) -> tuple[Array, Array, Array]:
-        """The rows of clauses (ascending, each once) that take part: where those of each start, all, and errors."""
+    def _matches(self, place: int, clauses: Array, alive: Array | None, limit: int) -> tuple[Array, Array, Array]:
+        """The matches of distinct, ascending clauses: the first row of each, all rows, the errors of each.
+
+        `alive`: for each row of the window whether it can be in a pair; None: all can.
+        """
         part, parts = self._seen[place], list[_Part]()
         failed: Array = np.zeros(len(clauses), np.int64)
         every = int(len(clauses) > 0 and clauses[0] == EVERY)
         if every:
             parts.append((np.zeros(self._rows[place], np.int64), 0, np.arange(self._rows[place]), 0))
         if len(clauses) > every:
-            first = np.cumsum([0, *(own.count for own in self._windows[place])])
-            base = {id(own.data): int(at) - own.start for own, at in zip(self._windows[place], first, strict=False)}
+            first = np.cumsum([0, *(which.count for which in self._windows[place])])
+            base = {
+                id(which.data): int(at) - which.start for which, at in zip(self._windows[place], first, strict=False)
+            }
             together = Together(self._snapshot, part.view, clauses[every:], self._budget)
-            for found in together.found(part.range.low, part.range.high, most):
-                most -= len(found.pairs.which)
-                parts.append((found.pairs.which, every, found.pairs.offsets, base[id(found.entry.data)]))
-                failed[every:] += 0 if found.errors is None else found.errors
+            for matches in together.found(part.range.low, part.range.high, limit):
+                limit -= len(matches.pairs.which)
+                parts.append((matches.pairs.which, every, matches.pairs.offsets, base[id(matches.entry.data)]))
+                failed[every:] += 0 if matches.errors is None else matches.errors
         if alive is not None:
             marks = [alive[rows + base] for *_, rows, base in parts]
             parts = [
-                (own[here], first, rows[here], base)
-                for here, (own, first, rows, base) in zip(marks, parts, strict=True)
+                (which[here], first, rows[here], base)
+                for here, (which, first, rows, base) in zip(marks, parts, strict=True)
             ]
         return *_merged(parts, len(clauses)), failed
 
 
 _Part = tuple[Array, int, Array, int]
-"""Sets (ascending) and rows, and what is added to each number of either."""
+"""Sets, ascending; the offset to add to them; rows; the offset to add to them."""
 
 
 def _merged(parts: Sequence[_Part], sets: int) -> tuple[Array, Array]:
-    """The rows of parts by set and part: where each set starts, and all rows, int32.
+    """The rows of all parts, ordered by set, then by part: the first row of each set, and all rows, int32.
 
-    O(rows + parts * sets): nothing is compared, as each part knows where its sets start.
+    O(rows + parts * sets), without comparisons of rows: each part is ordered by set.
     """
     begin = [np.searchsorted(which, np.arange(-first, sets + 1 - first)) for which, first, _, _ in parts]
     starts: Array = np.zeros(sets + 1, np.int64)
-    for own in begin:
-        starts += own
+    for begins in begin:
+        starts += begins
     merged = vast_array(int(starts[-1]), np.int32)
     free = starts[:-1].copy()
-    for own, (_, _, rows, base) in zip(begin, parts, strict=True):
-        place_rows(own, rows, base, free, merged)
+    for begins, (_, _, rows, base) in zip(begin, parts, strict=True):
+        place_rows(begins, rows, base, free, merged)
     return starts, merged

@@ -1,11 +1,10 @@
-"""What a plan over one stream makes of the rows of a query; and DISTINCT, ORDER BY and LIMIT of many queries at once.
+"""DISTINCT, ORDER BY and LIMIT of many queries at once, as the shape of their plan demands.
 
-    of      0  0  0  1  1         the clause of each row, ascending
+    clause  0  0  0  1  1         the clause of each row, ascending
     price   7  9  9  3  8         ORDER BY price DESC LIMIT 2
-    kept    1  2  4  3            rows, by clause, then in the order of its answer
+    rows    1  2  4  3            rows of the answers, by clause, then in order
 
-Rows are told apart, sorted and cut within each clause by passes over all rows. Groups:
-`psoup.execution.many.many_groups`.
+Each step is a pass over the rows of all clauses. `psoup.execution.many.many_groups` has GROUP BY.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
 
 _RANK_BYTES = 32
-"""Bytes of a key's rank, of its row, and of both while they are moved."""
+"""Bytes for each key in a sort: its rank, its row, and both while they are moved."""
 _TEXT_COPIES = 2
-"""Copies of different texts while they are ranked: told apart, and as bytes to be sorted."""
+"""Copies of distinct texts while they are ranked: in the table of distinct texts, and as bytes to sort."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The nodes of a plan above its stream, or above a join. `node`: what its rows are grouped by, or None."""
+    """The steps of a plan above its stream, or above a join. `node`: the aggregate; None without one."""
 
     node: Aggregate | None
     having: Expr | None
@@ -53,18 +52,18 @@ class Shape:
 
     @property
     def plain(self) -> bool:
-        """Whether rows are shown as they come: neither told apart, nor sorted, nor cut."""
+        """Whether the plan has neither DISTINCT, ORDER BY nor LIMIT."""
         return not (self.distinct or self.order or self.skip) and self.limit is None
 
     @property
     def arranged_by(self) -> list[Expr]:
-        """The expressions that rows are told apart and sorted by, each once."""
+        """The expressions of DISTINCT and ORDER BY, each once."""
         return list(dict.fromkeys([*(self.outputs if self.distinct else ()), *(key.expr for key in self.order)]))
 
     def arranged(self, starts: Array, keys: Mapping[Expr, Column], budget: ReadBudget) -> tuple[Array, Array]:
-        """Where the rows that are shown of each clause start (int64[k + 1]), and which these are, in their order.
+        """The rows of the answers, in order, and the first of each clause, int64[k + 1], which comes first.
 
-        starts: int64[k + 1], where the rows of each clause start; keys: the values of `arranged_by`.
+        `starts`: int64[k + 1], the first input row of each clause; `keys`: the values of `arranged_by`.
         """
         rows: Array = np.arange(starts[-1])
         if self.distinct and len(rows):
@@ -111,9 +110,9 @@ def shape_of(plan: Node) -> Shape | None:
 
 
 class Gathered:
-    """The matches of some clauses, as they come chunk by chunk, and then side by side, clause after clause.
+    """The matches of some clauses: added chunk by chunk, then ordered by clause.
 
-    `errors`: of WHERE, of each clause, int64[k]; `group`: the tuples, as they came; `count`: how many.
+    `errors`: int64[k], errors of WHERE of each clause. `group`: the matches as added. `count`: their number.
     """
 
     def __init__(self, reading: Reading, clauses: int) -> None:
@@ -124,37 +123,37 @@ class Gathered:
         self.errors: Array = np.zeros(clauses, np.int64)
         self.count = 0
         self.starts: Array = np.zeros(clauses + 1, np.int64)
-        """Where the matches of each clause start, once all are `placed`: int64[k + 1]."""
+        """The first match of each clause, after `placed`: int64[k + 1]."""
 
-    def add(self, found: Found) -> None:
+    def add(self, matches: Found) -> None:
         """Add the matches of a chunk."""
-        which, offsets = found.pairs
-        if found.errors is not None:
-            self.errors += found.errors
+        which, offsets = matches.pairs
+        if matches.errors is not None:
+            self.errors += matches.errors
         if not len(which):
             return
-        if not found.entry.data.in_memory:  # files are read in that order
+        if not matches.entry.data.in_memory:  # in the order of the file
             order = order_of(offsets)
             which, offsets = which[order], offsets[order]
         self._which.append(which)
-        self.group.append((found.entry.data, offsets))
+        self.group.append((matches.entry.data, offsets))
         self.count += len(which)
 
     def placed(self) -> None:
-        """Give each match its place, once all have come."""
+        """Give each match its place in the order of clauses. Call after the last `add`."""
         counts: Array = np.zeros(len(self.errors), np.int64)
         for which in self._which:
             count_rows(which, counts)
         self.starts = starts_of(counts)
         free, places, at = self.starts[:-1].copy(), np.empty(self.count, np.int64), 0
         for which in self._which:
-            own = places[at : at + len(which)]
-            place_rows(which, free, own)
-            self._places.append(own)
+            free_places = places[at : at + len(which)]
+            place_rows(which, free, free_places)
+            self._places.append(free_places)
             at += len(which)
 
     def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
-        """Expressions over all matches, of which there is one at least, by clause. Raises TooMuchText."""
+        """Expressions over all matches, by clause. There must be at least one. Raises TooMuchText."""
         room = self._reading.charged()
         room.hold(self.count * sum([value_bytes(expr.type) for expr in dict.fromkeys(exprs)]))
         columns = {expr: column for expr in exprs if (column := self._put(expr)) is not None}
@@ -162,12 +161,12 @@ class Gathered:
         if rest:
             reading, rows = self._reading, self.rows()
             values = computed_at_once(rest, self.group, reading.now, reading.texts, reading.budget)
-            room.hold(sum([column.nbytes for column in values]))  # those in the order in which they came, and the texts
+            room.hold(sum([column.nbytes for column in values]))  # a second copy, in the order of chunks
             columns |= {expr: column.take(rows) for expr, column in zip(rest, values, strict=True)}
         return columns
 
     def _put(self, expr: Expr) -> Column | None:
-        """A column of numbers that the chunks have as it is: put to its places without a copy between."""
+        """A column of numbers stored in the chunks, copied straight to its places; None for other columns."""
         if not isinstance(expr, AttributeRef) or expr.index < 0:
             return None
         columns = [chunk.columns[expr.index] for chunk, _ in self.group if chunk.in_memory]
@@ -181,7 +180,7 @@ class Gathered:
         return Column(expr.type, out.view(columns[0].values.dtype))
 
     def rows(self) -> Array:
-        """Which of the matches, as they came, are at each place: int64."""
+        """The number, in the order of addition, of the match at each place: int64."""
         rows: Array = np.empty(self.count, np.int64)
         at = 0
         for places in self._places:
@@ -191,15 +190,15 @@ class Gathered:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what was added, and of its places."""
+        """Bytes of the matches and their places."""
         return 24 * self.count + self.errors.nbytes + self.starts.nbytes
 
 
 class Shown(NamedTuple):
-    """Rows that are shown, by clause, in the order of its answer. `counts`: how many each clause has, int64[k].
+    """The rows of the answers, by clause, then in the order of the answer. `counts`: int64[k], rows of each clause.
 
-    `rows`: which matches they are, or None if `columns` are what they show. `errors`, `hidden`: values that could not
-    be computed, of each clause, int64[k]: of WHERE, and of groups; and of what rows are chosen by, but do not show.
+    `rows`: the match of each row; None: `columns` has the values. `errors`: int64[k], errors of WHERE and of groups.
+    `hidden`: int64[k], errors in expressions that choose rows, but are not in the SELECT list.
     """
 
     counts: Array
@@ -210,9 +209,9 @@ class Shown(NamedTuple):
 
 
 def arranged(shape: Shape, gathered: Gathered, reading: Reading, whole: bool) -> Shown:
-    """The matches that are shown; `whole`: as columns, if they are shown as they come.
+    """The rows of the answers, from matches. `whole`: compute the columns at once, if the plan only selects.
 
-    Raises TooManyPairs if a clause has more rows than may be sorted, TooMuchText if these are sorted by large texts.
+    Raises TooManyPairs if a clause has more rows than may be sorted, TooMuchText if texts to sort are too large.
     """
     starts, errors, hidden = gathered.starts, gathered.errors, np.zeros_like(gathered.errors)
     if not gathered.count:
@@ -233,7 +232,7 @@ def arranged(shape: Shape, gathered: Gathered, reading: Reading, whole: bool) ->
 
 
 def arranging_bytes(keys: Iterable[Column]) -> int:
-    """Bytes, at most, that sorting rows by some keys, or telling them apart, makes beside the keys. O(keys)."""
+    """The most bytes that a sort by the keys, or DISTINCT, takes beside the keys. O(keys)."""
     return sum([_RANK_BYTES * len(key) + _TEXT_COPIES * _text_bytes(key) for key in keys])
 
 
@@ -242,33 +241,33 @@ def _text_bytes(column: Column) -> int:
 
 
 def starts_of(counts: Array) -> Array:
-    """Where the rows of each clause start, if it has so many: int64[k + 1]."""
+    """The first row of each clause, from the number of rows of each: int64[k + 1]."""
     starts: Array = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
-def starts_of_kept(starts: Array, kept: Array) -> Array:
-    """Where the rows of each clause start among those that are kept (int64, ascending)."""
+def starts_of_kept(starts: Array, selected: Array) -> Array:
+    """The first row of each clause among the `selected` rows, int64, ascending: int64[k + 1]."""
     flags: Array = np.zeros(starts[-1], np.bool_)
-    flags[kept] = True
+    flags[selected] = True
     return starts_of(flags)[starts]
 
 
-def refuse_many(starts: Array, most: int) -> None:
-    """Raise TooManyPairs if a clause has more than so many rows: it is answered, or refused, by itself."""
-    if starts[-1] > most and int(np.diff(starts).max()) > most:
+def refuse_many(starts: Array, limit: int) -> None:
+    """Raise TooManyPairs if a clause has more than `limit` rows: its query is answered, or refused, alone."""
+    if starts[-1] > limit and int(np.diff(starts).max()) > limit:
         raise TooManyPairs
 
 
 def count_within(columns: Sequence[Column], starts: Array, errors: Array) -> None:
-    """Add the values that could not be computed to the errors of their clauses; starts: int64[k + 1]."""
+    """Add the errors of the columns to their clauses. `starts`: int64[k + 1], the first row of each clause."""
     if any(column.error is not None for column in columns):
         count_errors(columns, np.repeat(np.arange(len(errors)), np.diff(starts)), errors)
 
 
-def count_errors(columns: Iterable[Column], of: Array, errors: Array) -> None:
-    """Add the values that could not be computed to the errors of their clauses; of: int64[m], those of the rows."""
+def count_errors(columns: Iterable[Column], clauses: Array, errors: Array) -> None:
+    """Add the errors of the columns to their clauses. `clauses`: int64[m], the clause of each row."""
     for column in columns:
         if column.error is not None:
-            errors += np.bincount(of[column.error], minlength=len(errors))
+            errors += np.bincount(clauses[column.error], minlength=len(errors))

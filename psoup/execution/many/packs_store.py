@@ -1,10 +1,10 @@
-"""Packs of chunks that have left the memory: taken from the disk when a window needs them, and put there.
+"""Fold packs on disk, beside their chunks: loaded when a window needs them, and written.
 
-    disk     queries 100 … 199, registered then      ─> clauses that these have now      gone, or others: left out
-    memory   packs of a span, for different clauses  ─> one pack, by the queries that have them
+    disk     queries 100 … 199, with times of registration ─> their clauses now       queries gone or replaced: left out
+    memory   packs of a span, for different clauses        ─> one pack, with a query for each clause
 
-So a table of very many aggregates over an archive reads no tuple of it, also after a start. Clauses that call the
-operator's functions stay in memory.
+So a table of many aggregates over an archive reads none of its tuples, even after a restart. Packs of clauses that call
+the operator's functions stay in memory.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.reading import GroupBytes, ReadBudget
 
 _UNKNOWN = -1
+"""In place of a query ID or an SQC ID that has no counterpart."""
 _COPIES = 3
-"""Copies of the bytes of a pack while it is taken: as read, decoded, and as states of the clauses there are now."""
+"""Copies of a pack while it is loaded: as read, decoded, and as states of the clauses now."""
 
 
 def pack_shelf(snapshot: Snapshot, view: StreamView, packs: Packs, budget: ReadBudget) -> PackShelf | None:
-    """The packs beside the chunks of a stream that are on disk; None if nothing is kept there. `budget`: of the read,
-    or of the work in the background, that wants them."""
+    """The packs on disk beside the chunks of a stream; None if they cannot be stored there.
+
+    `budget`: the budget of the read, or of the background work, that needs them.
+    """
     shelf = shelf_of(view.stream_id, view.chunks, view.archived)
     name = None if shelf is None else name_of_packs(view.stream_id, packs.measures, snapshot.config.texts.value)
     return None if shelf is None or name is None else PackShelf(snapshot, view, packs, shelf.disk, name, budget)
@@ -47,7 +50,7 @@ def pack_shelf(snapshot: Snapshot, view: StreamView, packs: Packs, budget: ReadB
 
 @dataclass(slots=True)
 class PackShelf:
-    """The packs of a stream for some states on disk. One thread; the packs in memory are everybody's."""
+    """The packs of a stream on disk, for some measures. For one thread; threads share the packs in memory."""
 
     snapshot: Snapshot
     view: StreamView
@@ -57,25 +60,25 @@ class PackShelf:
     budget: ReadBudget
     _clauses: dict[bytes, Array] = field(default_factory=dict)
     _rosters: dict[int, tuple[Array, Roster]] = field(default_factory=dict)
-    """By the address of SQC IDs, which are held."""
+    """By the address of an array of SQC IDs. The entry holds the array, so that the address stays valid."""
 
     def has(self, span: Span) -> bool:
-        """Whether there is a pack of a span. Waits for the disk."""
+        """Whether the disk has a pack of a span. May wait for the disk."""
         first, stop = self._numbers(span)
         return stop <= self.disk.stop and self.disk.find(first, stop, self.name) is not None
 
     def fetch(self, span: Span) -> bool:
-        """Take the pack of a span into memory, if there is one and it was not looked for in vain before."""
+        """Load the pack of a span into memory, if the disk has one. Each span is tried once."""
         first, stop = self._numbers(span)
         if span in self.packs.looked or first < self.disk.first or first >= self.disk.stop:
             return False
-        held = GroupBytes(self.budget)
+        memory = GroupBytes(self.budget)
         try:
-            pack = self._found(first, stop, lambda size: held.hold(_COPIES * size))
-        except ResourceExhausted:  # the chunks are read
+            pack = self._found(first, stop, lambda size: memory.hold(_COPIES * size))
+        except ResourceExhausted:  # the caller then reads the chunks
             return False
         finally:
-            held.give_back()
+            memory.give_back()
         self.packs.looked.add(span)
         if pack is None:
             return False
@@ -84,20 +87,20 @@ class PackShelf:
         return True
 
     def _found(self, first: int, stop: int, hold: Hold) -> FoldPack | None:
-        """The pack of the chunks [first, stop) on disk, for the clauses that there are now."""
+        """The pack of the chunks [first, stop) on disk, with the clauses of now."""
         content = self.disk.find(first, stop, self.name, hold) if stop <= self.disk.stop else None
         return None if content is None else self._mapped(*decoded_pack(self.packs.measures, content))
 
-    def shelve(self, most: int) -> int:
-        """Put packs on disk whose chunks are all there, of at most so many spans; returns of how many. O(states)."""
+    def shelve(self, limit: int) -> int:
+        """Write the packs of at most `limit` spans whose chunks are all on disk. Returns their number. O(states)."""
         ready = [span for span in list(self.packs.fresh) if self._numbers(span)[1] <= self.disk.stop]
-        for span in ready[:most]:
+        for span in ready[:limit]:
             self.packs.fresh.discard(span)
             place = self.disk.span(*self._numbers(span))
             packs = self.packs.spans.get(span, ())
             if place is not None and packs:
                 self._put(place, self._one(packs))
-        return len(ready[:most])
+        return len(ready[:limit])
 
     def _one(self, packs: Sequence[FoldPack]) -> FoldPack:
         if len(packs) == 1:
@@ -119,10 +122,10 @@ class PackShelf:
         size = self.view.packs.fan ** span[0]
         return span[1] * size, (span[1] + 1) * size
 
-    # Clauses and the queries that have them ---------------------------------------------------------------------
+    # Clauses and their queries ---------------------------------------------------------------------------------
 
     def _mapped(self, roster: Roster, pack: FoldPack) -> FoldPack | None:
-        """A pack from the disk with the clauses that its queries have now; None if there are none."""
+        """A pack from disk, with the clauses that its queries have now; None if they have none."""
         key = roster.ids.tobytes() + roster.registered.tobytes()
         clauses = self._clauses.get(key)
         if clauses is None:
@@ -137,24 +140,24 @@ class PackShelf:
         return self._some(whole, rows[stay:], self.packs.shared(ids[stay:]))
 
     def _some(self, pack: FoldPack, rows: Array, ids: Array) -> FoldPack:
-        """The pack of the clauses at some places, which have these IDs."""
+        """The part of a pack for the clauses at `rows`. `ids`: their SQC IDs."""
         order = np.argsort(rows)
         with closing(Folded(self.packs.measures, self._reading(), len(rows))) as made:
             made.join(pack, rows[order], order)
             return made.packed(ids)
 
     def _clauses_of(self, roster: Roster) -> Array:
-        """The clauses (SQC IDs, or _UNKNOWN) of queries of this stream: int64[k]."""
+        """The clauses of the queries of a roster: SQC IDs, int64[k]; _UNKNOWN if gone, or of another stream."""
         order = np.argsort(roster.ids, kind="stable")
         wanted, registered = roster.ids[order], roster.registered[order]
-        found, stream = self.snapshot.queries.find(wanted), self.view.stream_id
+        records, stream = self.snapshot.queries.find(wanted), self.view.stream_id
         sqc_ids: Array = np.full(len(wanted), _UNKNOWN, np.int64)
-        for block, at in found.blocks:
+        for block, at in records.blocks:
             if isinstance(block, QueryBlock) and block.stream_id == stream:
                 places = np.searchsorted(wanted, picked(block.ids, at))
                 equal = registered[places] == block.registered
                 sqc_ids[places[equal]] = picked(block.sqc_ids, at)[equal]
-        for query_id, record in found.records.items():
+        for query_id, record in records.records.items():
             place = int(np.searchsorted(wanted, query_id))
             if record.stream_id == stream and record.registered == registered[place]:
                 sqc_ids[place] = record.sqc_id
@@ -163,37 +166,37 @@ class PackShelf:
         return out
 
     def _roster(self, sqc_ids: Array) -> Roster:
-        """The queries by which clauses are known; the ID _UNKNOWN of those that must not be."""
-        known = self._rosters.get(id(sqc_ids))
-        if known is None:
-            known = self._rosters[id(sqc_ids)] = sqc_ids, self._roster_of(sqc_ids)
-        return known[1]
+        """A query for each clause; _UNKNOWN for a clause that must not be written."""
+        entry = self._rosters.get(id(sqc_ids))
+        if entry is None:
+            entry = self._rosters[id(sqc_ids)] = sqc_ids, self._roster_of(sqc_ids)
+        return entry[1]
 
     def _roster_of(self, sqc_ids: Array) -> Roster:
         ids: Array = np.full(len(sqc_ids), _UNKNOWN, np.int64)
-        found = self.snapshot.clauses.find(sqc_ids)
-        for block, at in found.blocks:
+        clauses = self.snapshot.clauses.find(sqc_ids)
+        for block, at in clauses.blocks:
             columns = block.queries.take(picked(block.rows, at[:1])).clauses()
             if not _calls(columns):
                 ids[np.searchsorted(sqc_ids, picked(block.ids, at))] = picked(block.members, at)
-        for sqc_id, record in found.records.items():
+        for sqc_id, record in clauses.records.items():
             if not _calls_supplied(record):
                 ids[np.searchsorted(sqc_ids, sqc_id)] = next(iter(with_sides(record.members, 0)))
         return Roster(ids, self._registered(ids))
 
     def _registered(self, ids: Array) -> Array:
-        """When the queries with some IDs were registered; those that are not there become _UNKNOWN: int64[k]."""
+        """The times of registration of the queries `ids`, int64[k]; _UNKNOWN for a query that is gone."""
         wanted, back = np.unique(ids, return_inverse=True)
-        found, times = self.snapshot.queries.find(wanted[wanted >= 0]), np.full(len(wanted), _UNKNOWN, np.int64)
-        for block, at in found.blocks:
+        records, times = self.snapshot.queries.find(wanted[wanted >= 0]), np.full(len(wanted), _UNKNOWN, np.int64)
+        for block, at in records.blocks:
             times[np.searchsorted(wanted, picked(block.ids, at))] = block.registered
-        for query_id, record in found.records.items():
+        for query_id, record in records.records.items():
             times[np.searchsorted(wanted, query_id)] = record.registered
         return times[back]
 
 
 def one_of(measures: Sequence[Measure], reading: Reading, packs: Sequence[FoldPack], ids: Array) -> FoldPack:
-    """A pack of some of a span: of the clauses `ids`, all of which these have."""
+    """Merge packs of a span into a single pack. `ids`: its clauses; each of them is in a pack."""
     with closing(Folded(measures, reading, len(ids))) as whole:
         for use in uses_of(ids, packs).uses:
             whole.join(packs[use.pack], use.rows, use.places)

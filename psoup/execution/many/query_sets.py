@@ -1,11 +1,11 @@
-"""The queries of a call for many answers: found in blocks, sorted into sets that are answered together, or failed.
+"""The queries of a call for many answers, divided into sets that are answered together, and failures.
 
     place   0   1   2   3   4   5           the order of the call; an ID may come twice
     ID      7   8   9  12  40   8
-            └─ set 0 ──┘   │   gone         one plan over one stream: a set
+            └─ set 0 ──┘   │   gone         a set has the queries of one plan over one stream
                            └─ set 1
 
-A block of queries is looked at as columns; a query that was registered by itself takes a step.
+A block of queries is handled as columns. A query outside of blocks takes a step of Python.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from psoup.published.snapshot import Snapshot
 from psoup.results.runs import order_of
 
 _SHOWN_COLUMNS = 16
+"""Most columns in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Queries of one plan over the same streams: their places in the call, ascending, and their clauses (int64 each).
+    """Queries of one plan over the same streams: their places in the call, ascending, and their clauses; int64 each.
 
-    `record`: one of them.
+    `record`: any of the queries.
     """
 
     record: QueryRecord
@@ -42,7 +43,7 @@ class Alike:
 
 
 class Failed(NamedTuple):
-    """Why some queries have no answer: `places` int64[k], ascending."""
+    """Queries without an answer, and the reason. `places`: int64[k], ascending."""
 
     error: PSoupError
     places: Array
@@ -50,7 +51,7 @@ class Failed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The queries of a call; see the module. `ids`: int64[n], by place."""
+    """The queries of a call. `ids`: int64[n], by place."""
 
     ids: Array
     sets: Sequence[Alike]
@@ -58,19 +59,19 @@ class Asked:
 
     @property
     def select(self) -> tuple[Output, ...]:
-        """The columns of the first query that stands; () if none does."""
+        """The columns of the first registered query; () if there is none."""
         return min(self.sets, key=lambda alike: int(alike.places[0])).plan.schema if self.sets else ()
 
     def refuse_mixed(self, named: Callable[[int], str] = str) -> None:
         """Raise InvalidInput, reason MIXED_COLUMNS, if the answers of two queries have different columns."""
         in_order = sorted(self.sets, key=lambda alike: int(alike.places[0]))
         columns = [_columns(alike.plan.schema) for alike in in_order]
-        for alike, own in zip(in_order, columns, strict=True):
-            if own != columns[0]:
-                first, other = (named(int(self.ids[of.places[0]])) for of in (in_order[0], alike))
+        for alike, names_and_types in zip(in_order, columns, strict=True):
+            if names_and_types != columns[0]:
+                first, other = (named(int(self.ids[queries.places[0]])) for queries in (in_order[0], alike))
                 raise InvalidInput(
                     f"the answers of queries {first} and {other} have different columns, {_text(columns[0])} and"
-                    f" {_text(own)}; ask for queries with the same columns in one call",
+                    f" {_text(names_and_types)}; ask for queries with the same columns in one call",
                     reason="MIXED_COLUMNS",
                     first=first,
                     second=other,
@@ -78,38 +79,38 @@ class Asked:
 
 
 def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
-    """Find the queries with some IDs, int64[n] in any order; an ID below 0 is of no query, and left out.
+    """Find the queries `ids`, int64[n], in any order. IDs below 0 are left out.
 
-    O(n log n), and a step for each query that is in no block. Notes that they were asked for.
+    O(n log n), and a step of Python for each query outside of blocks. Notes their use, for queries that expire.
     """
     distinct, back = distinct_ids(ids)
     wanted = distinct[(distinct >= 0) & (distinct < FIRST_SIDE)]
     shift = int(np.searchsorted(distinct, 0))
-    found = snapshot.queries.find(wanted)
+    records = snapshot.queries.find(wanted)
     members: dict[tuple[int, ...], list[tuple[QueryRecord, Node, Array, Array]]] = {}
 
     def add(record: QueryRecord, plan: Node, keys: Array, sqc_ids: Array) -> None:
         condition = bool(len(sqc_ids)) and record.sqc_id != NO_CLAUSE and bool(record.query.factors)
         members.setdefault((id(plan), record.stream_id, condition), []).append((record, plan, keys, sqc_ids))
 
-    for block, at in found.blocks:
+    for block, at in records.blocks:
         if isinstance(block, QueryBlock) and block.tenant == tenant:
             keys = picked(block.ids, at)
             add(block.make(int(at[0])), plan_of(block), keys, picked(block.sqc_ids, at))
             if block.expires:
                 snapshot.lifetimes.note_all(keys)
-    _add_single(snapshot, found.records, tenant, add)
+    _add_single(snapshot, records.records, tenant, add)
     every = [part for parts in members.values() for part in parts]
     if len(every) == 1 and back is None and len(every[0][2]) == len(ids):
-        record, plan, keys, clauses = every[0]  # a block, all of which stands: nothing is to be put in order
+        record, plan, keys, clauses = every[0]  # a whole block: its queries are in order already
         return Asked(ids, [Alike(record, plan, np.arange(len(keys)), clauses)], [])
-    of: Array = np.full(len(distinct), -1, np.int64)
+    set_of_id: Array = np.full(len(distinct), -1, np.int64)
     sqc_ids: Array = np.zeros(len(distinct), np.int64)
     for number, parts in enumerate(members.values()):
         for _, _, keys, clauses in parts:
             at = shift + (np.arange(len(keys)) if len(keys) == len(wanted) else np.searchsorted(wanted, keys))
-            of[at], sqc_ids[at] = number, clauses
-    by_place = of if back is None else of[back]
+            set_of_id[at], sqc_ids[at] = number, clauses
+    by_place = set_of_id if back is None else set_of_id[back]
     clause_of = sqc_ids if back is None else sqc_ids[back]
     order = order_of(by_place)
     ends = np.cumsum(np.bincount(by_place + 1, minlength=len(members) + 1))
@@ -123,7 +124,7 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
 
 
 def distinct_ids(ids: Array) -> tuple[Array, Array | None]:
-    """The IDs ascending, each once, and the place of each among them; None if they are that already."""
+    """The distinct IDs, ascending; and the place of each ID among them, None if the IDs are distinct and ascending."""
     if bool((ids[1:] > ids[:-1]).all()):
         return ids, None
     distinct, back = np.unique(ids, return_inverse=True)
@@ -137,7 +138,7 @@ def plan_of(block: QueryBlock) -> Node:
 
 
 def _add_single(snapshot: Snapshot, records: dict[int, QueryRecord], tenant: str, add: Any) -> None:
-    """Add queries that are in no block, those of one plan and stream together."""
+    """Add the queries outside of blocks, grouped by plan and stream."""
     plans: dict[tuple[int, ...], tuple[QueryRecord, Node, list[int], list[int]]] = {}
     for query_id, record in records.items():
         if record.tenant != tenant:
@@ -156,7 +157,7 @@ def _add_single(snapshot: Snapshot, records: dict[int, QueryRecord], tenant: str
 
 
 def _gone(why: WhyGone, ids: Array, places: Array) -> list[Failed]:
-    """The failures of queries that do not stand, those of one reason together."""
+    """The failures of queries that are not registered, one for each reason."""
     keys = ids[places]
     replaced = np.isin(keys, why.successors.earlier)
     expired = ~replaced & np.isin(keys, why.expired.earlier)

@@ -42,21 +42,21 @@ _FEW = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Offsets in little memory. `packed_offsets`: uint16, or bits from `start` on; None: all rows of a range."""
+    """Offsets in little memory. `held`: uint16, or bits from `start` on; None: all rows of a range."""
 
     data: Chunk
     start: int
     count: int
-    packed_offsets: Array | None
+    held: Array | None
 
     @property
     def offsets(self) -> Array:
         """The offsets, int64, ascending. O(rows of the chunk / 8)."""
-        if self.packed_offsets is None:
+        if self.held is None:
             return np.arange(self.start, self.start + self.count, dtype=np.int64)
-        if self.packed_offsets.dtype == np.uint16:
-            return self.packed_offsets.astype(np.int64)
-        return np.flatnonzero(np.unpackbits(self.packed_offsets)) + self.start
+        if self.held.dtype == np.uint16:
+            return self.held.astype(np.int64)
+        return np.flatnonzero(np.unpackbits(self.held)) + self.start
 
 
 def packed(match: Matches) -> Packed:
@@ -164,8 +164,8 @@ def matches_in(
     """Find the clause's matches with IDs in [low, high), chunk by chunk, oldest first; empty chunks are left out.
 
     Chunks that were not evaluated are searched on the threads of `run`, one thread for each chunk. Raises
-    ResourceExhausted, reason ARCHIVE_BUDGET, if the search would read more than `archive_rows` tuples on disk, or take
-    longer than the budget allows.
+    ResourceExhausted, reason ARCHIVE_BUDGET, if the search would read more than `archive_rows` tuples on disk. It also
+    does if the search would take longer than the budget allows.
     """
     if low >= high:
         return []
