@@ -5,8 +5,8 @@
               └──────────────┴────> (query, row of r, row of s), in the order of queries and of FROM
 
 This serves joins of two streams by one equality, with windows in memory. The windows must be smaller than the sum of
-the rows that the queries would gather alone. Other joins are answered one by one, with the same rows. Aggregates over joins use the
-same pass: `psoup.execution.many.many_groups` groups its rows by query and key.
+the rows that the queries would gather alone. Other joins are answered one by one, with the same rows. Aggregates over
+joins use the same pass: `psoup.execution.many.many_groups` groups its rows by query and key.
 """
 
 from __future__ import annotations
