@@ -63,7 +63,7 @@ run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights;
 
 # Compiled once, before many processes would each do it at the same time: the kernels, by two processes (100 s of a
 # processor), and beside them the tests, of which pytest rewrites the asserts (10 s).
-$(KERNELS): $(STAMP) $(wildcard psoup/kernels/*.py)
+$(KERNELS): $(STAMP) $(wildcard psoup/kernels/*/*.py)
 	@mkdir -p build
 	@$(PYTEST) -q --collect-only > /dev/null 2>&1 & \
 	  $(BIN)/python -m psoup_service.process.compiling; \

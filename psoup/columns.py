@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from psoup.invariants import ensure
-from psoup.kernels.gather import take_texts
+from psoup.kernels.rows.batch_body import take_texts
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import DataType, Kind, Schema
 

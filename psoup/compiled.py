@@ -31,7 +31,7 @@ def compile_listed(check: Callable[[], None] = lambda: None, *, backwards: bool 
     for line in reversed(lines) if backwards else lines:
         check()
         name, _, arguments = line.partition("(")
-        module, _, kernel = name.partition(".")
+        module, _, kernel = name.rpartition(".")
         dispatcher = getattr(import_module(_ROOM + module), kernel)
         if isinstance(dispatcher, Dispatcher):
             dispatcher.compile(normalize_signature(f"({arguments}")[0])

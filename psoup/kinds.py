@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from psoup.kernels.gather import BITS, DECIMAL, NARROW, TEXT, WIDE
+from psoup.kernels.rows.batch_body import BITS, DECIMAL, NARROW, TEXT, WIDE
 from psoup.limbs import LIMBS
 from psoup.model import DataType, Kind
 

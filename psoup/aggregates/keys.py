@@ -19,7 +19,7 @@ from psoup.aggregates.numbers import Hold, Integers, Numbers, Room, in_order, nu
 from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
 from psoup.data.coded import ASKED, USELESS, Coded, is_worth_keeping
-from psoup.kernels import group
+from psoup.kernels.fold import group_numbers
 from psoup.model import BIGINT, DataType
 
 
@@ -74,7 +74,7 @@ class Keys:
         numbers = given[0]
         for pairs, right in zip(self._pairs, given[1:], strict=True):
             joined = self._room.of(len(right))
-            group.pair_numbers(numbers, right, joined)
+            group_numbers.pair_numbers(numbers, right, joined)
             numbers = pairs.number(joined)
         return numbers
 
@@ -120,11 +120,11 @@ def _mapped(key: Numbers, column: Coded) -> Array:
         numbers[:] = key.number_column(column.values)
     else:
         seen: Array = np.zeros(len(numbers), np.uint8)
-        group.mark_codes(column.codes, seen)
+        group_numbers.mark_codes(column.codes, seen)
         here = np.flatnonzero(seen)
         numbers[here] = key.number_column(column.values.take(here))
     out = key.room.of(len(column))
-    group.map_codes(column.codes, numbers, out)
+    group_numbers.map_codes(column.codes, numbers, out)
     return out
 
 

@@ -20,7 +20,7 @@ from psoup.aggregates.state import Folding, State
 from psoup.aggregates.sums import Count, IntegerSum
 from psoup.columns import Array, Column
 from psoup.expressions.tree import AttributeRef
-from psoup.kernels import fold
+from psoup.kernels.fold import group_states
 from psoup.plan.nodes import Measure
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.failures import NO_FAILURES
@@ -65,10 +65,10 @@ def _values(folding: Folding, measure: Measure, columns: Sequence[Column]) -> Ar
 def _state(folding: Folding, values: Array, lists: Array, begins: Array, lengths: Array) -> State:
     if isinstance(folding, Extreme):
         best = np.empty(len(begins), np.int64)
-        fold.extreme_lists(lists, begins, lengths, values, folding.greatest, best)
+        group_states.extreme_lists(lists, begins, lengths, values, folding.greatest, best)
         return np.ones(len(begins), np.uint8), best
     if isinstance(folding, Count):
         return (lengths,)
     sums = np.empty((len(begins), 2), np.int64)
-    fold.sum_lists(lists, begins, lengths, values, sums)
+    group_states.sum_lists(lists, begins, lengths, values, sums)
     return lengths, sums

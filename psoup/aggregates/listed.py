@@ -16,7 +16,7 @@ import numpy as np
 from psoup.aggregates.keys import Keys
 from psoup.aggregates.state import Folding, Rows, State, places_in
 from psoup.columns import Array, Column, concat_columns, empty_column
-from psoup.kernels.order import order_keys
+from psoup.kernels.rows.radix_sort import order_keys
 from psoup.kinds import TYPES
 from psoup.model import BIGINT, DataType, Kind
 from psoup.plan.nodes import Measure

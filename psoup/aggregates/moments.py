@@ -14,7 +14,7 @@ import numpy as np
 
 from psoup.aggregates.state import Rows, State, padded, taken
 from psoup.columns import Array, Column, plain
-from psoup.kernels import fold
+from psoup.kernels.fold import group_states
 from psoup.model import Kind
 from psoup.plan.nodes import Measure
 
@@ -41,13 +41,13 @@ class Moments:
         counts, origins, sums, squares, odd = _arrays(self.empty(groups))
         values = _doubles(rows.args[0])
         first = np.full(groups, -1, np.int64)
-        fold.first_rows(rows.mask, rows.groups, first)
+        group_states.first_rows(rows.mask, rows.groups, first)
         here = np.flatnonzero(first >= 0)
         origins[here] = values[first[here]]
         with np.errstate(all="ignore"):
-            fold.sum_deviations(values, rows.mask, rows.groups, origins, counts, sums)
+            group_states.sum_deviations(values, rows.mask, rows.groups, origins, counts, sums)
             means = sums / np.maximum(counts, 1)
-            fold.sum_squares(values, rows.mask, rows.groups, origins, means, squares)
+            group_states.sum_squares(values, rows.mask, rows.groups, origins, means, squares)
         strange = ~np.isfinite(values)
         if strange.any():
             odd[rows.groups[strange & (rows.mask > 0) if len(rows.mask) else strange]] = 1

@@ -25,9 +25,10 @@ from psoup.budgets import GROUP_KEYS
 from psoup.columns import Array, Column, empty_column, plain
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import GroupQuota
-from psoup.kernels import group, identity
-from psoup.kernels.gather import take_texts
-from psoup.kernels.order import order_keys
+from psoup.kernels.fold import group_numbers
+from psoup.kernels.names import clause_names
+from psoup.kernels.rows.batch_body import take_texts
+from psoup.kernels.rows.radix_sort import order_keys
 from psoup.kinds import LEAST, TYPES
 from psoup.model import DataType, Kind
 
@@ -206,10 +207,10 @@ class Integers(Numbers):
         while row < len(keys):
             if self._near is not None:
                 place = keys, valid, row, self._base, self._near
-                row = group.number_near(*place, self._entries, self._counts, numbers)
+                row = group_numbers.number_near(*place, self._entries, self._counts, numbers)
             else:
                 place = keys, valid, row, self._seed, self._table
-                row = group.number_keys(*place, self._entries, self._counts, numbers)
+                row = group_numbers.number_keys(*place, self._entries, self._counts, numbers)
             if row < len(keys):
                 self._make_room()
                 if self._near is None:
@@ -258,7 +259,7 @@ class Integers(Numbers):
     def _fill(self) -> None:
         """Make the hash table anew."""
         self._table = self._new_table(self._table_size())
-        group.place_keys(self._entries, self.count, self.null, self._seed, self._table)
+        group_numbers.place_keys(self._entries, self.count, self.null, self._seed, self._table)
 
 
 class Texts(Numbers):
@@ -289,19 +290,19 @@ class Texts(Numbers):
         assert column.data is not None
         ends, data = plain(column.values), plain(column.data)
         hashes: Array = np.empty((count, 2), np.uint64)
-        identity.mix_texts(ends, data, self._seeds, hashes)
+        clause_names.mix_texts(ends, data, self._seeds, hashes)
         numbers = self.room.of(count)
         rows = np.full(len(self._entries), -1, np.int64)
         lane = np.ascontiguousarray(hashes[:, 0])
         texts = self._texts.values, self._texts.data
         while row < count:
             place = ends, data, lane, valid, row, self._table, self._entries
-            row = group.number_texts(*place, *texts, self._counts, numbers, rows)
+            row = group_numbers.number_texts(*place, *texts, self._counts, numbers, rows)
             if row < count:
                 self._make_room()
                 rows = np.concatenate([rows, np.full(len(self._entries) - len(rows), -1, np.int64)])
                 self._table = self._new_table(self._table_size())
-                group.place_texts(self._entries, self.count, self.null, self._table)
+                group_numbers.place_texts(self._entries, self.count, self.null, self._table)
         if self.count > before:
             self._keep(Column(column.type, ends, None, data), rows[before : self.count])
         return numbers

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from psoup.aggregates.state import Rows, State, padded, padded_column, put, taken
 from psoup.columns import Array, Column, plain
 from psoup.expressions.frame import null_column
-from psoup.kernels import fold
+from psoup.kernels.fold import group_states
 from psoup.kinds import TYPES
 from psoup.model import DataType, Kind
 from psoup.plan.nodes import Measure
@@ -48,7 +48,7 @@ class Extreme:
         seen, best = _arrays(state)
         values = plain(rows.args[0].values.astype(best.dtype, copy=False))
         if rows.codes is not None:
-            fold.keep_extreme(values, rows.mask, rows.codes, self.greatest, best, seen, _UNNOTED)
+            group_states.keep_extreme(values, rows.mask, rows.codes, self.greatest, best, seen, _UNNOTED)
             return state
         values = values[rows.counted] if len(rows.mask) else values
         if len(values):
@@ -63,7 +63,9 @@ class Extreme:
         return row if values[row] == values[row] or np.isnan(values).all() else int(np.nanargmin(values))
 
     def _keep(self, values: Array, places: Array, best: Array, seen: Array) -> None:
-        fold.keep_extreme(values, np.zeros(0, np.uint8), places.astype(np.int32), self.greatest, best, seen, _UNNOTED)
+        group_states.keep_extreme(
+            values, np.zeros(0, np.uint8), places.astype(np.int32), self.greatest, best, seen, _UNNOTED
+        )
 
     def combine(self, into: State, other: State, places: Array) -> State:
         """Add a state of later rows."""
@@ -120,16 +122,16 @@ class Pick:
         """The best row of each group, -1 for a group without a row."""
         best = np.full(groups, -1, np.int64)
         if self.place == "first":
-            fold.first_rows(rows.mask, rows.groups, best)
+            group_states.first_rows(rows.mask, rows.groups, best)
         elif self.place == "last":
-            fold.last_rows(rows.mask, rows.groups, best)
+            group_states.last_rows(rows.mask, rows.groups, best)
         elif (key := rows.args[-1]).type.kind is Kind.TEXT:
             assert key.data is not None
             ends, data = plain(key.values), plain(key.data)
-            fold.extreme_texts(ends, data, rows.mask, rows.groups, self.place == "greatest", best)
+            group_states.extreme_texts(ends, data, rows.mask, rows.groups, self.place == "greatest", best)
         else:
             keys, best_keys, seen = plain(key.order_keys()), np.zeros(groups, np.int64), np.zeros(groups, np.uint8)
-            fold.keep_extreme(keys, rows.mask, rows.groups, self.place == "greatest", best_keys, seen, best)
+            group_states.keep_extreme(keys, rows.mask, rows.groups, self.place == "greatest", best_keys, seen, best)
         return best
 
     def combine(self, into: State, other: State, places: Array) -> State:

@@ -20,8 +20,9 @@ import numpy as np
 
 from psoup.aggregates.state import Rows, State, places_in
 from psoup.columns import Array, Column, plain
-from psoup.kernels import group, identity
-from psoup.kernels.order import order_keys
+from psoup.kernels.fold import group_numbers
+from psoup.kernels.names import clause_names
+from psoup.kernels.rows.radix_sort import order_keys
 from psoup.kinds import TYPES
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Measure
@@ -103,7 +104,7 @@ class Sketch(ABC):
         order, spare = np.empty((2, len(keys)), np.int64)
         order_keys(keys, order, spare)
         keys, values = keys[order], values[order]
-        count = group.merge_runs(keys, values, self.adds)
+        count = group_numbers.merge_runs(keys, values, self.adds)
         return keys[:count].copy(), values[:count].copy()
 
 
@@ -117,10 +118,10 @@ class Registers(Sketch):
         hashes: Array = np.zeros((len(column), 2), np.uint64)
         if column.type.kind is Kind.TEXT:
             assert column.data is not None
-            identity.mix_texts(plain(column.values), plain(column.data), _SEEDS, hashes)
+            clause_names.mix_texts(plain(column.values), plain(column.data), _SEEDS, hashes)
         else:
             words = np.ascontiguousarray(column.order_keys()).view(np.uint64).reshape(-1, 1)
-            identity.mix_words(plain(words), _SEEDS, hashes)
+            clause_names.mix_words(plain(words), _SEEDS, hashes)
         rest = hashes[:, 0] >> np.uint64(_REGISTER_BITS)
         _, exponents = np.frexp(rest.astype(np.float64))  # of at most 53 bits: exact
         names = (hashes[:, 0] & np.uint64(_REGISTERS - 1)).astype(np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 
 from psoup.aggregates.state import Rows, State, padded, taken
 from psoup.columns import Array, Column, plain
-from psoup.kernels import fold, wide
+from psoup.kernels.fold import group_states, wide_integers
 from psoup.kinds import BEYOND, LEAST, TYPES
 from psoup.model import BIGINT, SECOND, DataType, Kind
 from psoup.plan.nodes import Measure
@@ -45,7 +45,7 @@ def _counted(counts: Array, rows: Rows) -> None:
     if rows.codes is None:
         counts[0] += np.count_nonzero(rows.mask) if len(rows.mask) else rows.count
     else:
-        fold.count_rows(rows.mask, rows.codes, counts)
+        group_states.count_rows(rows.mask, rows.codes, counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +111,19 @@ class IntegerSum:
         values = plain(rows.args[0].values.astype(np.int64, copy=False))
         _counted(counts, rows)
         if rows.codes is None:
-            low, high = fold.sum_whole(values, rows.mask)
+            low, high = group_states.sum_whole(values, rows.mask)
             total = int(low) + (int(high) << 32)
             words = np.array([[total & 2**64 - 1, total >> 64 & 2**64 - 1]], np.uint64).view(np.int64)
-            wide.add_wide(words, np.zeros(1, np.int64), sums)
+            wide_integers.add_wide(words, np.zeros(1, np.int64), sums)
         else:
-            fold.sum_integers(values, rows.mask, rows.codes, sums)
+            group_states.sum_integers(values, rows.mask, rows.codes, sums)
         return state
 
     def combine(self, into: State, other: State, places: Array) -> State:
         """Add a state of later rows."""
         (counts, sums), (more, added) = _arrays(into), _arrays(other)
         counts[places] += more
-        wide.add_wide(added, places, sums)
+        wide_integers.add_wide(added, places, sums)
         return into
 
     def arrange(self, state: State, order: Array) -> State:
@@ -154,14 +154,14 @@ def _mean_times(counts: Array, sums: Array, source: DataType, result: DataType) 
         means = [days * _DAY // max(count, 1) for days, count in zip(sums[:, 0].tolist(), counts.tolist(), strict=True)]
         return np.array([min(max(mean, LEAST), BEYOND - 1) for mean in means], np.int64)
     out = np.empty(len(counts), np.int64)
-    wide.divide_wide(plain(sums), np.maximum(counts, 1), out)
+    wide_integers.divide_wide(plain(sums), np.maximum(counts, 1), out)
     return out.astype(TYPES[result.kind].dtype, copy=False)
 
 
 def _rounded(sums: Array) -> tuple[Array, Array]:
     """The sums as fractions of 53 bits, and their exponents."""
     fractions, exponents = np.empty(len(sums)), np.empty(len(sums), np.int64)
-    wide.round_wide(plain(sums), fractions, exponents)
+    wide_integers.round_wide(plain(sums), fractions, exponents)
     return fractions, exponents
 
 
@@ -185,10 +185,10 @@ class DoubleSum:
         counts, sums, scale, odd = _arrays(state)
         _counted(counts, rows)
         values = plain(rows.args[0].values)
-        lowest, greatest, strange = fold.span_of_doubles(values.view(np.int64), rows.mask)
+        lowest, greatest, strange = group_states.span_of_doubles(values.view(np.int64), rows.mask)
         if strange:
             odd = odd if len(odd) else np.zeros((len(counts), 3), np.int64)
-            fold.count_odd(values, rows.mask, rows.groups, odd)
+            group_states.count_odd(values, rows.mask, rows.groups, odd)
         if greatest:
             sums, scale = _with_room(sums, scale, lowest - _UNIT, greatest - _UNIT, rows.count)
             _add_doubles(values, rows, int(scale[0]), greatest - _UNIT, sums)
@@ -205,15 +205,15 @@ class DoubleSum:
         if count:
             sums, scale = _with_room(sums, scale, base, top, count)
             aligned = np.zeros((len(added), sums.shape[1]), np.int64)
-            wide.shift_wide(added, base - int(scale[0]), aligned)
-            wide.add_wide(aligned, places, sums)
+            wide_integers.shift_wide(added, base - int(scale[0]), aligned)
+            wide_integers.add_wide(aligned, places, sums)
         return counts, sums, scale, odd
 
     def room_to_add(self, state: State, rows: Rows) -> int:
         """The most bytes that `add` allocates beside the state. O(rows)."""
         _, sums, scale, odd = _arrays(state)
         values = plain(rows.args[0].values)
-        lowest, greatest, strange = fold.span_of_doubles(values.view(np.int64), rows.mask)
+        lowest, greatest, strange = group_states.span_of_doubles(values.view(np.int64), rows.mask)
         words = _words(sums, scale, lowest - _UNIT, greatest - _UNIT, rows.count) if greatest else 0
         return _more(sums, words, odd, bool(strange))
 
@@ -254,16 +254,16 @@ def _more(sums: Array, words: int, odd: Array, strange: bool) -> int:
 def _add_doubles(values: Array, rows: Rows, base: int, top: int, sums: Array) -> None:
     """Add values, the greatest of which has the exponent `top`, in units of 2^base."""
     if top - base > _NEAR or not -_FAR < base < _FAR or rows.count > _NEAR_ROWS:
-        fold.sum_doubles(values.view(np.int64), rows.mask, rows.groups, base, sums)
+        group_states.sum_doubles(values.view(np.int64), rows.mask, rows.groups, base, sums)
     elif rows.codes is None:
-        halves = np.array([fold.sum_near(values, rows.mask, 2.0**-base)], np.int64)
-        wide.add_halves(halves, _SPLIT, sums)
+        halves = np.array([group_states.sum_near(values, rows.mask, 2.0**-base)], np.int64)
+        wide_integers.add_halves(halves, _SPLIT, sums)
     elif 2 * len(sums) > rows.count:  # adding the halves would take longer than they save
-        fold.sum_doubles(values.view(np.int64), rows.mask, rows.codes, base, sums)
+        group_states.sum_doubles(values.view(np.int64), rows.mask, rows.codes, base, sums)
     else:
         halves = np.zeros((len(sums), 2), np.int64)
-        fold.sum_groups_near(values, rows.mask, rows.codes, 2.0**-base, halves)
-        wide.add_halves(halves, _SPLIT, sums)
+        group_states.sum_groups_near(values, rows.mask, rows.codes, 2.0**-base, halves)
+        wide_integers.add_halves(halves, _SPLIT, sums)
 
 
 def _words(sums: Array, scale: Array, bottom: int, ceiling: int, rows: int) -> int:
@@ -283,7 +283,7 @@ def _with_room(sums: Array, scale: Array, bottom: int, ceiling: int, rows: int) 
         # spare room, as the next is likely lower too
         lower = max(lower - min((64 * words - bits) // 2, _SLACK), -_UNIT) if lower < base else lower
         shifted = np.zeros((len(sums), words), np.int64)
-        wide.shift_wide(sums, base - lower, shifted)
+        wide_integers.shift_wide(sums, base - lower, shifted)
         sums = shifted
     elif words > sums.shape[1]:
         sums = np.zeros((len(sums), words), np.int64)

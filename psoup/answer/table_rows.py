@@ -41,7 +41,7 @@ from psoup.execution.rows.source_rows import Reading, by_ids, ids_of
 from psoup.execution.select.many_matches import Together
 from psoup.execution.select.window import Reach
 from psoup.expressions.evaluate import TooMuchText
-from psoup.kernels.segments import spread_names
+from psoup.kernels.fold.segments import spread_names
 from psoup.model import Kind, WindowClause
 from psoup.plan.standing import StandingQuery
 from psoup.published.records import NO_CLAUSE

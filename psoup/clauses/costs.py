@@ -24,7 +24,7 @@ from psoup.config import TextLimits
 from psoup.expressions.guarded import Compute
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.invariants import ensure
-from psoup.kernels.tally import tally_cells, tally_work
+from psoup.kernels.arrive.work_counters import tally_cells, tally_work
 
 _FIRST_SLOTS = 16
 _MANY_GONE = 8

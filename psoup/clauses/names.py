@@ -18,7 +18,7 @@ import pyarrow as pa
 from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
-from psoup.kernels import identity as kernels
+from psoup.kernels.names import clause_names as kernels
 from psoup.kinds import ends
 from psoup.model import BOOLEAN, Kind
 from psoup.plan.canonical import expr_text, factor_text

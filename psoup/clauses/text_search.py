@@ -2,7 +2,8 @@
 
     clause    other factors      patterns                                  patterns of a column, sorted
       0       a = 5              n contains 'foo'                driven by   'bar' -> 1       found together by
-      1                          n contains 'bar', m ends 'x'    the longest 'foo' -> 0 2     `psoup.kernels.automaton`
+      1                          n contains 'bar', m ends 'x'    the longest 'foo' -> 0 2
+      `psoup.kernels.texts.automaton`
       2       b > 3              n contains 'foo'
 
 Such clauses are in separate parts of the usual form, so that they are described, merged and removed like other clauses.
@@ -25,7 +26,7 @@ from psoup.clauses.index.predicate_index import Part
 from psoup.columns import Array
 from psoup.expressions.like import SoughtText, sought_text
 from psoup.expressions.tree import Expr
-from psoup.kernels.automaton import END, grow_states
+from psoup.kernels.texts.automaton import END, grow_states
 from psoup.plan.factors import Factor, Interval
 
 LAYOUT = Layout(least=1 << 62)
@@ -79,7 +80,7 @@ def _short(expr: Expr) -> SoughtText | None:
 
 @dataclass(frozen=True, slots=True)
 class PatternSet:
-    """The patterns of one column and their automaton, see `psoup.kernels.automaton`.
+    """The patterns of one column and their automaton, see `psoup.kernels.texts.automaton`.
 
     `numbers`: int32[K], the numbers of the patterns in the part.
     """

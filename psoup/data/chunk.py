@@ -74,9 +74,9 @@ class ChunkView:
     def addresses(self) -> Array:
         """The addresses of the arrays, for kernels, valid as long as the view lives: int64[3 * (columns + 2)].
 
-        Three numbers (values, validity or 0, text or 0; see PARTS of `psoup.kernels.gather`) for each column, then for
-        `_time` and for `_id`, which has its first ID in place of an address. So the pseudo-columns -2 and -1 are found
-        by counting from the end. Computed once in O(columns), and again when more columns have codes.
+        Three numbers (values, validity or 0, text or 0; see PARTS of `psoup.kernels.rows.batch_body`) for each column,
+        then for `_time` and for `_id`, which has its first ID in place of an address. So the pseudo-columns -2 and -1
+        are found by counting from the end. Computed once in O(columns), and again when more columns have codes.
         """
         caches = self.caches
         coded, places = len(caches.narrow) + len(caches.short), caches.places

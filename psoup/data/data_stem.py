@@ -29,7 +29,7 @@ from psoup.data.chunk import ChunkView, OpenChunk
 from psoup.data.stored import Passed
 from psoup.data.widening import widen_batch
 from psoup.invariants import corrupt, ensure
-from psoup.kernels.order import order_keys
+from psoup.kernels.rows.radix_sort import order_keys
 from psoup.model import Kind, Schema, StreamSpec
 
 

@@ -3,9 +3,9 @@
     row    0    1   2    3                  rows   1 3 0 2          a = 12: places 0 to 2, rows 1 and 3
     a      305  12  307  12                 tags   0 0 1 3          a in [306, 400): place 3, row 2
 
-The form is defined in `psoup.kernels.keyed`: 4 to 6 bytes a tuple. The key of a TEXT is a hash, so a look-up gives rows
-that may hold the text. An index never changes. It is made after some searches of the column (`psoup.data.key_room`).
-Any thread may drop it, as it can be made again from the chunk.
+The form is defined in `psoup.kernels.search.key_index`: 4 to 6 bytes a tuple. The key of a TEXT is a hash, so a look-up
+gives rows that may hold the text. An index never changes. It is made after some searches of the column
+(`psoup.data.key_room`). Any thread may drop it, as it can be made again from the chunk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from psoup.columns import Array, Column, plain
 from psoup.invariants import ensure
-from psoup.kernels.keyed import number_texts, order_rows
+from psoup.kernels.search.key_index import number_texts, order_rows
 from psoup.model import Kind
 
 _TAG_BITS = 16
@@ -39,7 +39,7 @@ class Keyed(dict[int, "KeyIndex | int"]):
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class KeyIndex:
-    """`words`: starts, rows, tags; `facts`: see `psoup.kernels.keyed`, with `place` for an address.
+    """`words`: starts, rows, tags; `facts`: see `psoup.kernels.search.key_index`, with `place` for an address.
 
     `exact`: whether a row in the result certainly has a key in the interval. `used`: whether it was used since the last
     check of `psoup.data.key_room`.

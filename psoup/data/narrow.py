@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.columns import Array, Column, plain
-from psoup.kernels.select import narrow_codes
+from psoup.kernels.search.row_masks import narrow_codes
 from psoup.plan.factors import Interval
 
 _MOST = 65_534

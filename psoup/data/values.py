@@ -18,8 +18,8 @@ from psoup.config import TextLimits
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.guarded import Compute, Raised, guarded
 from psoup.expressions.tree import TIME_INDEX, AttributeRef, Expr, attributes_of
-from psoup.kernels import codes as kernels
-from psoup.kernels.gather import take_texts
+from psoup.kernels.arrive import codes as kernels
+from psoup.kernels.rows.batch_body import take_texts
 from psoup.model import BIGINT, Kind
 
 _UNREAD = empty_column(BIGINT)

@@ -13,8 +13,8 @@ from psoup.columns import Array, Column
 from psoup.expressions.frame import Evaluator, Frame, finish
 from psoup.expressions.numeric import mul_int64
 from psoup.expressions.tree import Call
-from psoup.kernels.floats import atan2_float64, math_float64
-from psoup.kernels.numbers import signs
+from psoup.kernels.rows.arithmetic import signs
+from psoup.kernels.rows.double_math import atan2_float64, math_float64
 from psoup.model import BIGINT, BOOLEAN, Kind
 
 REAL = (

@@ -31,7 +31,7 @@ from psoup.expressions.numeric import add_int64, mul_int64, sub_int64
 from psoup.expressions.rounding import round_half_away
 from psoup.expressions.temporal import PARTS, split
 from psoup.expressions.tree import Call, Literal
-from psoup.kernels.numbers import differences
+from psoup.kernels.rows.arithmetic import differences
 from psoup.model import BIGINT, DATE, TIMESTAMP
 
 _FAR = 10_000_000

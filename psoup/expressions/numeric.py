@@ -14,7 +14,7 @@ from psoup.columns import Array, Column
 from psoup.expressions.civil import LAST_DAY
 from psoup.expressions.frame import Evaluator, Frame, finish
 from psoup.expressions.tree import Call
-from psoup.kernels.floats import power_float64
+from psoup.kernels.rows.double_math import power_float64
 from psoup.model import DataType, Kind
 
 LEAST = np.int64(-(2**63))

@@ -43,7 +43,7 @@ from psoup.expressions.frame import (
 )
 from psoup.expressions.text import blank
 from psoup.expressions.tree import Call, Literal
-from psoup.kernels.texts import splice_texts
+from psoup.kernels.texts.pieces import splice_texts
 from psoup.model import BOOLEAN
 
 MOST_STATES = 10_000

@@ -25,7 +25,7 @@ from psoup.expressions.civil import (
 from psoup.expressions.frame import Evaluator, Frame, finish, finish_text
 from psoup.expressions.numeric import add_int64, mul_int64
 from psoup.expressions.tree import Call, Literal
-from psoup.kernels.numbers import span_seconds, thousands
+from psoup.kernels.rows.arithmetic import span_seconds, thousands
 from psoup.model import DOUBLE, TIMESTAMP, Kind
 
 _NAME = 9

@@ -30,7 +30,7 @@ from psoup.expressions.frame import (
 from psoup.expressions.slices import code_points, cut, one_byte_each, substring
 from psoup.expressions.text import LONG_PART, PLACES, blank, by_distinct, bytes_of
 from psoup.expressions.tree import Call, Expr, Literal
-from psoup.kernels.texts import find_pieces, first_letters, pad_texts, padded_sizes, reverse_texts
+from psoup.kernels.texts.pieces import find_pieces, first_letters, pad_texts, padded_sizes, reverse_texts
 from psoup.model import BIGINT, BOOLEAN, TEXT
 
 _FAR = np.int64(2**32)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from psoup.columns import Array, scratch_array
-from psoup.kernels.order import order_keys
+from psoup.kernels.rows.radix_sort import order_keys
 
 _BITS = 62
 """Bits of the numbers of one sorting pass."""

@@ -24,10 +24,10 @@ from psoup.joins.budget import Room
 from psoup.joins.key_columns import Edge
 from psoup.joins.semi_join import differ, thinned
 from psoup.joins.sort_builds import Buckets, all_rows, hashed
-from psoup.kernels.banded import probe_banded
-from psoup.kernels.confirmed import keep_near, keep_texts
-from psoup.kernels.joined import probe_buckets, probe_ranges
-from psoup.kernels.paired import choose_buckets
+from psoup.kernels.join.band_probe import probe_banded
+from psoup.kernels.join.pair_columns import probe_buckets, probe_ranges
+from psoup.kernels.join.pair_filter import keep_near, keep_texts
+from psoup.kernels.join.small_pairs import choose_buckets
 from psoup.plan.way import TryNext
 
 _GROWTH = 4

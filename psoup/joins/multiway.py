@@ -20,7 +20,7 @@ from psoup.joins.budget import Room
 from psoup.joins.key_columns import Edge
 from psoup.joins.sort_builds import Buckets
 from psoup.joins.steps import StepFigures
-from psoup.kernels.nested import keep_partnered, nest
+from psoup.kernels.join.multiway import keep_partnered, nest
 
 _BLOCK = 4_096
 """Partial tuples that are held at once: tuples of four sources fit into the cache of a core."""

@@ -16,8 +16,8 @@ import numpy as np
 from psoup.columns import Array, scratch_array
 from psoup.joins.budget import Room
 from psoup.joins.key_columns import Edge
-from psoup.kernels.buckets import keep_marked, mark_keys
-from psoup.kernels.paired import SPREADING
+from psoup.kernels.join.hash_buckets import keep_marked, mark_keys
+from psoup.kernels.join.small_pairs import SPREADING
 
 _RATIO = 4
 """Least ratio between the sizes of the two sides."""

@@ -18,9 +18,9 @@ import numpy as np
 from psoup.columns import Array, scratch_array
 from psoup.joins.key_columns import Edge
 from psoup.joins.sort_builds import Buckets, Build, Builds, hashed
-from psoup.kernels import pairs as kernels
-from psoup.kernels.joined import probe_buckets
-from psoup.kernels.order import order_keys
+from psoup.kernels.join import range_pairs as kernels
+from psoup.kernels.join.pair_columns import probe_buckets
+from psoup.kernels.rows.radix_sort import order_keys
 
 Places = Array | slice
 """Rows of a source in some tuples: int64[n], or a slice of consecutive rows."""

@@ -21,7 +21,7 @@ import tempfile
 
 import numba
 
-from psoup.kernels.locators import LOCATORS
+from psoup.kernels.compile.cache_locators import LOCATORS
 
 
 def _some_kernel() -> int:

@@ -21,9 +21,9 @@ from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.scratch import Scratch
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.kernels.arrive import count_and_plan, emit, plan, prepare_and_emit
-from psoup.kernels.codes import count_some
-from psoup.kernels.order import order_keys
+from psoup.kernels.arrive.codes import count_some
+from psoup.kernels.arrive.index_probe import count_and_plan, emit, plan, prepare_and_emit
+from psoup.kernels.rows.radix_sort import order_keys
 from psoup.results.open import OpenResults
 from psoup.results.runs import Run, grouped, scattered
 
@@ -37,7 +37,7 @@ _BITS_COST = 2
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Counts of the piece's codes in one index; see `psoup.kernels.codes`."""
+    """Counts of the piece's codes in one index; see `psoup.kernels.arrive.codes`."""
 
     codes: Array
     counts: Array
@@ -49,7 +49,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The result of `plan`; see `psoup.kernels.arrive`."""
+    """The result of `plan`; see `psoup.kernels.arrive.index_probe`."""
 
     clauses: Array
     walked: Array

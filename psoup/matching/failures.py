@@ -23,7 +23,7 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.values import AllValues, Values
-from psoup.kernels.rows import count_rows
+from psoup.kernels.rows.bit_blocks import count_rows
 from psoup.matching.shard import ShardJoin
 from psoup.matching.texts import Join
 from psoup.results.open import OpenResults

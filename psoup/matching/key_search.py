@@ -22,7 +22,7 @@ from psoup.data.key_room import KeyRoom
 from psoup.data.keyed import KeyIndex, text_numbers
 from psoup.expressions.tree import AttributeRef
 from psoup.invariants import ensure
-from psoup.kernels.keyed import find_keys, take_found
+from psoup.kernels.search.key_index import find_keys, take_found
 from psoup.model import Kind
 from psoup.plan.factors import Factor, Interval
 

@@ -69,7 +69,8 @@ def probe(
 
     Each attribute is computed once; in parts of the piece if its texts would take too much memory. Attributes that are
     `barred` are not computed. Returns the attributes that could not be computed, with the reason: the results of
-    clauses that read them are invalid. O(tuples * attributes + clauses + matches), see `psoup.kernels.arrive`.
+    clauses that read them are invalid. O(tuples * attributes + clauses + matches), see
+    `psoup.kernels.arrive.index_probe`.
     """
     side = clauses.side(len(piece))
     return _probe(side, piece, results, run, compute, {*side.barred, *barred}) if len(piece) else {}

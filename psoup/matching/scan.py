@@ -27,7 +27,7 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.frame import RowsOf
 from psoup.expressions.guarded import EVERY_ROW, Compute
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.kernels.select import allowed_mask, range_mask
+from psoup.kernels.search.row_masks import allowed_mask, range_mask
 from psoup.plan.factors import Factor, Interval, Term
 
 _LEAST = -(2**63)

@@ -30,7 +30,7 @@ from psoup.data.narrow import KeySpan, Narrow
 from psoup.data.zones import Zones, narrowed
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
-from psoup.kernels.select import codes_mask, codes_mask_and, mask_offsets
+from psoup.kernels.search.row_masks import codes_mask, codes_mask_and, mask_offsets
 from psoup.matching.key_search import KeySearch, LookedUp, Part, are_few
 from psoup.matching.scan import scan, zone_excludes
 from psoup.model import BIGINT, Kind

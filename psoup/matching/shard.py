@@ -23,10 +23,10 @@ from psoup.clauses.scratch import Scratch
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.values import Values
-from psoup.kernels.lanes import LANES
-from psoup.kernels.order import order_keys
-from psoup.kernels.postings import match_lists, reach
-from psoup.kernels.runs import group_keys, keys_to_rows, name_slots, split_keys
+from psoup.kernels.arrive.posting_lists import match_lists, reach
+from psoup.kernels.arrive.slot_runs import group_keys, keys_to_rows, name_slots, split_keys
+from psoup.kernels.compile.lanes import LANES
+from psoup.kernels.rows.radix_sort import order_keys
 from psoup.matching.emission import Emission
 from psoup.results.open import OpenResults
 from psoup.results.runs import ONE_BLOCK, Run, new_starts, scattered
@@ -143,7 +143,7 @@ class ShardJoin:
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """Candidates for the plan, and lists to test; see `psoup.kernels.postings`."""
+    """Candidates for the plan, and lists to test; see `psoup.kernels.arrive.posting_lists`."""
 
     candidates: Array
     tuples: Array

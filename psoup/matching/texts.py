@@ -24,9 +24,9 @@ from psoup.data.data_stem import Piece
 from psoup.data.values import Values, values_of
 from psoup.expressions.like import matching, sought_text
 from psoup.expressions.text import small_letters
-from psoup.kernels.automaton import search_texts
-from psoup.kernels.patterns import hit_clauses, keep_factors, keep_likes, keep_texts
-from psoup.kernels.rows import set_bits
+from psoup.kernels.rows.bit_blocks import set_bits
+from psoup.kernels.texts.automaton import search_texts
+from psoup.kernels.texts.patterns import hit_clauses, keep_factors, keep_likes, keep_texts
 from psoup.matching.survivors import candidates
 from psoup.results.open import OpenResults
 from psoup.results.runs import grouped

@@ -17,7 +17,7 @@ import numpy as np
 from psoup.clauses.scratch import Scratch
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.kernels.named import TOGETHER, UNEVEN, write_out
+from psoup.kernels.names.tuple_queries import TOGETHER, UNEVEN, write_out
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.members import since
 from psoup.published.paged import PagedMap
@@ -39,7 +39,7 @@ class Named:
     """Names of clauses: a query, which is `first` + name, or -1 - k for all of `shared[k]` (int64 each, ascending).
 
     `names`: int32 if they fit, which takes half the time of int64. `bases`: int64, for
-    `psoup.kernels.named.place_by_offset`.
+    `psoup.kernels.names.tuple_queries.place_by_offset`.
     """
 
     def __init__(self, clauses: PagedMap[ClauseRecord], sqc_ids: Array) -> None:

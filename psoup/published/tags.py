@@ -22,8 +22,8 @@ import pyarrow as pa
 from psoup.columns import Array
 from psoup.events.tags import Tag, TagColumns, buffers_of, codes_of
 from psoup.invariants import ensure
-from psoup.kernels import identity
-from psoup.kernels import tags as kernels
+from psoup.kernels.names import clause_names
+from psoup.kernels.names import tag_runs as kernels
 
 _MASK = 2**64 - 1
 _SECRET = b"".join((hash(("psoup tags", lane)) & _MASK).to_bytes(8, "little") for lane in range(2))
@@ -200,5 +200,5 @@ def _seeds(tenant: str, name: str) -> Array:
 
 def _names(seeds: Array, texts: pa.StringArray) -> Array:
     out: Array = np.empty((len(texts), 2), np.uint64)
-    identity.mix_texts(*buffers_of(texts), seeds, out)
+    clause_names.mix_texts(*buffers_of(texts), seeds, out)
     return out

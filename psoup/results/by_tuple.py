@@ -100,7 +100,8 @@ def _parts(rows: int, tuples: int) -> Iterator[slice]:
 
 
 def _bits(bitmaps: Array, rows: Array, offsets: Array) -> Array:
-    """Whether each of `rows` has the bit of each of `offsets`: bool[rows, offsets]; see `psoup.kernels.rows`."""
+    """Whether each of `rows` has the bit of each of `offsets`: bool[rows, offsets]; see
+    `psoup.kernels.rows.bit_blocks`."""
     if not len(rows):
         return np.zeros((0, len(offsets)), np.bool_)
     block, word = np.divmod(offsets >> 6, bitmaps.shape[2])

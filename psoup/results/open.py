@@ -1,7 +1,7 @@
 """Results of a chunk that tuples are still appended to.
 
     rows   uint64[B, R, W]   one row of bits for each clause that matches often; a block of tuples after the other, in
-                             each block row after row: `psoup.kernels.rows`
+                             each block row after row: `psoup.kernels.rows.bit_blocks`
     runs   `psoup.results.runs`      matches of the other clauses, in the order of the tuples; merged by size
 
 A piece of tuples is written to one or two blocks, which are contiguous. Rows of the whole chunk would touch a page of
@@ -21,9 +21,9 @@ import numpy as np
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.invariants import corrupt, ensure
-from psoup.kernels.columns import bits_to_offsets, mask_to_bits, offsets_to_bits
-from psoup.kernels.rows import count_rows, set_bits
-from psoup.kernels.runs import busy_slots, find_pairs
+from psoup.kernels.arrive.slot_runs import busy_slots, find_pairs
+from psoup.kernels.rows.bit_blocks import count_rows, set_bits
+from psoup.kernels.rows.bitmaps import bits_to_offsets, mask_to_bits, offsets_to_bits
 from psoup.results.failures import NO_FAILURES, Failures
 from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom

@@ -1,4 +1,4 @@
-"""Addresses of the arrays of one chunk's results, for `psoup.kernels.located`.
+"""Addresses of the arrays of one chunk's results, for `psoup.kernels.search.result_rows`.
 
 sealed   [PACKED, covered before, packs]   [ids, how many, counts, place, lists, bitmaps, words] …
 open     [OPEN, covered before, runs]      [row_of_slot, …, rows in use]   [slots, offsets, starts, blocks] …
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.columns import Array, address_of
-from psoup.kernels.located import OPEN, PACKED
+from psoup.kernels.search.result_rows import OPEN, PACKED
 from psoup.results.open import OpenView
 from psoup.results.sealed import Pack
 

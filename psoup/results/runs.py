@@ -1,7 +1,7 @@
 """Runs: matches in the order of their tuples, grouped by slot so that the matches of one clause are found quickly.
 
     Run   slots    uint32[k]     the clause that matched   bucket after bucket of slots, block after block:
-          offsets  uint16[k]     the tuple                 `psoup.kernels.runs`
+          offsets  uint16[k]     the tuple                 `psoup.kernels.arrive.slot_runs`
           starts   int64[blocks, BUCKETS + 1]           where each bucket of each block begins
 
 Offsets of one slot ascend, within a run and from one run to the next. Nothing is ordered by slot until a chunk is
@@ -17,8 +17,8 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.invariants import ensure
-from psoup.kernels.order import order_keys
-from psoup.kernels.runs import BUCKETS, count_pairs, group_pairs, put_together
+from psoup.kernels.arrive.slot_runs import BUCKETS, count_pairs, group_pairs, put_together
+from psoup.kernels.rows.radix_sort import order_keys
 
 ONE_BLOCK = 1 << 16
 """The most pairs of a block: they fit into the second-level cache."""

@@ -20,8 +20,8 @@ from bitarray import frozenbitarray
 
 from psoup.columns import Array
 from psoup.invariants import ensure
-from psoup.kernels.columns import bits_to_offsets, offset_range
-from psoup.kernels.rows import gather_rows, rows_to_offsets, set_bits
+from psoup.kernels.rows.bit_blocks import gather_rows, rows_to_offsets, set_bits
+from psoup.kernels.rows.bitmaps import bits_to_offsets, offset_range
 from psoup.results.open import OpenView
 from psoup.results.room import RowRoom
 from psoup.results.runs import by_slot, order_of

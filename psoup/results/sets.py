@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.columns import Array, vast_array
-from psoup.kernels.rows import gather_rows, set_bits
-from psoup.kernels.sets import (
+from psoup.kernels.rows.bit_blocks import gather_rows, set_bits
+from psoup.kernels.search.match_pairs import (
     add_named,
     bitmaps_to_pairs,
     count_within,

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import psoup.kernels
-from psoup.kernels.locators import stamp_of
+from psoup.kernels.compile.cache_locators import stamp_of
 
-SOURCES = sorted(Path(psoup.kernels.__file__).parent.glob("[!_]*.py"))
+KERNELS = Path(psoup.kernels.__file__).parent
+SOURCES = sorted(path for path in KERNELS.glob("*/[!_]*.py") if path.parent.name != "plain")
 CALLED = "import numba\n\n\n@numba.njit(cache=True)\ndef called():\n    return 1\n"
 CALLER = (
     "import numba\n\nfrom psoup.kernels.called import called\n\n\n"
@@ -32,9 +33,8 @@ def room(tmp_path: Path) -> Path:
     room = tmp_path / "psoup" / "kernels"
     room.mkdir(parents=True)
     (room.parent / "__init__.py").touch()
-    source = Path(psoup.kernels.__file__).parent
-    for name in ("__init__.py", "locators.py"):
-        shutil.copy(source / name, room / name)
+    shutil.copy(KERNELS / "__init__.py", room)
+    shutil.copytree(KERNELS / "compile", room / "compile", ignore=shutil.ignore_patterns("__pycache__"))
     (room / "called.py").write_text(CALLED)
     (room / "caller.py").write_text(CALLER)
     return room
@@ -79,10 +79,10 @@ def test_functions_of_others_in_this_process_keep_numbas_own_stamp(room: Path, t
     assert ask(room, "theirs")[:2] == (7, 1)
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: f"{source.parent.name}.{source.stem}")
 def test_the_stamp_of_a_file_names_all_that_it_imports_from_this_project(source: Path) -> None:
     nodes = list(ast.walk(ast.parse(source.read_text())))
     imported = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     imported |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
     ours = {name for name in imported if name.split(".")[0] == "psoup"}
-    assert ours <= {f"psoup.kernels.{name}" for name, _ in stamp_of(source.stem)}
+    assert ours <= {f"psoup.kernels.{name}" for name, _ in stamp_of(f"{source.parent.name}.{source.stem}")}

@@ -16,22 +16,23 @@ import numpy as np
 import pytest
 
 import psoup.kernels
-from psoup.kernels import arrive, plain, postings
+from psoup.kernels import plain
+from psoup.kernels.arrive import index_probe, posting_lists
 from psoup_testing.kernel_cases.all_cases import CASES, Arguments
 from psoup_testing.suite.budget import scaled
 
 
 def _functions(package: Any) -> dict[str, Callable[..., Any]]:
-    """Public functions by "module.name", for every module of the package."""
+    """Public functions by "room.module.name", for every module of every room of the package."""
     found = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        if info.ispkg:
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if info.ispkg or (package is not plain and info.name.startswith(f"{plain.__name__}.")):
             continue
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        module = importlib.import_module(info.name)
         for name, value in vars(module).items():
             source = getattr(value, "py_func", value)
             if not name.startswith("_") and inspect.isfunction(source) and source.__module__ == module.__name__:
-                found[f"{info.name}.{name}"] = value
+                found[f"{info.name.removeprefix(package.__name__ + '.')}.{name}"] = value
     return found
 
 
@@ -39,133 +40,133 @@ KERNELS, TWINS = _functions(psoup.kernels), _functions(plain)
 
 
 SCRATCH = {
-    "columns.bits_to_offsets": (3,),
-    "gather.text_bytes": (1,),  # addresses, which differ
-    "gather.has_nulls": (1,),
-    "gather.gather_bits": (2,),
-    "gather.gather": (2,),
-    "keyed.find_keys": (0,),
-    "keyed.take_found": (0,),
-    "codes.sort_tuples": (4,),
-    "arrive.emit": (20, 21),
-    "arrive.prepare_and_emit": (4, 25, 26),
-    "postings.reach": (12, 13, 14),
-    "postings.match_lists": (19,),
-    "automaton.search_texts": (10, 11),
-    "order.order_keys": (2,),
-    "buckets.keep_marked": (5,),
-    "located.locate": (0, 5),
-    "located.write_rows": (0, 1),
-    "paired.pair_keys": (1, 3, 7, 8),
-    "paired.pair_small": (2, 6, 11, 12),
-    "answered.answer_located": (0, 6, 7, 9, 15, 16, 26, 27, 28),
-    "halved.read_side": (0, 1, 3, 7, 8, 9, 10),
-    "paired.meet_chained": (6, 7),
-    "halved.gather_pairs": (2, 6),
-    "paired_sets.pairs_of_sets": (8,),
-    "coded.may_be_null": (0, 1),
-    "coded.gather_coded": (0, 1),
-    "joined.gather_keys": (2, 7),
-    "joined.probe_buckets": (11, 12),
-    "joined.probe_ranges": (11, 12),
-    "banded.probe_banded": (17, 18),
-    "nested.keep_partnered": (1, 7),
-    "nested.nest": (0, 4, 6, 7),
-    "joined.gather_whole": (2,),
-    "joined.gather_at": (3,),
-    "pairs.emit_pairs": (8, 9),
-    "pairs.keep_pairs": (3, 4),
-    "kept.meet_kept": (10, 11),
-    "kept.marked_rows": (7,),
-    "named.count_offsets": (1,),
-    "named.place_by_offset": (8,),
-    "named.place_bits": (4,),
-    "runs.find_pairs": (6,),
-    "runs.group_keys": (5,),
-    "runs.name_slots": (0,),
-    "runs.busy_slots": (4,),
-    "runs.keys_to_rows": (0,),
-    "group.merge_runs": (0, 1),
-    "segments.cut_within": (3,),
-    "segments.group_within": (3, 4),
-    "deltas.unpack_deltas": (4,),
-    "joined_texts.text_bytes_at": (1,),
-    "joined_texts.gather_texts_at": (2,),
-    "confirmed.gather_texts": (1, 6, 8),
-    "confirmed.keep_texts": (0, 2, 4, 5),
-    "confirmed.keep_near": (6, 7),
-    "rising.longest_rising": (1, 2),
+    "rows.bitmaps.bits_to_offsets": (3,),
+    "rows.batch_body.text_bytes": (1,),  # addresses, which differ
+    "rows.batch_body.has_nulls": (1,),
+    "rows.batch_body.gather_bits": (2,),
+    "rows.batch_body.gather": (2,),
+    "search.key_index.find_keys": (0,),
+    "search.key_index.take_found": (0,),
+    "arrive.codes.sort_tuples": (4,),
+    "arrive.index_probe.emit": (20, 21),
+    "arrive.index_probe.prepare_and_emit": (4, 25, 26),
+    "arrive.posting_lists.reach": (12, 13, 14),
+    "arrive.posting_lists.match_lists": (19,),
+    "texts.automaton.search_texts": (10, 11),
+    "rows.radix_sort.order_keys": (2,),
+    "join.hash_buckets.keep_marked": (5,),
+    "search.result_rows.locate": (0, 5),
+    "search.result_rows.write_rows": (0, 1),
+    "join.small_pairs.pair_keys": (1, 3, 7, 8),
+    "join.small_pairs.pair_small": (2, 6, 11, 12),
+    "join.small_join.answer_located": (0, 6, 7, 9, 15, 16, 26, 27, 28),
+    "join.parallel_pairs.read_side": (0, 1, 3, 7, 8, 9, 10),
+    "join.small_pairs.meet_chained": (6, 7),
+    "join.parallel_pairs.gather_pairs": (2, 6),
+    "join.set_pairs.pairs_of_sets": (8,),
+    "join.code_columns.may_be_null": (0, 1),
+    "join.code_columns.gather_coded": (0, 1),
+    "join.pair_columns.gather_keys": (2, 7),
+    "join.pair_columns.probe_buckets": (11, 12),
+    "join.pair_columns.probe_ranges": (11, 12),
+    "join.band_probe.probe_banded": (17, 18),
+    "join.multiway.keep_partnered": (1, 7),
+    "join.multiway.nest": (0, 4, 6, 7),
+    "join.pair_columns.gather_whole": (2,),
+    "join.pair_columns.gather_at": (3,),
+    "join.range_pairs.emit_pairs": (8, 9),
+    "join.range_pairs.keep_pairs": (3, 4),
+    "join.stored_pairs.meet_kept": (10, 11),
+    "join.stored_pairs.marked_rows": (7,),
+    "names.tuple_queries.count_offsets": (1,),
+    "names.tuple_queries.place_by_offset": (8,),
+    "names.tuple_queries.place_bits": (4,),
+    "arrive.slot_runs.find_pairs": (6,),
+    "arrive.slot_runs.group_keys": (5,),
+    "arrive.slot_runs.name_slots": (0,),
+    "arrive.slot_runs.busy_slots": (4,),
+    "arrive.slot_runs.keys_to_rows": (0,),
+    "fold.group_numbers.merge_runs": (0, 1),
+    "fold.segments.cut_within": (3,),
+    "fold.segments.group_within": (3, 4),
+    "rows.parquet_deltas.unpack_deltas": (4,),
+    "join.text_columns.text_bytes_at": (1,),
+    "join.text_columns.gather_texts_at": (2,),
+    "join.pair_filter.gather_texts": (1, 6, 8),
+    "join.pair_filter.keep_texts": (0, 2, 4, 5),
+    "join.pair_filter.keep_near": (6, 7),
+    "rows.increasing_subsequence.longest_rising": (1, 2),
 }
 """Arguments whose content after the call means nothing, or only in the part that `_written` returns."""
 
 
 KEPT = {
-    "columns.bits_to_offsets": 3,
-    "buckets.keep_marked": 5,
-    "kept.marked_rows": 7,
-    "nested.keep_partnered": 7,
-    "runs.find_pairs": 6,
-    "runs.keys_to_rows": 0,
-    "runs.name_slots": 0,
-    "named.count_offsets": 1,
-    "confirmed.gather_texts": 8,
-    "segments.cut_within": 3,
-    "rising.longest_rising": 3,
+    "rows.bitmaps.bits_to_offsets": 3,
+    "join.hash_buckets.keep_marked": 5,
+    "join.stored_pairs.marked_rows": 7,
+    "join.multiway.keep_partnered": 7,
+    "arrive.slot_runs.find_pairs": 6,
+    "arrive.slot_runs.keys_to_rows": 0,
+    "arrive.slot_runs.name_slots": 0,
+    "names.tuple_queries.count_offsets": 1,
+    "join.pair_filter.gather_texts": 8,
+    "fold.segments.cut_within": 3,
+    "rows.increasing_subsequence.longest_rising": 3,
 }
 """The argument whose front is written."""
 KEPT_PAIRS = {
-    "pairs.keep_pairs": slice(3, 5),
-    "confirmed.keep_texts": slice(4, 6),
-    "confirmed.keep_near": slice(6, 8),
-    "group.merge_runs": slice(2),
-    "segments.group_within": slice(3, 5),
-    "paired.pair_keys": slice(7, 9),
-    "paired.pair_small": slice(11, 13),
-    "answered.answer_located": slice(26, 28),
-    "paired.meet_chained": slice(6, 8),
+    "join.range_pairs.keep_pairs": slice(3, 5),
+    "join.pair_filter.keep_texts": slice(4, 6),
+    "join.pair_filter.keep_near": slice(6, 8),
+    "fold.group_numbers.merge_runs": slice(2),
+    "fold.segments.group_within": slice(3, 5),
+    "join.small_pairs.pair_keys": slice(7, 9),
+    "join.small_pairs.pair_small": slice(11, 13),
+    "join.small_join.answer_located": slice(26, 28),
+    "join.small_pairs.meet_chained": slice(6, 8),
 }
 """The arguments whose front has as many numbers as are returned."""
 
 
 def _written(name: str, arguments: Arguments, returned: Any) -> Any:
-    if name == "arrive.prepare_and_emit":
-        return _written("arrive.emit", arguments[5:], returned)
-    if name == "arrive.emit":
+    if name == "arrive.index_probe.prepare_and_emit":
+        return _written("arrive.index_probe.emit", arguments[5:], returned)
+    if name == "arrive.index_probe.emit":
         place = arguments[4][arguments[0]]
         return [own[place : place + returned[0]] for own in arguments[20:22]]
-    if name == "postings.reach":
+    if name == "arrive.posting_lists.reach":
         chosen, found, _ = returned
         return [np.sort(arguments[12][:chosen]), *(own[:found] for own in arguments[13:])]
-    if name == "postings.match_lists":
+    if name == "arrive.posting_lists.match_lists":
         return arguments[19][:returned]
-    if name == "automaton.search_texts":
+    if name == "texts.automaton.search_texts":
         return sorted(zip(*(own[: returned[1]].tolist() for own in arguments[10:]), strict=True))
-    if name == "pairs.emit_pairs":
+    if name == "join.range_pairs.emit_pairs":
         return [own[: returned[2]] for own in arguments[8:]]
-    if name == "joined.gather_keys":
+    if name == "join.pair_columns.gather_keys":
         return arguments[7][: returned[0]] if returned[0] < len(arguments[7]) else None
-    if name in ("joined.probe_buckets", "joined.probe_ranges"):
+    if name in ("join.pair_columns.probe_buckets", "join.pair_columns.probe_ranges"):
         return [own[: returned[2]] for own in arguments[11:]]
-    if name == "banded.probe_banded":
+    if name == "join.band_probe.probe_banded":
         return [own[: returned[2]] for own in arguments[17:]]
-    if name == "halved.read_side":
+    if name == "join.parallel_pairs.read_side":
         return arguments[7:] if returned[0] else None
-    if name == "nested.nest":
+    if name == "join.multiway.nest":
         return arguments[7][:, : returned[0]]
-    if name == "located.locate":
+    if name == "search.result_rows.locate":
         return arguments[5][:, [0, 2, 3, 4]] if returned >= 0 else None
-    if name == "paired_sets.pairs_of_sets":
+    if name == "join.set_pairs.pairs_of_sets":
         return arguments[8][:, : max(returned, 0)]
-    if name == "kept.meet_kept":
+    if name == "join.stored_pairs.meet_kept":
         return [own[arguments[12] : returned] for own in arguments[10:12]]
     if name in KEPT_PAIRS:
         pairs = returned[0] if isinstance(returned, tuple) else returned
         return [own[: max(pairs, 0)] for own in arguments[KEPT_PAIRS[name]]]
-    if name in ("named.place_by_offset", "named.place_bits"):
+    if name in ("names.tuple_queries.place_by_offset", "names.tuple_queries.place_bits"):
         return np.sort(arguments[-1][:returned])
-    if name == "deltas.unpack_deltas":
+    if name == "rows.parquet_deltas.unpack_deltas":
         return arguments[4] if returned else None
-    if name == "runs.busy_slots":
+    if name == "arrive.slot_runs.busy_slots":
         return np.sort(arguments[4][:returned])
     return arguments[KEPT[name]][:returned] if name in KEPT else None
 
@@ -203,7 +204,7 @@ def test_kernels_release_the_lock_and_are_cached() -> None:
 
 def test_what_kernels_call_in_loops_counts_no_references() -> None:
     """Two locked instructions for each array of each call: they took longer than a clause's work."""
-    for module in (arrive, postings):
+    for module in (index_probe, posting_lists):
         for name, helper in vars(module).items():
             options = getattr(helper, "targetoptions", None)
             if options is not None and name.startswith("_") and options.get("inline") != "always":

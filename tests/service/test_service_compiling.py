@@ -57,7 +57,9 @@ class Kernel:
         return Dispatcher.compile(self, "recursive")
 
 
-@pytest.mark.parametrize(("module", "open_to_others"), [("psoup.kernels.rows", False), ("numba.np.arrayobj", True)])
+@pytest.mark.parametrize(
+    ("module", "open_to_others"), [("psoup.kernels.rows.bit_blocks", False), ("numba.np.arrayobj", True)]
+)
 def test_a_kernel_is_compiled_by_one_process_at_a_time(
     compiled: list[tuple[str, bool]], tmp_path: Path, module: str, open_to_others: bool
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from numba.core.caching import _CacheLocator
 
 import psoup
-from psoup.kernels.rows import count_rows
+from psoup.kernels.rows.bit_blocks import count_rows
 from psoup_service.process import kernel_cache
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.doctor import examine
@@ -100,13 +100,13 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def test_kernels_run_in_a_process_that_has_no_place(tmp_path: Path) -> None:
-    code = "import numpy, numba, psoup.kernels.rows as p; print(p.__name__, numba.config.CACHE_DIR)"
+    code = "import numpy, numba, psoup.kernels.rows.bit_blocks as p; print(p.__name__, numba.config.CACHE_DIR)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(tmp_path), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     name, place = done.stdout.split()
-    assert (name, Path(place).parent) == ("psoup.kernels.rows", tmp_path)
+    assert (name, Path(place).parent) == ("psoup.kernels.rows.bit_blocks", tmp_path)
     assert not Path(place).exists(), "it goes with its process"
 
 

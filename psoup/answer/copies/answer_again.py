@@ -32,7 +32,7 @@ from psoup.data.windows import WindowRange
 from psoup.errors import ResourceExhausted
 from psoup.execution.select.window import Ranges, Reach
 from psoup.expressions.tree import reads_now
-from psoup.kernels.rising import longest_rising
+from psoup.kernels.rows.increasing_subsequence import longest_rising
 from psoup.plan.nodes import Having, Node
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot

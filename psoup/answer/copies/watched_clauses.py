@@ -22,7 +22,7 @@ from psoup.answer.copies.range_plans import ranged
 from psoup.answer.copies.rows_since import Travel, travel_of
 from psoup.columns import Array
 from psoup.execution.select.window import WindowChoice, windows_of
-from psoup.kernels.watched import hits_in_rows, hits_in_run
+from psoup.kernels.arrive.watch_hits import hits_in_rows, hits_in_run
 from psoup.model import Anchor
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView

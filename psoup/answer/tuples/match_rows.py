@@ -23,7 +23,7 @@ from psoup.columns import Array, Batch
 from psoup.data.data_stem import Piece
 from psoup.expressions.guarded import every_row
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.kernels.named import count_bits, count_offsets, place_bits, place_by_offset
+from psoup.kernels.names.tuple_queries import count_bits, count_offsets, place_bits, place_by_offset
 from psoup.matching.new_tuples import probe
 from psoup.published.match_room import Named, TooManyRows, passing
 from psoup.published.snapshot import Snapshot, StreamView

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from psoup.columns import Array
 from psoup.data.values import Values
-from psoup.kernels import codes as kernels
+from psoup.kernels.arrive import codes as kernels
 from psoup.plan.factors import Key
 
 _TABLE_BITS = (8, 20)
@@ -33,7 +33,7 @@ class Bounds:
     """D boundaries, ascending.
 
     `keys`: int64[D], or for TEXT uint64[D], the first eight bytes. `offsets`, `data`: the texts, as in a column.
-    `table`, `shift`: see `psoup.kernels.codes.encode_int64`.
+    `table`, `shift`: see `psoup.kernels.arrive.codes.encode_int64`.
     """
 
     keys: Array

@@ -1,4 +1,4 @@
-"""Posting lists: the clauses of each cell of an attribute's values; `psoup.kernels.postings` reads them.
+"""Posting lists: the clauses of each cell of an attribute's values; `psoup.kernels.arrive.posting_lists` reads them.
 
     a = 5 AND b < 9             one cell of a; tested on b                  anchor: a = 5
     a IN (5, 7) AND b < 9       two cells of a; tested on b
@@ -17,10 +17,10 @@ import numpy as np
 
 from psoup.clauses.index.clause_rows import ClauseRows, gather
 from psoup.columns import Array
-from psoup.kernels.lanes import LANES
+from psoup.kernels.compile.lanes import LANES
 
 _WHOLE, _SOLE = 1, 2
-"""See `psoup.kernels.postings`."""
+"""See `psoup.kernels.arrive.posting_lists`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ STANDARD = Layout()
 
 @dataclass(frozen=True, slots=True)
 class PostingLists:
-    """Grids of cells, each with groups of entries of one kind; see `psoup.kernels.postings.reach` and `match_lists`.
+    """Grids of cells, each with groups of entries of one kind; see `psoup.kernels.arrive.posting_lists.reach` and
+    `match_lists`.
 
     `grid_attr`, `grid_shift`: int32[K]. `grid_first`: int64[K]. `cell_ptr`: int32[cells + 1]. `group_ptr`: int32[G +
     1]. `group_kind`: int32[G]. `group_test`: int64[G + 1]. `kind_ptr`: int32[X + 1]. `kind_attr`: int32[…].

@@ -6,7 +6,7 @@
                                      2: 20 to 34   5: error  (6: end)
 
 An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a pair of rows. The arrays are the input
-of `psoup.kernels.arrive`. Clauses that few tuples can match are listed by the values that they require (see
+of `psoup.kernels.arrive.index_probe`. Clauses that few tuples can match are listed by the values that they require (see
 `psoup.clauses.index.posting_lists`). The other clauses are the `rest`, which is tested for every piece. An index is
 immutable; a `Part` adds flags of live clauses. `psoup.clauses.index.delta` makes small indexes,
 `psoup.clauses.index.combine` large ones. Readers see a part as it was at its publication (`PartView`).
@@ -34,7 +34,7 @@ EXTRA_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class PredicateIndex:
-    """S clauses in order of their slots; see `psoup.kernels.arrive` for the arrays.
+    """S clauses in order of their slots; see `psoup.kernels.arrive.index_probe` for the arrays.
 
     `attributes`: int64[A], IDs, ascending. `bounds`: A. `base`: int64[A + 1]. `slots`: uint32[S], ascending.
     `clause_ptr`: int32[S + 1]. `factor_ptr`: int32[F + 1]. `iv_attr` (position in `attributes`), `iv_lo`, `iv_hi`

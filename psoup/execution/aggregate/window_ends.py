@@ -23,7 +23,7 @@ from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
 from psoup.execution.rows.source_rows import Arrivals
 from psoup.execution.select.clause_matches import Matches
 from psoup.execution.select.match_bits_at_ends import EndBits
-from psoup.kernels import fold
+from psoup.kernels.fold import group_states as fold
 
 _NO_VALUES: Array = np.zeros(0, np.int64)
 

@@ -24,7 +24,7 @@ from psoup.execution.aggregate.window_ends import MOST_MATCHES
 from psoup.execution.select import many_matches
 from psoup.execution.select.clause_matches import ChunkMatches, known_matches
 from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
-from psoup.kernels.columns import count_bits
+from psoup.kernels.rows.bitmaps import count_bits
 from psoup.plan.way import TryNext
 
 _ROWS = 32

@@ -21,11 +21,11 @@ from psoup.execution.join.direct_join import Columns, direct_join
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import KeptBits, Matches, Packed
-from psoup.kernels.buckets import mark_keys
-from psoup.kernels.columns import offsets_to_bits
-from psoup.kernels.gather import WIDE
-from psoup.kernels.kept import marked_rows
-from psoup.kernels.paired import SPREADING
+from psoup.kernels.join.hash_buckets import mark_keys
+from psoup.kernels.join.small_pairs import SPREADING
+from psoup.kernels.join.stored_pairs import marked_rows
+from psoup.kernels.rows.batch_body import WIDE
+from psoup.kernels.rows.bitmaps import offsets_to_bits
 from psoup.plan.nodes import Join
 from psoup.runner import threads_of
 

@@ -22,8 +22,8 @@ from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal
 from psoup.joins.hash_pairs import Band, SideKeys
 from psoup.joins.key_columns import FLIPPED
-from psoup.kernels.gather import NARROW, NUMBER, TEXT, WIDE
-from psoup.kernels.joined import FLOAT
+from psoup.kernels.join.pair_columns import FLOAT
+from psoup.kernels.rows.batch_body import NARROW, NUMBER, TEXT, WIDE
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Join, PairFactor, names_of
 from psoup.plan.plan_facts import plan_fact

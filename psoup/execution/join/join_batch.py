@@ -23,9 +23,9 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.rows.record_batch import Form, Message, form_of, tabled
 from psoup.execution.rows.select_list import Group
 from psoup.expressions.tree import AttributeRef
-from psoup.kernels.gather import NUMBER, PARTS, TEXT, WIDE, has_nulls
-from psoup.kernels.joined import gather_at, gather_whole
-from psoup.kernels.joined_texts import gather_texts_at, text_bytes_at
+from psoup.kernels.join.pair_columns import gather_at, gather_whole
+from psoup.kernels.join.text_columns import gather_texts_at, text_bytes_at
+from psoup.kernels.rows.batch_body import NUMBER, PARTS, TEXT, WIDE, has_nulls
 from psoup.plan.nodes import Output
 from psoup.plan.plan_facts import plan_fact
 from psoup.reading import ReadBudget

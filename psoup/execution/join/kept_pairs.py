@@ -27,7 +27,7 @@ from psoup.execution.select.clause_matches import Matches, Packed
 from psoup.joins.budget import Room
 from psoup.joins.from_order import in_from_order
 from psoup.joins.pairs_store import PairRow, PairTable
-from psoup.kernels.kept import meet_kept, number_rows
+from psoup.kernels.join.stored_pairs import meet_kept, number_rows
 from psoup.plan.way import TryNext
 
 _FEW = 16_384

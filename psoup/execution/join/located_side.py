@@ -26,8 +26,8 @@ from psoup.data.key_room import KeyRoom
 from psoup.execution.rows.record_batch import tabled
 from psoup.execution.select.clause_matches import Known, Matches, Side, sides_of_join
 from psoup.invariants import ensure
-from psoup.kernels.gather import PARTS
-from psoup.kernels.located import locate, write_rows
+from psoup.kernels.rows.batch_body import PARTS
+from psoup.kernels.search.result_rows import locate, write_rows
 from psoup.published.reader_notes import NoteKind
 from psoup.published.snapshot import ChunkEntry
 from psoup.reading import ReadBudget
@@ -79,7 +79,7 @@ class ChunkRun:
 
 
 class ChunkTable(NamedTuple):
-    """Sources and stride of `psoup.kernels.gather`, and whether some column has validity in some chunk."""
+    """Sources and stride of `psoup.kernels.rows.batch_body`, and whether some column has validity in some chunk."""
 
     sources: Array
     stride: int

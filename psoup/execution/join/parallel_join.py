@@ -22,10 +22,10 @@ from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
 from psoup.execution.rows.source_rows import Reading
 from psoup.joins.budget import Room
-from psoup.kernels.coded import may_be_null
-from psoup.kernels.gather import WIDE
-from psoup.kernels.halved import gather_pairs, read_side
-from psoup.kernels.paired import meet_chained
+from psoup.kernels.join.code_columns import may_be_null
+from psoup.kernels.join.parallel_pairs import gather_pairs, read_side
+from psoup.kernels.join.small_pairs import meet_chained
+from psoup.kernels.rows.batch_body import WIDE
 from psoup.plan.nodes import Node
 from psoup.plan.way import TryNext
 
@@ -61,7 +61,7 @@ class _Side(NamedTuple):
 
 
 class _Chains(NamedTuple):
-    """The rows of each key, from `least` on: see `psoup.kernels.halved`."""
+    """The rows of each key, from `least` on: see `psoup.kernels.join.parallel_pairs`."""
 
     least: int
     heads: Array

@@ -30,9 +30,9 @@ from psoup.execution.select.clause_matches import Matches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Expr, columns_of
 from psoup.joins.hash_pairs import SideKeys
-from psoup.kernels.confirmed import gather_texts
-from psoup.kernels.gather import NUMBER, TEXT, WIDE
-from psoup.kernels.joined import gather_keys
+from psoup.kernels.join.pair_columns import gather_keys
+from psoup.kernels.join.pair_filter import gather_texts
+from psoup.kernels.rows.batch_body import NUMBER, TEXT, WIDE
 from psoup.model import Kind
 from psoup.reading import NO_LIMIT, ReadBudget
 from psoup.runner import Runner, serial

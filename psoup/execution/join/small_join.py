@@ -20,8 +20,8 @@ from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
 from psoup.joins.budget import Room
-from psoup.kernels.answered import answer_located
-from psoup.kernels.coded import gather_coded, may_be_null
+from psoup.kernels.join.code_columns import gather_coded, may_be_null
+from psoup.kernels.join.small_join import answer_located
 from psoup.plan.nodes import Node
 from psoup.plan.way import TryNext
 

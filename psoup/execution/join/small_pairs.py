@@ -13,7 +13,7 @@ from psoup.columns import Array
 from psoup.execution.join.direct_join import DirectJoin, direct_join
 from psoup.execution.join.join_case import FIRST, FoundPairs, JoinCase
 from psoup.joins.budget import Room
-from psoup.kernels.paired import pair_small
+from psoup.kernels.join.small_pairs import pair_small
 from psoup.plan.nodes import Join
 from psoup.plan.way import TryNext
 

@@ -37,7 +37,7 @@ from psoup.execution.many.many_shapes import (
 )
 from psoup.execution.rows.source_rows import Reading
 from psoup.expressions.tree import Expr
-from psoup.kernels.segments import group_within
+from psoup.kernels.fold.segments import group_within
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate
 from psoup.reading import NO_LIMIT, HeldBytes

@@ -31,8 +31,8 @@ from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import Expr
 from psoup.joins.budget import Room
 from psoup.joins.key_columns import Keyed, keyed
-from psoup.kernels.paired_sets import pairs_of_sets
-from psoup.kernels.sets import place_rows
+from psoup.kernels.join.set_pairs import pairs_of_sets
+from psoup.kernels.search.match_pairs import place_rows
 from psoup.model import Kind
 from psoup.plan.nodes import Join, Node, Project, walk
 from psoup.plan.sides import side_id

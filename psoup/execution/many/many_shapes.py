@@ -25,7 +25,7 @@ from psoup.execution.select.many_matches import Found
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.kernels.segments import count_rows, cut_within, order_within, place_rows, put_values
+from psoup.kernels.fold.segments import count_rows, cut_within, order_within, place_rows, put_values
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
 from psoup.reading import NO_LIMIT, ReadBudget

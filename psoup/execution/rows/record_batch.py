@@ -23,7 +23,18 @@ from psoup.data.chunk import ChunkView
 from psoup.execution.rows.arrow_header import Flat
 from psoup.expressions.tree import ID_INDEX, AttributeRef
 from psoup.invariants import corrupt, ensure
-from psoup.kernels.gather import BITS, DECIMAL, NARROW, NUMBER, TEXT, WIDE, gather, has_nulls, lay_out, text_bytes
+from psoup.kernels.rows.batch_body import (
+    BITS,
+    DECIMAL,
+    NARROW,
+    NUMBER,
+    TEXT,
+    WIDE,
+    gather,
+    has_nulls,
+    lay_out,
+    text_bytes,
+)
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import DataType
 from psoup.plan.nodes import Output

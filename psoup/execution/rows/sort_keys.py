@@ -1,9 +1,9 @@
 """ORDER BY and DISTINCT over the columns of one answer.
 
 Every column becomes int64 ranks that order as its values do (NaN greatest, -0.0 = 0.0, text by UTF-8 bytes), NULL
-set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.order`). Equal rows keep their order, so
-the first row of each group is the row that came first. All passes go by pieces of `PIECE` rows, and the budget is
-checked before each: a pass over millions of rows would keep a processor from calls of others for some tens of
+set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.rows.radix_sort`). Equal rows keep their
+order, so the first row of each group is the row that came first. All passes go by pieces of `PIECE` rows, and the
+budget is checked before each: a pass over millions of rows would keep a processor from calls of others for some tens of
 milliseconds. Texts of which most differ are told apart in one step.
 """
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, Column
-from psoup.kernels.order import count_digits, digit_pass, mark_changes, move_rows
+from psoup.kernels.rows.radix_sort import count_digits, digit_pass, mark_changes, move_rows
 from psoup.limbs import integers
 from psoup.model import Kind
 from psoup.plan.nodes import OrderKey

@@ -25,7 +25,7 @@ from psoup.execution.select.archive_work import ArchiveWork, refuse_together
 from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.execution.select.offering import offer
 from psoup.expressions.tree import Expr
-from psoup.kernels.columns import bits_to_offsets
+from psoup.kernels.rows.bitmaps import bits_to_offsets
 from psoup.matching.search import Search
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord

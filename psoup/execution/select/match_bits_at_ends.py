@@ -15,7 +15,7 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.data.archived import Chunk
-from psoup.kernels.columns import bits_to_offsets, count_bits
+from psoup.kernels.rows.bitmaps import bits_to_offsets, count_bits
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.failures import NO_FAILURES

@@ -52,7 +52,7 @@ def choose(data_dir: str) -> None:
 
 def cold() -> bool:
     """Whether this start compiles all kernels because the folder has none. To be called after the folder was chosen."""
-    from psoup.kernels.rows import count_rows
+    from psoup.kernels.rows.bit_blocks import count_rows
 
     place = count_rows.stats.cache_path
     return place is not None and next(Path(place).glob("*.nbi"), None) is None

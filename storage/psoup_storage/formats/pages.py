@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.columns import Array
-from psoup.kernels.deltas import FACTS, SIZE, page_facts, unpack_deltas
+from psoup.kernels.rows.parquet_deltas import FACTS, SIZE, page_facts, unpack_deltas
 from psoup.model import DataType, Kind
 
 _DATA_PAGE = 0

@@ -15,7 +15,7 @@ from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.errors import Internal
-from psoup.kernels.arrive import count_and_plan
+from psoup.kernels.arrive.index_probe import count_and_plan
 from psoup.matching import emission
 from psoup.matching.new_tuples import probe
 from psoup.model import BIGINT

@@ -13,7 +13,7 @@ from psoup.columns import arrow_table
 from psoup.expressions.conversion import NUMBERS, TIMES
 from psoup.expressions.formats import WRITERS
 from psoup.from_arrow import column_from_arrow, columns_from_arrow
-from psoup.kernels import gather
+from psoup.kernels.rows import batch_body
 from psoup.kinds import TYPES, accepts, arrow_type, ends, memory_type
 from psoup.model import STREAMED, Attribute, DataType, Kind, Schema, decimal, wide
 from psoup_service.wire.convert import KINDS
@@ -55,9 +55,9 @@ def test_the_facts_of_a_kind_agree_with_its_columns(kind: Kind) -> None:
     assert made.values.dtype == facts.dtype
     assert made.to_arrow().type in (arrow_type(data_type), pa.large_string())
     assert accepts(data_type, memory_type(data_type)) is (kind in STREAMED) and accepts(data_type, pa.null())
-    assert facts.layout in (gather.WIDE, gather.NARROW, gather.BITS, gather.DECIMAL, gather.TEXT)
-    if facts.layout in (gather.WIDE, gather.NARROW):
-        assert facts.dtype.itemsize == {gather.WIDE: 8, gather.NARROW: 4}[facts.layout]
+    assert facts.layout in (batch_body.WIDE, batch_body.NARROW, batch_body.BITS, batch_body.DECIMAL, batch_body.TEXT)
+    if facts.layout in (batch_body.WIDE, batch_body.NARROW):
+        assert facts.dtype.itemsize == {batch_body.WIDE: 8, batch_body.NARROW: 4}[facts.layout]
     if facts.infinite is not None:
         assert facts.infinite == np.iinfo(facts.dtype).max
 

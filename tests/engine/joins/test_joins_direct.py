@@ -24,7 +24,7 @@ from psoup.execution.ways import JOIN
 from psoup.joins import hash_pairs
 from psoup.joins.budget import Room
 from psoup.joins.hash_pairs import PairTest, SideKeys, pairs_by_key
-from psoup.kernels.answered import answer_located
+from psoup.kernels.join.small_join import answer_located
 from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup.runner import serial

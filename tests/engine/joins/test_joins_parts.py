@@ -20,9 +20,9 @@ from psoup.joins.policies import Fixed, Greedy, Learned, Lottery, Policy
 from psoup.joins.semi_join import thinned
 from psoup.joins.sort_builds import Buckets, Builds, all_rows, hashed
 from psoup.joins.steps import Step
-from psoup.kernels.banded import probe_banded
-from psoup.kernels.joined import probe_buckets, probe_ranges
-from psoup.kernels.pairs import emit_pairs
+from psoup.kernels.join.band_probe import probe_banded
+from psoup.kernels.join.pair_columns import probe_buckets, probe_ranges
+from psoup.kernels.join.range_pairs import emit_pairs
 from psoup.model import BIGINT
 from psoup.reading import UNBOUNDED
 from psoup_testing.histories.join_sides import Side, factor, node_of, ref, tuples_of

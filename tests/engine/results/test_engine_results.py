@@ -12,8 +12,8 @@ from psoup.clock import VirtualClock
 from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt
-from psoup.kernels.rows import set_bits
-from psoup.kernels.runs import find_pairs
+from psoup.kernels.arrive.slot_runs import find_pairs
+from psoup.kernels.rows.bit_blocks import set_bits
 from psoup.local import LocalPSoup
 from psoup.results.by_tuple import open_pairs_at
 from psoup.results.chunk_results import ChunkResults

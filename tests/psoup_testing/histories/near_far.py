@@ -25,7 +25,7 @@ COLLIDING = (
     ("k8452", "k154996"),
     ("k93091", "k204209"),
 )
-"""Pairs of texts of which `psoup.kernels.keyed.number_texts` makes one number."""
+"""Pairs of texts of which `psoup.kernels.search.key_index.number_texts` makes one number."""
 NEIGHBOURS = (
     ("k94679", "k206407"),
     ("k67180", "k236212"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.kernels.plain.automaton import grow_states as plain_grow
+from psoup.kernels.plain.texts.automaton import grow_states as plain_grow
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]

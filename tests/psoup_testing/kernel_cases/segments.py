@@ -1,4 +1,4 @@
-"""Cases of the kernels of `psoup.kernels.segments`: rows of a few clauses, some without a row and some with many."""
+"""Cases of `psoup.kernels.fold.segments`: rows of a few clauses, some without a row and some with many."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def _cut_within(rng: Rng) -> Arguments:
 
 
 CASES = {
-    "segments.count_rows": _count_rows,
-    "segments.place_rows": _place_rows,
-    "segments.put_values": _put_values,
-    "segments.order_within": _order_within,
-    "segments.group_within": _group_within,
-    "segments.spread_names": _spread_names,
-    "segments.cut_within": _cut_within,
+    "fold.segments.count_rows": _count_rows,
+    "fold.segments.place_rows": _place_rows,
+    "fold.segments.put_values": _put_values,
+    "fold.segments.order_within": _order_within,
+    "fold.segments.group_within": _group_within,
+    "fold.segments.spread_names": _spread_names,
+    "fold.segments.cut_within": _cut_within,
 }

@@ -27,7 +27,7 @@ from psoup.columns import Array, Column
 from psoup.data.widening import absent_column
 from psoup.errors import Internal, PSoupError
 from psoup.from_arrow import column_from_arrow
-from psoup.kernels.select import range_mask
+from psoup.kernels.search.row_masks import range_mask
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import Attribute
 from psoup.wording import counted

@@ -24,7 +24,7 @@ from psoup.config import CHUNK_ROWS, EngineConfig
 from psoup.data.archived import TIME
 from psoup.data.chunk import ChunkView
 from psoup.errors import PSoupError
-from psoup.kernels.deltas import FACTS, PLAIN_SIZE, SIZE, page_facts
+from psoup.kernels.rows.parquet_deltas import FACTS, PLAIN_SIZE, SIZE, page_facts
 from psoup.kinds import arrow_type
 from psoup.model import Kind, StreamSpec
 from psoup.wording import counted

@@ -1,0 +1,160 @@
+"""Clauses reached from the data: those that require a value, or one of few, are looked at only if a tuple has it.
+
+    codes of an attribute    0 .. 3      4 .. 7      8 .. 11     12 .. 15       a *grid* of cells, here 4 codes wide
+    lists of the cells       clauses     none        clauses     clauses
+                             7 9 | 8                 7 | 2 4     5              groups of one *kind* each
+    tuple with code 9        its cell is the third: 7, and 2 and 4 are tested, nothing else
+
+A kind names the attributes that the clauses of a group are tested on, so a group is tested some entries at a time:
+first all lower bounds of the first attribute, then all upper bounds, then those of the second, each contiguous in
+memory. Lists are asked for before they are read: they lie anywhere. A cell one code wide says all about its attribute.
+Cells that many tuples are in (*hot* ones) are left to `psoup.kernels.arrive.index_probe`, as far as their clauses are
+in no other cell.
+"""
+
+# mypy: allow-untyped-defs, no-check-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from psoup.kernels.arrive.index_probe import _ALL, _ONE, _holds
+from psoup.kernels.compile.inner import inner
+from psoup.kernels.compile.lanes import LANES, fetch, inside, keep_hits
+from psoup.kernels.rows.bitmaps import _popcount
+
+_WHOLE, _SOLE = 1, 2
+"""Flags of a kind: its tests are all that is left to know of its clauses; they are in no other cell."""
+_AHEAD, _ASKED = 4, 1_024
+"""How many lists before it is read a list is asked for: with 1 a tenth slower, from 3 on there is no difference. And
+how many elements: the processor fetches the rest of a long list by itself."""
+
+
+@njit(cache=True, nogil=True)
+def reach(
+    codes, base, grid_attr, grid_shift, grid_first, cell_ptr, group_ptr, group_kind, kind_flags, entries, limit,
+    seen, candidates, tuples, cells,
+):  # fmt: skip
+    """Find the lists that the piece reaches.
+
+    codes: int32[A, n], rows; base: int64[A + 1]; grid k has the cells from grid_first[k] on, each 2**grid_shift[k]
+    rows of attribute grid_attr[k]; cell c has the groups cell_ptr[c] up to cell_ptr[c + 1]; group g the entries
+    group_ptr[g] up to group_ptr[g + 1] and a kind. limit: most tuples of a cell that is not hot. Read.
+    seen: int32[cells], zeros before and after. candidates: int32[E], written: clauses of hot cells, in no order.
+    tuples, cells: int32[k * n], written: what to test, by tuple and grid; ~cell if hot. Returns (candidates written,
+    cells written, entries in the lists of those cells). O(k * n + clauses of hot cells).
+    """
+    size, found, tests = 0, 0, np.int64(0)
+    for t in range(codes.shape[1]):
+        for k in range(grid_attr.shape[0]):
+            attr, shift = grid_attr[k], grid_shift[k]
+            cell = grid_first[k] + ((codes[attr, t] - base[attr]) >> shift)
+            begin, end = cell_ptr[cell], cell_ptr[cell + 1]
+            if begin == end:
+                continue
+            seen[cell] += shift == 0
+            tuples[found], cells[found] = t, cell
+            tests += group_ptr[end] - group_ptr[begin]
+            found += 1
+    for j in range(found):
+        cell = cells[j]
+        if seen[cell] > limit:
+            for group in range(cell_ptr[cell], cell_ptr[cell + 1]):
+                if kind_flags[group_kind[group]] & _SOLE:
+                    for e in range(group_ptr[group], group_ptr[group + 1]):
+                        candidates[size] = entries[e]
+                        size += 1
+            seen[cell] = -1
+        if seen[cell] < 0:
+            cells[j] = ~cell
+    for j in range(found):
+        seen[max(cells[j], ~cells[j])] = 0
+    return size, found, tests
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _ask(cell, cell_ptr, group_ptr, group_test, entries, tests):
+    """Ask for the lists of a cell, up to the length from which on the processor fetches the rest by itself."""
+    first, last = np.uint64(cell_ptr[cell]), np.uint64(cell_ptr[cell + _ONE])
+    fetch(tests, group_test[first], min(group_test[last], group_test[first] + _ASKED))
+    fetch(entries, group_ptr[first], min(np.int64(group_ptr[last]), np.int64(group_ptr[first]) + _ASKED))
+
+
+@inner
+def _check(hits, own, t, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes):
+    """The bits of `hits` whose clauses hold for tuple t; bit i is that of own[i]."""
+    left = hits
+    while left != 0:
+        lowest = left & (~left + _ONE)
+        left ^= lowest
+        clause = own[_popcount(lowest - _ONE)]
+        for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
+            if not _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
+                hits ^= lowest
+                break
+    return hits
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _match_group(
+    group, kind, whole, group_ptr, group_test, kind_ptr, kind_attr, entries, tests, base, codes,
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, t, bits, wanted, out, place,
+):  # fmt: skip
+    """Write the keys of the entries of a group that tuple t matches, from `place` on; returns the place behind them."""
+    begin, count = np.uint64(kind_ptr[kind]), np.uint64(kind_ptr[kind + _ONE] - kind_ptr[kind])
+    for k in range(count):
+        attr = np.uint64(kind_attr[begin + k])
+        wanted[k] = codes[attr, t] - base[attr]
+    first, size = np.int64(group_ptr[group]), np.int64(group_ptr[group + _ONE] - group_ptr[group])
+    for e in range(0, size, LANES):
+        hits, low = _ALL >> np.uint64(64 - min(size - e, LANES)), group_test[group] + e
+        for k in range(count):
+            hits &= inside(tests, low, low + size, wanted[k])
+            low += 2 * size
+        if not whole:
+            own = entries[first + e : first + size]
+            hits = _check(hits, own, t, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes)
+        place += keep_hits(hits, entries, first + e, np.int64(t), bits, out, place)
+    return place
+
+
+@inner
+def _match(
+    tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
+    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out, wanted,
+):  # fmt: skip
+    """`match_lists`, without a reference counted for each list. wanted: int64[longest kind], scratch."""
+    place, size = np.int64(0), np.uint64(tuples.shape[0])
+    for j in range(size):
+        if j + _AHEAD < size and cells[j + _AHEAD] >= 0:
+            _ask(np.uint64(cells[j + _AHEAD]), cell_ptr, group_ptr, group_test, entries, tests)
+        hot, cell = cells[j] < 0, np.uint64(max(np.int64(cells[j]), ~np.int64(cells[j])))
+        for group in range(np.uint64(cell_ptr[cell]), np.uint64(cell_ptr[cell + _ONE])):
+            kind = np.uint64(group_kind[group])
+            if not (hot and kind_flags[kind] & _SOLE):
+                place = _match_group(
+                    group, kind, kind_flags[kind] & _WHOLE, group_ptr, group_test, kind_ptr, kind_attr, entries, tests,
+                    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, np.uint64(tuples[j]), bits, wanted,
+                    out, place,
+                )  # fmt: skip
+    return place
+
+
+@njit(cache=True, nogil=True)
+def match_lists(
+    tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
+    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out,
+):  # fmt: skip
+    """Test the lists that `reach` found, in the order given.
+
+    tuples, cells: int32[m], and the lists: see `reach`. Tests of group g are at tests[group_test[g]] (uint16 or int32;
+    codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to kind_attr[kind_ptr[kind + 1]] the
+    lower bounds of all entries, then the upper bounds. group_test: int64[G + 1]. LANES elements more lie behind the
+    entries and behind the tests. The index, codes: see `psoup.kernels.arrive.index_probe`. All read.
+    out: uint32 or uint64[>= entries tested + LANES], written: clause << bits | tuple of the matches, in the order
+    given; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
+    """
+    return _match(
+        tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
+        base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out, np.empty(kind_attr.shape[0], np.int64),
+    )  # fmt: skip

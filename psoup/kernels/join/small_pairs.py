@@ -1,0 +1,367 @@
+"""All pairs of two small sides by one factor, in one call: for a few rows the steps' calls took longer than the rows.
+
+    by an equality   keys near one another    heads[key] ─> the first row with it ─> the next …
+                     keys far apart           first the rows of each side whose key may be on the other side
+    by a band        both keys ascend         ranges of the right side
+
+A pair is two positions, or two codes of tuples: the chunk's place << 16 | the offset in it.
+"""
+
+# mypy: allow-untyped-defs, no-check-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from psoup.kernels.compile.inner import inner
+from psoup.kernels.join.pair_columns import _emit_eight, gather_keys, probe_ranges
+
+SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
+"""An odd number near 2**64 divided by the golden ratio: the high bits of a product depend on all bits of a key."""
+
+CODE_SHIFT = 16
+"""Bits of an offset in the code of a tuple."""
+
+_U0, _U1, _U2, _U8 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(8)
+_WORD, _SIX = np.uint64(63), np.uint64(6)
+_PLACES = 131_072
+"""Places of keys, 4 bytes each, that are cleared for fewer rows than half of them: they fit in a core's own cache."""
+_MARKS = 8
+"""Bits that say which keys a side has, for each of its rows, at least."""
+_ALIKE = 8
+"""Rows of a side for each one of the other, up to which two orders are walked through: of fewer each is looked for."""
+
+
+@inner
+def _close(least, greatest, count):
+    """Whether so many keys lie so near one another that each has a place of its own: 16 are cleared as fast as one is
+    hashed."""
+    apart = np.uint64(greatest) - np.uint64(least)
+    return apart <= np.uint64(2 * count) or apart <= np.uint64(min(16 * count, _PLACES))
+
+
+@njit(cache=True, nogil=True)
+def choose_buckets(least, greatest, count):
+    """How the keys of a side become buckets, as `fill_buckets` asks; returns (base, factor, shift, buckets, exact).
+
+    exact: a bucket has one key. count: how many keys, from `least` to `greatest`; at least one. O(1).
+    """
+    if _close(least, greatest, count):
+        return np.uint64(least), np.uint64(1), np.uint64(0), greatest - least + 1, True
+    bits = 4
+    while count >> bits:
+        bits += 1
+    return np.uint64(0), SPREADING, np.uint64(64 - bits), np.int64(1) << bits, False
+
+
+@inner
+def _place_keys(other, others, least, heads, following):
+    """Chain the rows with one key, which has a place of its own: heads: int32[keys], following: int32[others + 1]."""
+    heads[:], following[0], base = 0, 0, np.uint64(least)
+    for i in range(others.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
+        at = np.uint64(other[np.uint64(others[np.uint64(i)])]) - base
+        following[np.uint64(i) + _U1], heads[at] = heads[at], i + 1
+
+
+@inner
+def _meet_keys(keys, driving, others, least, heads, following, left, right):
+    """Write the pairs of rows with equal keys, by what `_place_keys` made; returns how many, -1 if there is no room.
+
+    Most rows have a partner or two, or none, at random: to ask took a wrong guess for each second row.
+    """
+    n, room, size, base = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0]), np.uint64(least)
+    for i in range(driving.shape[0]):
+        row = driving[np.uint64(i)]
+        at = np.uint64(keys[np.uint64(row)]) - base
+        partner = np.uint64(heads[at]) if at < size else _U0
+        if n + _U2 <= room:
+            for _ in range(2):
+                left[n], right[n] = row, partner
+                n += np.uint64(partner != _U0)
+                partner = np.uint64(following[partner])
+        while partner != _U0:
+            if n == room:
+                return np.int64(-1)
+            left[n], right[n] = row, partner
+            n += _U1
+            partner = np.uint64(following[partner])
+    for i in range(n):
+        right[i] = others[np.uint64(right[i]) - _U1]
+    return np.int64(n)
+
+
+@inner
+def _marked(keys, rows, shift, marks, out):
+    """Write the rows whose key may be among those that `marks` has, to the front; returns how many."""
+    n = _U0
+    for i in range(rows.shape[0]):
+        row = rows[np.uint64(i)]
+        bit = (np.uint64(keys[np.uint64(row)]) * SPREADING) >> shift
+        out[n] = row
+        n += (marks[bit >> _SIX] >> (bit & _WORD)) & _U1
+    return np.int64(n)
+
+
+@inner
+def _mark(keys, rows, shift, marks):
+    marks[:] = 0
+    for i in range(rows.shape[0]):
+        bit = (np.uint64(keys[np.uint64(rows[np.uint64(i)])]) * SPREADING) >> shift
+        marks[bit >> _SIX] |= _U1 << (bit & _WORD)
+
+
+@inner
+def _place_hashes(other, others, heads, following, shift):
+    """Chain the rows whose keys have one hash: heads: int32[2**(64 - shift)], following: int32[others]."""
+    heads[:] = -1
+    for i in range(others.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
+        bucket = (np.uint64(other[np.uint64(others[np.uint64(i)])]) * SPREADING) >> shift
+        following[np.uint64(i)], heads[bucket] = heads[bucket], i
+
+
+@inner
+def _meet_hashes(keys, driving, other, others, heads, following, shift, most, left, right):
+    """As `_meet_keys`, by what `_place_hashes` made; -1 also if more than `most` places were to be looked at."""
+    n, room, looked = _U0, np.uint64(left.shape[0]), 0
+    for i in range(driving.shape[0]):
+        row = driving[np.uint64(i)]
+        key = keys[np.uint64(row)]
+        at = heads[(np.uint64(key) * SPREADING) >> shift]
+        while at >= 0:
+            looked += 1
+            partner = others[np.uint64(at)]
+            if other[np.uint64(partner)] == key:
+                if n == room:
+                    return np.int64(-1)
+                left[n], right[n] = row, partner
+                n += _U1
+            at = following[np.uint64(at)]
+        if looked > most:
+            return np.int64(-1)
+    return np.int64(n)
+
+
+@njit(cache=True, nogil=True)
+def pair_keys(keys, driving, other, others, least, greatest, most, left, right):
+    """Write the pairs of rows with equal keys, ascending; returns how many.
+
+    keys, other: int64, by row, of both sides; driving, others: int32, the rows that take part, ascending, written over.
+    least, greatest: of the keys of `others`, or wider. left, right: int32[room], written, with scratch behind the
+    pairs. Returns -1 if there are more pairs than room, or if more than `most` places were to be looked at.
+    O(rows + places looked at).
+    """
+    if driving.shape[0] == 0 or others.shape[0] == 0:
+        return np.int64(0)
+    following = np.empty(others.shape[0] + 1, np.int32)
+    if _close(least, greatest, others.shape[0]):
+        heads = np.empty(greatest - least + 1, np.int32)
+        _place_keys(other, others, least, heads, following)
+        return _meet_keys(keys, driving, others, least, heads, following, left, right)
+    bits = 6
+    while (_MARKS * max(others.shape[0], 1)) >> bits:
+        bits += 1
+    shift, marks = np.uint64(64 - bits), np.empty(1 << (bits - 6), np.uint64)
+    _mark(other, others, shift, marks)
+    before = driving.shape[0]
+    driving = driving[: _marked(keys, driving, shift, marks, driving)]
+    if 2 * driving.shape[0] <= before:
+        _mark(keys, driving, shift, marks)
+        others = others[: _marked(other, others, shift, marks, others)]
+    bits = 4
+    while others.shape[0] >> bits:
+        bits += 1
+    heads, shift = np.empty(1 << bits, np.int32), np.uint64(64 - bits)
+    _place_hashes(other, others, heads, following, shift)
+    return _meet_hashes(keys, driving, other, others, heads, following, shift, most, left, right)
+
+
+@inner
+def _all(kept):
+    for i in range(kept.shape[0]):
+        kept[i] = i
+
+
+@njit(cache=True, nogil=True)
+def _taking_part(kind, column, sources, stride, rows, stops, keys, kept):
+    """As `gather_keys`, and all rows are written to `kept` if none is NULL."""
+    count, least, greatest = gather_keys(kind, column, sources, stride, rows, stops, keys, kept)
+    if count == rows.shape[0]:
+        _all(kept)
+    return count, least, greatest
+
+
+@inner
+def _chain_all(keys, least, heads, following):
+    """Chain the rows of each key, ascending and counted from 1: heads: int32[keys], following: int32[rows + 1]."""
+    heads[:], following[0], base = 0, 0, np.uint64(least)
+    for i in range(keys.shape[0] - 1, -1, -1):  # the last row first: a chain ascends
+        at = np.uint64(keys[np.uint64(i)]) - base
+        following[np.uint64(i) + _U1], heads[at] = heads[at], i + 1
+
+
+@njit(cache=True, nogil=True)
+def meet_chained(keys, start, stop, least, heads, following, left, right):
+    """Write the pairs of some rows, start to stop, with those of the other side that have their key, ascending.
+
+    keys: int64 by row; least, heads, following: of `_chain_all` of the other side; read. left, right: int32[room],
+    written, with scratch behind the pairs. Returns how many pairs; -1 if there is no room. O(rows + pairs).
+    """
+    n, room, size, base = _U0, np.uint64(left.shape[0]), np.uint64(heads.shape[0]), np.uint64(least)
+    for row in range(start, stop):
+        at = np.uint64(keys[np.uint64(row)]) - base
+        partner = np.uint64(heads[at]) if at < size else _U0
+        if n + _U2 <= room:  # two without asking: most rows have as many, or fewer, at random
+            for _ in range(2):
+                left[n], right[n] = row, partner - _U1
+                n += np.uint64(partner != _U0)
+                partner = np.uint64(following[partner])
+        while partner != _U0:
+            if n == room:
+                return np.int64(-1)
+            left[n], right[n] = row, partner - _U1
+            n += _U1
+            partner = np.uint64(following[partner])
+    return np.int64(n)
+
+
+@njit(cache=True, nogil=True)
+def _pair_close(keys, other, least, greatest, left, right):
+    """As `pair_keys`, where all rows of both sides take part, and keys are close."""
+    heads, following = np.empty(greatest - least + 1, np.int32), np.empty(other.shape[0] + 1, np.int32)
+    _chain_all(other, least, heads, following)
+    return meet_chained(keys, 0, keys.shape[0], least, heads, following, left, right)
+
+
+@njit(cache=True, nogil=True)
+def pair_small(
+    kinds, columns, sources, stride, rows, stops, other_sources, other_stride, other_rows, other_stops, most,
+    left, right,
+):  # fmt: skip
+    """Write the pairs of rows with equal keys, ascending; returns how many.
+
+    kinds, columns: (int, int), of the keys of both sides, and sources to stops, of one side and of the other: as
+    `gather_keys` asks; each has a row. Read. most, left, right, and the result: as of `pair_keys`.
+    """
+    keys, kept = np.empty(rows.shape[0], np.int64), np.empty(rows.shape[0], np.int32)
+    count, _, _ = _taking_part(kinds[0], columns[0], sources, stride, rows, stops, keys, kept)
+    other, others = np.empty(other_rows.shape[0], np.int64), np.empty(other_rows.shape[0], np.int32)
+    size, least, greatest = _taking_part(
+        kinds[1], columns[1], other_sources, other_stride, other_rows, other_stops, other, others
+    )
+    return pair_keys(keys, kept[:count], other, others[:size], least, greatest, most, left, right)
+
+
+@inner
+def _meet_ends(keys, ordered, low, high, begins, ends):
+    """Write for each key how many of `ordered` are < key + low, and how many are <= key + high; all ascend.
+
+    Each step goes on by one in either, without a guess which: guesses are wrong for every second row, unless the same
+    rows were met just before. Two such walks wait for each other's loads, one at a time.
+    """
+    count, places = np.uint64(keys.shape[0]), np.uint64(ordered.shape[0])
+    i, at, j, to = _U0, _U0, _U0, _U0
+    while i < count and at < places and j < count and to < places:
+        begins[i], ends[j] = at, to
+        below, within = np.uint64(ordered[at] < keys[i] + low), np.uint64(ordered[to] <= keys[j] + high)
+        at, i = at + below, i + (_U1 - below)
+        to, j = to + within, j + (_U1 - within)
+    while i < count and at < places:
+        begins[i], below = at, np.uint64(ordered[at] < keys[i] + low)
+        at, i = at + below, i + (_U1 - below)
+    while j < count and to < places:
+        ends[j], within = to, np.uint64(ordered[to] <= keys[j] + high)
+        to, j = to + within, j + (_U1 - within)
+    begins[i:], ends[j:] = places, places
+
+
+@inner
+def _write_ranges(driving, others, begins, ends, left, right):
+    """Write the pairs of rows with ranges of `others`; returns how many, -1 if there is no room."""
+    n, room, places = _U0, np.uint64(left.shape[0]), np.uint64(others.shape[0])
+    for i in range(driving.shape[0]):
+        row, first, end = driving[np.uint64(i)], np.uint64(begins[np.uint64(i)]), np.uint64(ends[np.uint64(i)])
+        size = end - first if end > first else _U0
+        if n + size + _U8 <= room and first + size + _U8 <= places:
+            _emit_eight(row, others, first, left, right, n)
+            for p in range(_U8, size, _U8):
+                _emit_eight(row, others, first + p, left, right, n + p)
+        elif n + size <= room:
+            for p in range(size):
+                left[n + p], right[n + p] = row, others[first + p]
+        else:
+            return np.int64(-1)
+        n += size
+    return np.int64(n)
+
+
+@njit(cache=True, nogil=True)
+def _in_order(keys, rows):
+    """The keys of some rows, which ascend; and whether the keys do."""
+    ordered, ascending = keys, True
+    if rows.shape[0] < keys.shape[0]:
+        ordered = np.empty(rows.shape[0], np.int64)
+        for i in range(rows.shape[0]):
+            ordered[i] = keys[np.uint64(rows[i])]
+    for i in range(1, ordered.shape[0]):
+        ascending &= ordered[np.uint64(i)] >= ordered[np.uint64(i - 1)]
+    return ordered, ascending
+
+
+@njit(cache=True, nogil=True)
+def _near(keys, driving, other, others, band, most, left, right):
+    """As `pair_keys`, of keys that are near; -2 if those of the other side do not ascend."""
+    ordered, ascending = _in_order(other, others)
+    if not ascending:
+        return np.int64(-2)
+    count, places = driving.shape[0], others.shape[0]
+    if count == 0 or places == 0:
+        return np.int64(0)
+    lower, low, upper, high = band
+    asked, ascending = _in_order(keys, driving)
+    if ascending and places <= _ALIKE * count and count <= _ALIKE * places:
+        begins, ends = np.empty(count, np.int32), np.empty(count, np.int32)
+        _meet_ends(asked, ordered, low, high, begins, ends)
+        if not lower:
+            begins[:] = 0
+        if not upper:
+            ends[:] = places
+        return _write_ranges(driving, others, begins, ends, left, right)
+    at, inside, pairs, _ = probe_ranges(
+        keys, driving, ordered, others, lower, low, upper, high, 0, 0, most, left, right
+    )  # fmt: skip
+    return pairs if at == driving.shape[0] and inside == 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _pair_by(
+    asked, rows, stops, sources, stride, keys, others, other_stops, other_sources, other_stride, other_keys, most,
+    left, right,
+):  # fmt: skip
+    """Write the pairs of two sides by one factor, as positions, ascending; returns how many.
+
+    asked: int64[13]: the kinds of both keys and their columns, as of `gather_keys`; 1 if the factor is an equality; the
+    four bounds of `probe_ranges`; the least key and the greatest of both sides that no sum overflows with. rows, stops,
+    sources, stride; others and so on: as `gather_keys` asks, of both sides, of which each has a row. Read. keys,
+    other_keys: int64 by row, written: the keys. left, right: int32[room], written, with scratch behind the pairs.
+    Returns -1 if there are more pairs than room, or `most` places and more were looked at; -2 if this is no way to find
+    them. O(rows + places looked at).
+    """
+    driving, partners = np.empty(rows.shape[0], np.int32), np.empty(others.shape[0], np.int32)
+    count, low, high = gather_keys(asked[0], asked[2], sources, stride, rows, stops, keys, driving)
+    size, least, greatest = gather_keys(
+        asked[1], asked[3], other_sources, other_stride, others, other_stops, other_keys, partners
+    )
+    if low < asked[9] or high > asked[10] or least < asked[11] or greatest > asked[12]:
+        return np.int64(-2)
+    every = count == rows.shape[0] and size == others.shape[0]
+    if asked[4] and every and _close(least, greatest, size):
+        return _pair_close(keys, other_keys, least, greatest, left, right)
+    if count == rows.shape[0]:
+        _all(driving)
+    if size == others.shape[0]:
+        _all(partners)
+    driving, partners = driving[:count], partners[:size]
+    if asked[4]:
+        return pair_keys(keys, driving, other_keys, partners, least, greatest, most, left, right)
+    band = asked[5] != 0, asked[6], asked[7] != 0, asked[8]
+    return _near(keys, driving, other_keys, partners, band, most, left, right)

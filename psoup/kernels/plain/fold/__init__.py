@@ -1,0 +1,1 @@
+"""Twins of `psoup.kernels.fold` in plain NumPy and Python: states of aggregates, numbers of groups."""

@@ -1,0 +1,51 @@
+"""Twins of `psoup.kernels.join.band_probe`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from psoup.kernels.plain import Array
+
+
+def probe_banded(
+    keys: Array,
+    rows: Array,
+    base: np.uint64,
+    factor: np.uint64,
+    shift: np.uint64,
+    starts: Array,
+    place_keys: Array,
+    place_rows: Array,
+    near: Array,
+    ordered: Array,
+    lower: bool,
+    low: int,
+    upper: bool,
+    high: int,
+    at: int,
+    inside: int,
+    most: int,
+    left: Array,
+    right: Array,
+) -> tuple[int, int, int, int]:
+    """See the kernel."""
+    n = looked = 0
+    driving = rows if len(rows) else np.arange(len(keys))
+    while at < len(driving) and looked < most:
+        row = driving[at]
+        bucket = int(((keys[row : row + 1].view(np.uint64) - base) * factor)[0] >> shift)
+        known = bucket < len(starts) - 2
+        places = np.arange(starts[bucket], starts[bucket + 1]) if known else np.zeros(0, np.int64)
+        above = (ordered[places] >= near[row] + low) | (not lower)
+        places = places[above & ((ordered[places] <= near[row] + high) | (not upper))][inside:]
+        taken = places[: len(left) - n]
+        if len(taken) < len(places) and n:
+            break
+        equal = taken[place_keys[taken] == keys[row]] if len(place_keys) else taken
+        left[n : n + len(equal)], right[n : n + len(equal)] = row, place_rows[equal]
+        n, looked = n + len(equal), looked + len(taken) + 1
+        if len(taken) < len(places):
+            inside += len(taken)
+            break
+        at, inside = at + 1, 0
+    return at, inside, n, looked

@@ -1,0 +1,1 @@
+"""Twins of `psoup.kernels.names` in plain NumPy and Python: clauses, tags and queries by number."""

@@ -1,0 +1,1 @@
+"""Twins of `psoup.kernels.rows` in plain NumPy and Python: bitmaps, columns, orders."""
