@@ -52,6 +52,8 @@ def _text_of(kind: types.Type) -> str:
         if kind.mutable and kind.layout == "C":
             return f"{_text_of(kind.dtype)}[{', '.join([':'] * (kind.ndim - 1) + ['::1'])}]"
         return f"Array({_text_of(kind.dtype)}, {kind.ndim}, '{kind.layout}', {not kind.mutable})"
+    if isinstance(kind, types.Tuple):
+        return f"Tuple(({', '.join(map(_text_of, kind.types))}))"
     if isinstance(kind, types.UniTuple):
         return f"UniTuple({_text_of(kind.dtype)}, {kind.count})"
     return "boolean" if kind == types.boolean else str(kind)

@@ -106,7 +106,7 @@ class Emission:
         prefix = self._prefixes[share] = scratch.get("prefix", (bitmaps, words), np.uint64)
         order = scratch.get("order", counted.codes.shape, np.int32) if uses.order.any() else counted.order
         cursor = scratch.get("cursor", self._part.index.rows, np.int32)
-        made = (self._part.index.base, counted.starts, uses.order, uses.prefix, cursor)
+        made = (self._part.index.base, (uses.order, uses.prefix), cursor)
         pairs, needed = prepare_and_emit(*made, *self._arguments(self.work, first, last, prefix, order, results))
         self._needed[share] = self._needs[first : first + needed]
         if not pairs:
@@ -132,11 +132,11 @@ class Emission:
     ) -> tuple[Any, ...]:
         """Arguments of the kernel `emit`."""
         index, counted = self._part.index, self._counted
-        return (
-            first, last, work.clauses, work.walked, work.room, index.slots, index.clause_ptr, index.factor_ptr,
-            index.iv_lo, index.iv_hi, index.iv_attr, counted.codes, counted.counts, counted.ranks, order, prefix,
-            self._start, self._pair_limit, results.row_of_slot, results.rows, self._slots, self._offsets, self._needs,
-        )  # fmt: skip
+        planned = (work.clauses, work.walked, work.room)
+        clauses = (index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr)
+        piece = (counted.codes, counted.counts, counted.ranks, counted.starts, order)
+        target, out = (results.row_of_slot, results.rows), (self._slots, self._offsets, self._needs)
+        return first, last, planned, index.slots, clauses, piece, prefix, self._start, self._pair_limit, target, out
 
 
 @dataclass(slots=True)
@@ -167,12 +167,10 @@ def _plan(
     room = scratch.get("room", size + 1, np.int64)
     few = _SORT_COST * (2 * size * len(index.iv_lo) // len(index) + codes.size) < index.rows
     clauses = (index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr)
-    arguments = (
-        candidates, part.alive, *clauses, counts, codes.shape[1], walk, limit,
-        work, walked, room, uses.order, uses.prefix,
-    )  # fmt: skip
+    sizes, planned, flags = (codes.shape[1], walk, limit), (work, walked, room), (uses.order, uses.prefix)
+    arguments = candidates, part.alive, clauses, counts, *sizes, planned, flags
     if few:
-        count_some(_sorted_codes(codes), candidates, *clauses, counts, ranks, starts, order)
+        count_some(_sorted_codes(codes), candidates, clauses, counts, ranks, starts, order)
         count = plan(*arguments)
     else:
         count = count_and_plan(index.base, codes, ranks, starts, *arguments)

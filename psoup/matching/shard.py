@@ -116,11 +116,10 @@ class ShardJoin:
         wide = int(index.slots[-1]) + 1 << bits > 1 << 32
         kind = np.uint64 if wide else np.uint32
         out = self.scratches[0].get("wide" if wide else "narrow", reached.tests + LANES, kind)
-        count = match_lists(
-            reached.tuples, reached.cells, lists.cell_ptr, lists.group_ptr, lists.group_kind, lists.group_test,
-            lists.kind_ptr, lists.kind_attr, lists.kind_flags, lists.entries, lists.tests, index.base, codes,
-            index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr, bits, out,
-        )  # fmt: skip
+        cells = (lists.cell_ptr, lists.group_ptr, lists.group_kind, lists.kind_flags, lists.entries)
+        tests = (lists.group_test, lists.kind_ptr, lists.kind_attr, lists.tests)
+        clauses = (index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr)
+        count = match_lists(reached.tuples, reached.cells, cells, tests, index.base, codes, clauses, bits, out)
         alive = part.alive if part.live < len(index) else part.alive[:0]
         if results.rows.size:
             rows = results.row_of_slot, results.rows
@@ -158,10 +157,9 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
     size_limit = len(lists.grid_attr) * codes.shape[1]
     seen, candidates = scratch.zeros("seen", len(lists.cell_ptr)), scratch.get("candidates", len(index), np.int32)
     tuples, cells = scratch.get("tuples", size_limit, np.int32), scratch.get("cells", size_limit, np.int32)
-    size, reached, tests = reach(
-        codes, index.base, lists.grid_attr, lists.grid_shift, lists.grid_first, lists.cell_ptr, lists.group_ptr,
-        lists.group_kind, lists.kind_flags, lists.entries, limit, seen, candidates, tuples, cells,
-    )  # fmt: skip
+    grids = (lists.grid_attr, lists.grid_shift, lists.grid_first)
+    groups = (lists.cell_ptr, lists.group_ptr, lists.group_kind, lists.kind_flags, lists.entries)
+    size, reached, tests = reach(codes, index.base, grids, groups, limit, seen, candidates, tuples, cells)
     looked_at, tuples, cells = index.rest, tuples[:reached], cells[:reached]
     if size:  # in the order of the index, as the candidates of a cell are scattered in it
         every = np.concatenate([index.rest, candidates[:size]])

@@ -192,7 +192,7 @@ class Join:
         for local, attribute in enumerate(index.attributes.tolist()):
             index.bounds[local].encode(self._values[attribute], int(index.base[local]), codes[local])
         arrays = (index.clause_ptr, index.factor_ptr, index.iv_lo, index.iv_hi, index.iv_attr)
-        keep_factors(places, tuples, *arrays, codes, keep)
+        keep_factors(places, tuples, arrays, codes, keep)
 
     def _text(self, column: int) -> Values:
         values = self._texts.get(column)

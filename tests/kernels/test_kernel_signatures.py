@@ -86,7 +86,9 @@ def test_a_late_kernel_is_counted_and_told(made: Any, caplog: pytest.LogCaptureF
 
 def test_types_are_written_as_signatures_write_them() -> None:
     kinds = (types.boolean, types.Array(types.uint8, 3, "C"), types.Array(types.float64, 1, "A", readonly=True))
-    assert (
-        line_of(count_rows, kinds)
-        == "rows.bit_blocks.count_rows(boolean, uint8[:, :, ::1], Array(float64, 1, 'A', True))"
+    line = "rows.bit_blocks.count_rows(boolean, uint8[:, :, ::1], Array(float64, 1, 'A', True)"
+    assert line_of(count_rows, kinds) == f"{line})"
+    groups = types.Tuple(kinds[:2]), types.UniTuple(kinds[0], 2)
+    assert line_of(count_rows, (*kinds, *groups)) == (
+        f"{line}, Tuple((boolean, uint8[:, :, ::1])), UniTuple(boolean, 2))"
     )

@@ -9,6 +9,7 @@ Files, in reading order:
 
     codes              a value as its place among the sorted constants of its attribute
     prefix_bitmaps     for each code, the tuples with a smaller one
+    arrays             the arrays that these kernels take together
     index_probe        plan, then emit: the join of a piece of tuples with all clauses
     posting_lists      clauses reached from the values that they require
     work_counters      the work of a plan, counted for each clause

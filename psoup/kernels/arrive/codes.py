@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.arrive.arrays import IndexArrays
 from psoup.kernels.compile.inner import inner
 
 
@@ -158,13 +159,14 @@ def sort_tuples(codes, base, counts, use, cursor, order):
 
 
 @njit(cache=True, nogil=True)
-def count_some(keys, clauses, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, ranks, starts, order):
+def count_some(keys, clauses, index, counts, ranks, starts, order):
     """Write the output of `count_codes` and `sort_tuples`, but only for rows that tuples have or that some clauses use.
 
-    keys: uint64[A, n], row << 32 | tuple, ascending; clauses: int32[k] and the index (see
-    `psoup.kernels.arrive.index_probe`), read. counts, ranks: int32[base[A]], written at those rows; starts: int64[A +
-    1], order: int32[A, n], written. O(A * n + intervals of the clauses * log n).
+    keys: uint64[A, n], row << 32 | tuple, ascending; clauses: int32[k], index: `IndexArrays`, read. counts, ranks:
+    int32[base[A]], written at those rows; starts: int64[A + 1], order: int32[A, n], written.
+    O(A * n + intervals of the clauses * log n).
     """
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr = IndexArrays(*index)
     n = keys.shape[1]
     starts[0] = 0
     for a in range(keys.shape[0]):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.arrive.arrays import AttributeUses, EmittedPairs, IndexArrays, PieceArrays, PlannedWork, SlotRows
 from psoup.kernels.arrive.codes import count_codes, sort_tuples
 from psoup.kernels.arrive.prefix_bitmaps import prefix_bitmaps
 from psoup.kernels.compile.inner import inner
@@ -52,20 +53,20 @@ def _fewest(first, last, factor_ptr, iv_lo, iv_hi, counts, least):
 
 
 @njit(cache=True, nogil=True)
-def plan(
-    clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit,
-    work, walked, room, use_order, use_prefix,
-):  # fmt: skip
+def plan(clauses, alive, index, counts, rows, walk, limit, work, uses):
     """Find the clauses that can match, and how to find their matches.
 
-    clauses: int32[k], the candidates, ascending; alive: uint8[S], 0 = removed; the index (see above) as int32 arrays;
+    clauses: int32[k], the candidates, ascending; alive: uint8[S], 0 = removed; index: `IndexArrays`;
     counts: int32[rows] (see `count_codes`); rows: tuples in the piece; walk: most tuples that are
     walked; limit: most pairs of a clause that is not walked. Read.
-    work: int32[>= k], walked: int32[>= k], written: the clauses in order, and the factor to walk or -1.
-    room: int64[>= k + 1], written: output of work j may take places room[j] up to room[j + 1].
-    use_order, use_prefix: uint8[A], set to 1 for attributes whose tuples are walked, whose bitmaps are needed.
+    work: `PlannedWork`, written: the clauses in order, k at most; for each the factor to walk or -1, and its room: the
+    output of work j may take places room[j] up to room[j + 1].
+    uses: `AttributeUses`, set to 1 for attributes whose tuples are walked, whose bitmaps are needed.
     Returns the length of work. O(k + intervals of the candidates).
     """
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr = IndexArrays(*index)
+    planned, walked, room = PlannedWork(*work)
+    use_order, use_prefix = AttributeUses(*uses)
     size, room[0], unmarked = np.uint64(0), 0, np.count_nonzero(use_prefix == 0)
     for k in range(clauses.shape[0]):
         clause = np.uint64(clauses[k])
@@ -76,7 +77,7 @@ def plan(
         fewest, best = least >> 32, least & 0xFFFF_FFFF
         if fewest == 0:
             continue
-        work[size] = clause
+        planned[size] = clause
         if fewest <= min(walk, rows):
             walked[size] = best
             _mark(use_order, iv_attr, factor_ptr[best], factor_ptr[best + 1])
@@ -90,34 +91,27 @@ def plan(
 
 
 @njit(cache=True, nogil=True)
-def count_and_plan(
-    base, codes, ranks, starts,
-    clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit,
-    work, walked, room, use_order, use_prefix,
-):  # fmt: skip
+def count_and_plan(base, codes, ranks, starts, clauses, alive, index, counts, rows, walk, limit, work, uses):
     """`count_codes`, then `plan`: see there. One call, as between two another thread may take the interpreter."""
     count_codes(codes, base, counts, ranks, starts)
-    return plan(
-        clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit,
-        work, walked, room, use_order, use_prefix,
-    )  # fmt: skip
+    return plan(clauses, alive, index, counts, rows, walk, limit, work, uses)
 
 
 @inner
-def _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
+def _holds(factor, index, codes, t):
     """Whether tuple t passes the factor."""
-    for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
-        row = codes[iv_attr[i], t]
-        if iv_lo[i] <= row and row < iv_hi[i]:
+    for i in range(index.factor_ptr[factor], index.factor_ptr[factor + 1]):
+        row = codes[index.iv_attr[i], t]
+        if index.iv_lo[i] <= row and row < index.iv_hi[i]:
             return True
     return False
 
 
 @inner
-def _walk(
-    clause, factor, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes, counts, order, start, out_offsets, place
-):  # fmt: skip
+def _walk(clause, factor, index, piece, start, out_offsets, place):
     """Write the chunk offsets of the matches among the tuples that pass `factor`, ascending, from `place` on."""
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr = index
+    codes, counts, _, _, order = piece
     end = place
     first = factor_ptr[factor]
     several = iv_attr[first] != iv_attr[factor_ptr[factor + 1] - 1]
@@ -127,7 +121,7 @@ def _walk(
             t = order[attr, p]
             holds = True
             for other in range(clause_ptr[clause], clause_ptr[clause + 1]):
-                if other != factor and not _holds(other, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
+                if other != factor and not _holds(other, index, codes, t):
                     holds = False
                     break
             if holds and several:  # seen already in an interval of another attribute
@@ -286,34 +280,33 @@ def _select_few(first, count, iv_lo, iv_hi, ranks, prefix, bits):
 
 
 @njit(cache=True, nogil=True)
-def emit(
-    first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
-    codes, counts, ranks, order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
-):  # fmt: skip
+def emit(first, last, work, slots, index, piece, prefix, start, most, target, out):
     """Find the matches of work first to last; write them into the slot's row of bits, or as pairs.
 
-    work, walked, room: see `plan`. slots: uint32[S], ascending. codes, counts, ranks, order, prefix: see
-    `count_codes`, `sort_tuples`, `prefix_bitmaps`. start: the bit of tuple 0 in rows. All read.
-    row_of_slot: int32[capacity], -1 = the slot has no row, read. rows: uint64[B, R, W] (see
-    `psoup.kernels.rows.bit_blocks`), written; no bit of a tuple from `start` on is set before. out_slots: uint32,
-    out_offsets: uint16, written from room[first] on: the matches of slots without a row, those of a slot together and
-    ascending. needs: int32, written from `first` on: positions of work with more than `most` matches, found by bitmaps,
-    and no row; nothing of them is written: emit them again when they have one.
+    work: `PlannedWork` of `plan`. slots: uint32[S], ascending. index: `IndexArrays`. piece: `PieceArrays`; prefix: see
+    `prefix_bitmaps`. start: the bit of tuple 0 in rows. All read.
+    target: `SlotRows`, whose rows are written; no bit of a tuple from `start` on is set before. out: `EmittedPairs`.
+    Its slots and offsets are written from room[first] on: the matches of slots without a row, those of a slot together
+    and ascending. Its needs are written from `first` on: positions of work with more than `most` matches, found by
+    bitmaps, and no row; nothing of them is written: emit them again when they have one.
     Returns (pairs written, needs written). O(tuples walked * factors + bitmap words of dense work).
     """
+    index, piece = IndexArrays(*index), PieceArrays(*piece)
+    clauses, walked, room = PlannedWork(*work)
+    row_of_slot, rows = SlotRows(*target)
+    out_slots, out_offsets, needs = EmittedPairs(*out)
+    clause_ptr, factor_ptr, iv_lo, iv_hi, _ = index
+    codes, _, ranks, _, _ = piece
     shift, word_0, n = start & 63, start >> 6, codes.shape[1]
     words, flat, all_bits = (shift + n + 63) >> 6, prefix.reshape(-1), rows.reshape(-1)
     place, needed, even = room[first], 0, all_bits.ctypes.data % (8 * LINE) == 0
     bits, either, filled = np.empty(words, np.uint64), np.empty(words, np.uint64), np.empty(words + 1, np.int64)
     for j in range(first, last):
-        clause = work[j]
+        clause = clauses[j]
         slot = slots[clause]
         row = row_of_slot[slot]
         if walked[j] >= 0:
-            end = _walk(
-                clause, walked[j], clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes, counts, order, start,
-                out_offsets, place,
-            )  # fmt: skip
+            end = _walk(clause, walked[j], index, piece, start, out_offsets, place)
             if row >= 0:
                 for k in range(place, end):
                     _set_bit(rows, row, np.int64(out_offsets[k]))
@@ -350,14 +343,11 @@ def emit(
 
 @njit(cache=True, nogil=True)
 def prepare_and_emit(
-    base, starts, use_order, use_prefix, cursor,
-    first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
-    codes, counts, ranks, order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
+    base, uses, cursor, first, last, work, slots, index, piece, prefix, start, most, target, out
 ):  # fmt: skip
     """`sort_tuples` and `prefix_bitmaps`, then `emit`: see there. One call, as `count_and_plan` is."""
+    codes, counts, ranks, starts, order = PieceArrays(*piece)
+    use_order, use_prefix = AttributeUses(*uses)
     sort_tuples(codes, base, counts, use_order, cursor, order)
     prefix_bitmaps(codes, ranks, starts, use_prefix, start & 63, prefix)
-    return emit(
-        first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr,
-        codes, counts, ranks, order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
-    )  # fmt: skip
+    return emit(first, last, work, slots, index, piece, prefix, start, most, target, out)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.arrive.arrays import CellGrids, CellLists, IndexArrays, ListTests
 from psoup.kernels.arrive.index_probe import _ALL, _ONE, _holds
 from psoup.kernels.compile.inner import inner
 from psoup.kernels.compile.lanes import LANES, fetch, inside, keep_hits
@@ -31,19 +32,19 @@ how many elements: the processor fetches the rest of a long list by itself."""
 
 
 @njit(cache=True, nogil=True)
-def reach(
-    codes, base, grid_attr, grid_shift, grid_first, cell_ptr, group_ptr, group_kind, kind_flags, entries, limit,
-    seen, candidates, tuples, cells,
-):  # fmt: skip
+def reach(codes, base, grids, lists, limit, seen, candidates, tuples, cells):
     """Find the lists that the piece reaches.
 
-    codes: int32[A, n], rows; base: int64[A + 1]; grid k has the cells from grid_first[k] on, each 2**grid_shift[k]
-    rows of attribute grid_attr[k]; cell c has the groups cell_ptr[c] up to cell_ptr[c + 1]; group g the entries
-    group_ptr[g] up to group_ptr[g + 1] and a kind. limit: most tuples of a cell that is not hot. Read.
+    codes: int32[A, n], rows; base: int64[A + 1]; grids: `CellGrids`, of which grid k has the cells from first[k] on,
+    each 2**shift[k] rows of attribute attr[k]; lists: `CellLists`, in which cell c has the groups cell_ptr[c] up to
+    cell_ptr[c + 1], group g the entries group_ptr[g] up to group_ptr[g + 1] and a kind. limit: most tuples of a cell
+    that is not hot. Read.
     seen: int32[cells], zeros before and after. candidates: int32[E], written: clauses of hot cells, in no order.
     tuples, cells: int32[k * n], written: what to test, by tuple and grid; ~cell if hot. Returns (candidates written,
     cells written, entries in the lists of those cells). O(k * n + clauses of hot cells).
     """
+    grid_attr, grid_shift, grid_first = CellGrids(*grids)
+    cell_ptr, group_ptr, group_kind, kind_flags, entries = CellLists(*lists)
     size, found, tests = 0, 0, np.int64(0)
     for t in range(codes.shape[1]):
         for k in range(grid_attr.shape[0]):
@@ -73,88 +74,80 @@ def reach(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _ask(cell, cell_ptr, group_ptr, group_test, entries, tests):
+def _ask(cell, lists, tests):
     """Ask for the lists of a cell, up to the length from which on the processor fetches the rest by itself."""
-    first, last = np.uint64(cell_ptr[cell]), np.uint64(cell_ptr[cell + _ONE])
-    fetch(tests, group_test[first], min(group_test[last], group_test[first] + _ASKED))
-    fetch(entries, group_ptr[first], min(np.int64(group_ptr[last]), np.int64(group_ptr[first]) + _ASKED))
+    first, last = np.uint64(lists.cell_ptr[cell]), np.uint64(lists.cell_ptr[cell + _ONE])
+    begin, end = tests.group_test[first], tests.group_test[last]
+    fetch(tests.bounds, begin, min(end, begin + _ASKED))
+    begin, end = np.int64(lists.group_ptr[first]), np.int64(lists.group_ptr[last])
+    fetch(lists.entries, begin, min(end, begin + _ASKED))
 
 
 @inner
-def _check(hits, own, t, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes):
+def _check(hits, own, t, index, codes):
     """The bits of `hits` whose clauses hold for tuple t; bit i is that of own[i]."""
     left = hits
     while left != 0:
         lowest = left & (~left + _ONE)
         left ^= lowest
         clause = own[_popcount(lowest - _ONE)]
-        for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
-            if not _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, t):
+        for factor in range(index.clause_ptr[clause], index.clause_ptr[clause + 1]):
+            if not _holds(factor, index, codes, t):
                 hits ^= lowest
                 break
     return hits
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _match_group(
-    group, kind, whole, group_ptr, group_test, kind_ptr, kind_attr, entries, tests, base, codes,
-    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, t, bits, wanted, out, place,
-):  # fmt: skip
+def _match_group(group, kind, whole, lists, tests, base, codes, index, t, bits, wanted, out, place):
     """Write the keys of the entries of a group that tuple t matches, from `place` on; returns the place behind them."""
+    kind_ptr, group_ptr = tests.kind_ptr, lists.group_ptr
     begin, count = np.uint64(kind_ptr[kind]), np.uint64(kind_ptr[kind + _ONE] - kind_ptr[kind])
     for k in range(count):
-        attr = np.uint64(kind_attr[begin + k])
+        attr = np.uint64(tests.kind_attr[begin + k])
         wanted[k] = codes[attr, t] - base[attr]
     first, size = np.int64(group_ptr[group]), np.int64(group_ptr[group + _ONE] - group_ptr[group])
     for e in range(0, size, LANES):
-        hits, low = _ALL >> np.uint64(64 - min(size - e, LANES)), group_test[group] + e
+        hits, low = _ALL >> np.uint64(64 - min(size - e, LANES)), tests.group_test[group] + e
         for k in range(count):
-            hits &= inside(tests, low, low + size, wanted[k])
+            hits &= inside(tests.bounds, low, low + size, wanted[k])
             low += 2 * size
         if not whole:
-            own = entries[first + e : first + size]
-            hits = _check(hits, own, t, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes)
-        place += keep_hits(hits, entries, first + e, np.int64(t), bits, out, place)
+            hits = _check(hits, lists.entries[first + e : first + size], t, index, codes)
+        place += keep_hits(hits, lists.entries, first + e, np.int64(t), bits, out, place)
     return place
 
 
 @inner
-def _match(
-    tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
-    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out, wanted,
-):  # fmt: skip
+def _match(tuples, cells, lists, tests, base, codes, index, bits, out, wanted):
     """`match_lists`, without a reference counted for each list. wanted: int64[longest kind], scratch."""
+    cell_ptr, group_kind, kind_flags = lists.cell_ptr, lists.group_kind, lists.kind_flags
     place, size = np.int64(0), np.uint64(tuples.shape[0])
     for j in range(size):
         if j + _AHEAD < size and cells[j + _AHEAD] >= 0:
-            _ask(np.uint64(cells[j + _AHEAD]), cell_ptr, group_ptr, group_test, entries, tests)
+            _ask(np.uint64(cells[j + _AHEAD]), lists, tests)
         hot, cell = cells[j] < 0, np.uint64(max(np.int64(cells[j]), ~np.int64(cells[j])))
         for group in range(np.uint64(cell_ptr[cell]), np.uint64(cell_ptr[cell + _ONE])):
             kind = np.uint64(group_kind[group])
             if not (hot and kind_flags[kind] & _SOLE):
+                whole, t = kind_flags[kind] & _WHOLE, np.uint64(tuples[j])
                 place = _match_group(
-                    group, kind, kind_flags[kind] & _WHOLE, group_ptr, group_test, kind_ptr, kind_attr, entries, tests,
-                    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, np.uint64(tuples[j]), bits, wanted,
-                    out, place,
+                    group, kind, whole, lists, tests, base, codes, index, t, bits, wanted, out, place
                 )  # fmt: skip
     return place
 
 
 @njit(cache=True, nogil=True)
-def match_lists(
-    tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
-    base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out,
-):  # fmt: skip
+def match_lists(tuples, cells, lists, tests, base, codes, index, bits, out):
     """Test the lists that `reach` found, in the order given.
 
-    tuples, cells: int32[m], and the lists: see `reach`. Tests of group g are at tests[group_test[g]] (uint16 or int32;
-    codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to kind_attr[kind_ptr[kind + 1]] the
-    lower bounds of all entries, then the upper bounds. group_test: int64[G + 1]. LANES elements more lie behind the
-    entries and behind the tests. The index, codes: see `psoup.kernels.arrive.index_probe`. All read.
+    tuples, cells: int32[m], lists: see `reach`. tests: `ListTests`. Tests of group g are at bounds[group_test[g]]
+    (uint16 or int32; codes, not rows): for each of the attributes kind_attr[kind_ptr[kind]] up to
+    kind_attr[kind_ptr[kind + 1]] the lower bounds of all entries, then the upper bounds. LANES elements more lie behind
+    the entries and behind the bounds. index, codes: see `psoup.kernels.arrive.index_probe`. All read.
     out: uint32 or uint64[>= entries tested + LANES], written: clause << bits | tuple of the matches, in the order
     given; n <= 2**bits. Returns how many. O(tests), without a branch on their outcome.
     """
-    return _match(
-        tuples, cells, cell_ptr, group_ptr, group_kind, group_test, kind_ptr, kind_attr, kind_flags, entries, tests,
-        base, codes, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, bits, out, np.empty(kind_attr.shape[0], np.int64),
-    )  # fmt: skip
+    lists, tests, index = CellLists(*lists), ListTests(*tests), IndexArrays(*index)
+    wanted = np.empty(tests.kind_attr.shape[0], np.int64)
+    return _match(tuples, cells, lists, tests, base, codes, index, bits, out, wanted)

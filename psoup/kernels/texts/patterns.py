@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.arrive.arrays import IndexArrays
 from psoup.kernels.arrive.index_probe import _holds
 from psoup.kernels.compile.inner import inner
 
@@ -171,16 +172,17 @@ def keep_likes(clauses, tuples, offsets, data, pattern_ptr, patterns, p_offsets,
 
 
 @njit(cache=True, nogil=True)
-def keep_factors(clauses, tuples, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes, keep):
+def keep_factors(clauses, tuples, index, codes, keep):
     """Clear keep[i] where tuple tuples[i] fails a factor of clause clauses[i] (int64[k]; below 0: it has none).
 
-    The index and codes: see `psoup.kernels.arrive.index_probe`. keep: uint8[k], written.
+    index: `IndexArrays`; codes: see `psoup.kernels.arrive.index_probe`. keep: uint8[k], written.
     """
+    index = IndexArrays(*index)
     for i in range(clauses.shape[0]):
         clause = clauses[i]
         if clause < 0 or not keep[i]:
             continue
-        for factor in range(clause_ptr[clause], clause_ptr[clause + 1]):
-            if not _holds(factor, factor_ptr, iv_lo, iv_hi, iv_attr, codes, tuples[i]):
+        for factor in range(index.clause_ptr[clause], index.clause_ptr[clause + 1]):
+            if not _holds(factor, index, codes, tuples[i]):
                 keep[i] = 0
                 break

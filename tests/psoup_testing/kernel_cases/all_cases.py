@@ -157,38 +157,36 @@ def _plan(rng: Rng) -> Arguments:
     return (
         candidates,
         alive,
-        *index,
+        index,
         counts,
         n,
         int(rng.choice([0, 5, 1000])),
         limit,
-        *out,
-        np.zeros(3, np.uint8),
-        np.zeros(3, np.uint8),
+        tuple(out),
+        (np.zeros(3, np.uint8), np.zeros(3, np.uint8)),
     )
 
 
 def _count_and_plan(rng: Rng) -> Arguments:
     codes, base, counts, ranks, starts = _count_codes(rng)
     candidates, alive, *_ = _plan(rng)
-    rest = _plan(rng)[9:]
-    return base, codes, ranks, starts, candidates, alive, *_clauses(rng, base), counts, codes.shape[1], *rest
+    rest = _plan(rng)[5:]
+    return base, codes, ranks, starts, candidates, alive, _clauses(rng, base), counts, codes.shape[1], *rest
 
 
 def _prepare_and_emit(rng: Rng) -> Arguments:
-    base, starts, arguments = _emitted(rng)
-    for written in arguments[14:16]:
-        written[:] = 0
-    every = np.ones(3, np.uint8)
-    return base, starts, every, every, np.zeros(base[-1], np.int32), *arguments
+    base, arguments = _emitted(rng)
+    order, prefix, every = arguments[5][4], arguments[6], np.ones(3, np.uint8)
+    order[:], prefix[:] = 0, 0
+    return base, (every, every), np.zeros(base[-1], np.int32), *arguments
 
 
 def _emit(rng: Rng) -> Arguments:
-    return _emitted(rng)[2]
+    return _emitted(rng)[1]
 
 
-def _emitted(rng: Rng) -> tuple[Any, Any, Arguments]:
-    """`base` and `starts` of the codes, and the arguments of `emit`."""
+def _emitted(rng: Rng) -> tuple[Any, Arguments]:
+    """`base` of the codes, and the arguments of `emit`."""
     codes, base, counts, ranks, starts = _counted(rng)
     n, start, every = codes.shape[1], int(rng.integers(0, 100)), np.ones(3, np.uint8)
     order = np.zeros(codes.shape, np.int32)
@@ -199,16 +197,14 @@ def _emitted(rng: Rng) -> tuple[Any, Any, Arguments]:
     work, walked, room = np.zeros(30, np.int32), np.zeros(30, np.int32), np.zeros(31, np.int64)
     limit = int(rng.choice([0, 5, 1000]))
     alive, flags = np.ones(30, np.uint8), (np.zeros(3, np.uint8), np.zeros(3, np.uint8))
-    size = plain_plan(np.arange(30), alive, *index, counts, n, limit, limit, work, walked, room, *flags)
+    size = plain_plan(np.arange(30), alive, index, counts, n, limit, limit, (work, walked, room), flags)
     row_of_slot = np.where(rng.random(70) < 0.5, rng.permutation(70), -1).astype(np.int32)
     slots = np.sort(rng.permutation(70)[:30]).astype(np.uint32)
     out = np.zeros(room[size], np.uint32), np.zeros(room[size], np.uint16), np.zeros(30, np.int32)
     first = int(rng.integers(0, size + 1))
-    clause_ptr, factor_ptr, low, high, attr = index
-    return base, starts, (
-        first, size, work, walked, room, slots, clause_ptr, factor_ptr, low, high, attr, codes, counts, ranks, order,
-        prefix, start, min(limit, 3), row_of_slot, _before(rng, start, start + n), *out,
-    )  # fmt: skip
+    piece, target = (codes, counts, ranks, starts, order), (row_of_slot, _before(rng, start, start + n))
+    planned = (work, walked, room)
+    return base, (first, size, planned, slots, index, piece, prefix, start, min(limit, 3), target, out)
 
 
 def _listed(rng: Rng) -> tuple[Any, ...]:
@@ -237,7 +233,7 @@ def _reach(rng: Rng) -> Arguments:
     size = 3 * codes.shape[1]
     seen, candidates = np.zeros(len(groups[0]), np.int32), np.zeros(len(entries), np.int32)
     out = candidates, np.zeros(size, np.int32), np.zeros(size, np.int32)
-    return codes, base, *grids, *groups, flags, entries, int(rng.choice([0, 3, 1000])), seen, *out
+    return codes, base, grids, (*groups, flags, entries), int(rng.choice([0, 3, 1000])), seen, *out
 
 
 def _match_lists(rng: Rng) -> Arguments:
@@ -250,8 +246,8 @@ def _match_lists(rng: Rng) -> Arguments:
     tuples, cells, bits = arguments[-2][order], arguments[-1][order], 8
     dtype = rng.choice(["uint32", "uint64"])
     return (
-        tuples, cells, *groups, *more, flags, entries, tests, base, codes,
-        *_clauses(rng, base), bits, np.zeros(tested + LANES, dtype),
+        tuples, cells, (*groups, flags, entries), (*more, tests), base, codes,
+        _clauses(rng, base), bits, np.zeros(tested + LANES, dtype),
     )  # fmt: skip
 
 
@@ -259,16 +255,16 @@ def _keep_factors(rng: Rng) -> Arguments:
     codes, base = _coded(rng)
     clauses = _clauses(rng, base)
     places = rng.integers(-1, len(clauses[0]) - 1, 50)
-    return places, rng.integers(0, codes.shape[1], 50), *clauses, codes, rng.integers(0, 2, 50).astype(np.uint8)
+    return places, rng.integers(0, codes.shape[1], 50), clauses, codes, rng.integers(0, 2, 50).astype(np.uint8)
 
 
 def _count_some(rng: Rng) -> Arguments:
     codes, base = _coded(rng)
     keys = np.sort(codes.astype(np.uint64) << np.uint64(32) | np.arange(codes.shape[1], dtype=np.uint64), axis=1)
     clauses = np.sort(rng.permutation(30)[: rng.integers(0, 9)]).astype(np.int32)
-    clause_ptr, factor_ptr, low, high, attr = _clauses(rng, base)
+    index = _clauses(rng, base)
     out = np.zeros(base[-1], np.int32), np.zeros(base[-1], np.int32), np.zeros(4, np.int64)
-    return keys, clauses, clause_ptr, factor_ptr, low, high, attr, *out, np.zeros(codes.shape, np.int32)
+    return keys, clauses, index, *out, np.zeros(codes.shape, np.int32)
 
 
 def _set_bits(rng: Rng) -> Arguments:

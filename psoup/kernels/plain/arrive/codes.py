@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from psoup.kernels.arrive.arrays import IndexArrays
 from psoup.kernels.plain import Array
 
 
@@ -60,10 +61,10 @@ def sort_tuples(codes: Array, base: Array, counts: Array, use: Array, cursor: Ar
 
 
 def count_some(
-    keys: Array, clauses: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array,
-    counts: Array, ranks: Array, starts: Array, order: Array,
+    keys: Array, clauses: Array, index: IndexArrays, counts: Array, ranks: Array, starts: Array, order: Array
 ) -> None:  # fmt: skip
     """See the kernel."""
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr = index
     rows = (keys >> np.uint64(32)).astype(np.int64)
     order[:] = keys & np.uint64(0xFFFF_FFFF)
     starts[0] = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from psoup.kernels.arrive.arrays import AttributeUses, EmittedPairs, IndexArrays, PieceArrays, PlannedWork, SlotRows
 from psoup.kernels.plain import Array
 from psoup.kernels.plain.arrive.codes import count_codes, sort_tuples
 from psoup.kernels.plain.arrive.prefix_bitmaps import prefix_bitmaps
@@ -11,11 +12,20 @@ from psoup.kernels.plain.rows.bit_blocks import set_bits
 
 
 def plan(
-    clauses: Array, alive: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array,
-    counts: Array, rows: int, walk: int, limit: int, work: Array, walked: Array, room: Array, use_order: Array,
-    use_prefix: Array,
-) -> int:  # fmt: skip
+    clauses: Array,
+    alive: Array,
+    index: IndexArrays,
+    counts: Array,
+    rows: int,
+    walk: int,
+    limit: int,
+    work: PlannedWork,
+    uses: AttributeUses,
+) -> int:
     """See the kernel."""
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr = index
+    planned, walked, room = work
+    use_order, use_prefix = uses
     size = 0
     room[0] = 0
     for clause in clauses:
@@ -28,7 +38,7 @@ def plan(
         if not alive[clause] or fewest == 0:
             continue
         few = best >= 0 and fewest <= walk
-        work[size], walked[size] = clause, best if few else -1
+        planned[size], walked[size] = clause, best if few else -1
         if few:
             use_order[iv_attr[spans[best]]] = 1
         for span in () if few else spans.values():
@@ -39,37 +49,55 @@ def plan(
 
 
 def count_and_plan(
-    base: Array, codes: Array, ranks: Array, starts: Array,
-    clauses: Array, alive: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array,
-    counts: Array, rows: int, walk: int, limit: int, work: Array, walked: Array, room: Array, use_order: Array,
-    use_prefix: Array,
-) -> int:  # fmt: skip
+    base: Array,
+    codes: Array,
+    ranks: Array,
+    starts: Array,
+    clauses: Array,
+    alive: Array,
+    index: IndexArrays,
+    counts: Array,
+    rows: int,
+    walk: int,
+    limit: int,
+    work: PlannedWork,
+    uses: AttributeUses,
+) -> int:
     """See the kernel."""
     count_codes(codes, base, counts, ranks, starts)
-    return plan(
-        clauses, alive, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, counts, rows, walk, limit, work, walked, room,
-        use_order, use_prefix,
-    )  # fmt: skip
+    return plan(clauses, alive, index, counts, rows, walk, limit, work, uses)
 
 
 def emit(
-    first: int, last: int, work: Array, walked: Array, room: Array, slots: Array, clause_ptr: Array,
-    factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, codes: Array, counts: Array, ranks: Array,
-    order: Array, prefix: Array, start: int, most: int, row_of_slot: Array, rows: Array, out_slots: Array,
-    out_offsets: Array, needs: Array,
-) -> tuple[int, int]:  # fmt: skip
+    first: int,
+    last: int,
+    work: PlannedWork,
+    slots: Array,
+    index: IndexArrays,
+    piece: PieceArrays,
+    prefix: Array,
+    start: int,
+    most: int,
+    target: SlotRows,
+    out: EmittedPairs,
+) -> tuple[int, int]:
     """See the kernel."""
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr = index
+    clauses, walked, room = work
+    row_of_slot, rows = target
+    out_slots, out_offsets, needs = out
+    codes = piece[0]
     place, needed = int(room[first]), 0
     for j in range(first, last):
         matching = np.ones(codes.shape[1], bool)
-        for factor in range(clause_ptr[work[j]], clause_ptr[work[j] + 1]):
+        for factor in range(clause_ptr[clauses[j]], clause_ptr[clauses[j] + 1]):
             either = np.zeros(codes.shape[1], bool)
             for i in range(factor_ptr[factor], factor_ptr[factor + 1]):
                 attribute_codes = codes[iv_attr[i]]
                 either |= (attribute_codes >= iv_lo[i]) & (attribute_codes < iv_hi[i])
             matching &= either
         offsets = start + np.flatnonzero(matching)
-        slot = slots[work[j]]
+        slot = slots[clauses[j]]
         if row_of_slot[slot] >= 0:
             set_bits(rows, np.full(len(offsets), row_of_slot[slot]), offsets)
         elif walked[j] < 0 and len(offsets) > most:
@@ -83,16 +111,24 @@ def emit(
 
 
 def prepare_and_emit(
-    base: Array, starts: Array, use_order: Array, use_prefix: Array, cursor: Array,
-    first: int, last: int, work: Array, walked: Array, room: Array, slots: Array, clause_ptr: Array,
-    factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, codes: Array, counts: Array, ranks: Array,
-    order: Array, prefix: Array, start: int, most: int, row_of_slot: Array, rows: Array, out_slots: Array,
-    out_offsets: Array, needs: Array,
-) -> tuple[int, int]:  # fmt: skip
+    base: Array,
+    uses: AttributeUses,
+    cursor: Array,
+    first: int,
+    last: int,
+    work: PlannedWork,
+    slots: Array,
+    index: IndexArrays,
+    piece: PieceArrays,
+    prefix: Array,
+    start: int,
+    most: int,
+    target: SlotRows,
+    out: EmittedPairs,
+) -> tuple[int, int]:
     """See the kernel."""
+    codes, counts, ranks, starts, order = piece
+    use_order, use_prefix = uses
     sort_tuples(codes, base, counts, use_order, cursor, order)
     prefix_bitmaps(codes, ranks, starts, use_prefix, start & 63, prefix)
-    return emit(
-        first, last, work, walked, room, slots, clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr, codes, counts, ranks,
-        order, prefix, start, most, row_of_slot, rows, out_slots, out_offsets, needs,
-    )  # fmt: skip
+    return emit(first, last, work, slots, index, piece, prefix, start, most, target, out)

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from psoup.kernels.arrive.arrays import CellGrids, CellLists, IndexArrays, ListTests
 from psoup.kernels.plain import Array
 
 _WHOLE, _SOLE = 1, 2
 
 
 def reach(
-    codes: Array, base: Array, grid_attr: Array, grid_shift: Array, grid_first: Array, cell_ptr: Array,
-    group_ptr: Array, group_kind: Array, kind_flags: Array, entries: Array, limit: int, seen: Array,
-    candidates: Array, tuples: Array, cells: Array,
-) -> tuple[int, int, int]:  # fmt: skip
+    codes: Array,
+    base: Array,
+    grids: CellGrids,
+    lists: CellLists,
+    limit: int,
+    seen: Array,
+    candidates: Array,
+    tuples: Array,
+    cells: Array,
+) -> tuple[int, int, int]:
     """See the kernel."""
+    cell_ptr, group_ptr, group_kind, kind_flags, entries = lists
     pairs = [
         (t, int(first) + (int(codes[attr, t] - base[attr]) >> int(shift)), shift == 0)
         for t in range(codes.shape[1])
-        for attr, shift, first in zip(grid_attr, grid_shift, grid_first, strict=True)
+        for attr, shift, first in zip(*grids, strict=True)
     ]
     pairs = [(t, cell, narrow) for t, cell, narrow in pairs if cell_ptr[cell] < cell_ptr[cell + 1]]
     narrow_cells = [cell for _, cell, narrow in pairs if narrow]
@@ -36,12 +44,20 @@ def reach(
 
 
 def match_lists(
-    tuples: Array, cells: Array, cell_ptr: Array, group_ptr: Array, group_kind: Array, group_test: Array,
-    kind_ptr: Array, kind_attr: Array, kind_flags: Array, entries: Array, tests: Array, base: Array,
-    codes: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array, bits: int,
+    tuples: Array,
+    cells: Array,
+    lists: CellLists,
+    tests: ListTests,
+    base: Array,
+    codes: Array,
+    index: IndexArrays,
+    bits: int,
     out: Array,
-) -> int:  # fmt: skip
+) -> int:
     """See the kernel."""
+    cell_ptr, group_ptr, group_kind, kind_flags, entries = lists
+    group_test, kind_ptr, kind_attr, values_of_tests = tests
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr = index
     place, values = 0, codes[iv_attr]
     inside = (values >= iv_lo[:, None]) & (values < iv_hi[:, None])
     for t, cell in zip(tuples, cells, strict=True):
@@ -51,7 +67,7 @@ def match_lists(
                 continue
             group_entries = entries[group_ptr[group] : group_ptr[group + 1]]
             hit = np.ones(len(group_entries), bool)
-            bounds = tests[group_test[group] : group_test[group + 1]].reshape(-1, 2, len(group_entries))
+            bounds = values_of_tests[group_test[group] : group_test[group + 1]].reshape(-1, 2, len(group_entries))
             for attr, (low, high) in zip(kind_attr[kind_ptr[kind] : kind_ptr[kind + 1]], bounds, strict=True):
                 hit &= (low <= codes[attr, t] - base[attr]) & (codes[attr, t] - base[attr] < high)
             for e in () if kind_flags[kind] & _WHOLE else np.flatnonzero(hit):

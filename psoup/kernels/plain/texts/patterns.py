@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from psoup.kernels.arrive.arrays import IndexArrays
 from psoup.kernels.plain import Array
 
 
@@ -58,10 +59,10 @@ def _regex(whole: bytes) -> str:
 
 
 def keep_factors(
-    clauses: Array, tuples: Array, clause_ptr: Array, factor_ptr: Array, iv_lo: Array, iv_hi: Array, iv_attr: Array,
-    codes: Array, keep: Array,
+    clauses: Array, tuples: Array, index: IndexArrays, codes: Array, keep: Array
 ) -> None:  # fmt: skip
     """See the kernel."""
+    clause_ptr, factor_ptr, iv_lo, iv_hi, iv_attr = index
     for i, (clause, t) in enumerate(zip(clauses.tolist(), tuples.tolist(), strict=True)):
         factors = range(clause_ptr[clause], clause_ptr[clause + 1]) if clause >= 0 else range(0)
         spans = [range(factor_ptr[factor], factor_ptr[factor + 1]) for factor in factors]
