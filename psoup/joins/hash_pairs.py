@@ -144,8 +144,8 @@ def pairs_by_key(
         if near is None:
             raise TryNext
         room.hold(8 * len(rows), "the bands beside its keys")
-        beside = near.left.keys, near.right.keys.take(build.rows), *near.band.bounds
-        search = partial(probe_banded, left.keys, probed, *build.places, *beside)
+        beside = near.left.keys, near.right.keys.take(build.rows), near.band.bounds
+        search = partial(probe_banded, left.keys, probed, build.places, *beside)
         return _pieces(search, len(driving), text, room, limits, [test for test in tests if test is not near])
     probe = partial(probe_buckets, left.keys, probed, *build.places)
     return _pieces(probe, len(driving), text, room, limits, tests)

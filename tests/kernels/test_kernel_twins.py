@@ -59,17 +59,17 @@ SCRATCH: dict[str, tuple[int | tuple[int, int], ...]] = {
     "search.result_rows.write_rows": (0, 1),
     "join.small_pairs.pair_keys": (1, 3, 7, 8),
     "join.small_pairs.pair_small": (2, 6, 11, 12),
-    "join.small_join.answer_located": (0, 6, 7, 9, 15, 16, 26, 27, 28),
+    "join.small_join.answer_located": ((0, 0), (0, 6), (0, 7), (1, 0), (1, 6), (1, 7), 7, 8, 9),
     "join.parallel_pairs.read_side": (0, 1, 3, 7, 8, 9, 10),
     "join.small_pairs.meet_chained": (6, 7),
-    "join.parallel_pairs.gather_pairs": (2, 6),
+    "join.parallel_pairs.gather_pairs": ((2, 0), (3, 0)),
     "join.set_pairs.pairs_of_sets": (8,),
     "join.code_columns.may_be_null": (0, 1),
     "join.code_columns.gather_coded": (0, 1),
     "join.pair_columns.gather_keys": (2, 7),
     "join.pair_columns.probe_buckets": (11, 12),
     "join.pair_columns.probe_ranges": (11, 12),
-    "join.band_probe.probe_banded": (17, 18),
+    "join.band_probe.probe_banded": (9, 10),
     "join.multiway.keep_partnered": (1, 7),
     "join.multiway.nest": (0, 4, 6, 7),
     "join.pair_columns.gather_whole": (2,),
@@ -123,7 +123,7 @@ KEPT_PAIRS = {
     "fold.segments.group_within": slice(3, 5),
     "join.small_pairs.pair_keys": slice(7, 9),
     "join.small_pairs.pair_small": slice(11, 13),
-    "join.small_join.answer_located": slice(26, 28),
+    "join.small_join.answer_located": slice(7, 9),
     "join.small_pairs.meet_chained": slice(6, 8),
 }
 """The arguments whose front has as many numbers as are returned."""
@@ -149,7 +149,7 @@ def _written(name: str, arguments: Arguments, returned: Any) -> Any:
     if name in ("join.pair_columns.probe_buckets", "join.pair_columns.probe_ranges"):
         return [own[: returned[2]] for own in arguments[11:]]
     if name == "join.band_probe.probe_banded":
-        return [own[: returned[2]] for own in arguments[17:]]
+        return [own[: returned[2]] for own in arguments[9:]]
     if name == "join.parallel_pairs.read_side":
         return arguments[7:] if returned[0] else None
     if name == "join.multiway.nest":

@@ -12,6 +12,7 @@ import numpy as np
 from psoup.columns import Array
 from psoup.execution.join.direct_join import DirectJoin, direct_join
 from psoup.execution.join.join_batch import JoinedForm, joined_form
+from psoup.kernels.join.arrays import BatchPlaces, PairQuestion
 from psoup.plan.nodes import Join, Node, Project
 from psoup.plan.plan_facts import plan_fact
 
@@ -22,13 +23,16 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 @dataclass(slots=True)
 class PairForm:
-    """The layout of an answer and arguments of kernels; `text`: the factor, for messages."""
+    """The layout of an answer and arguments of kernels; `text`: the factor, for messages.
+
+    `asked`: the fields of a `PairQuestion`. `numbers`: the fields of `BatchPlaces`.
+    """
 
     form: JoinedForm
     is_equality: bool
-    asked: Array
+    asked: tuple[int, ...]
     columns: Array
-    numbers: Array
+    numbers: tuple[int, ...]
     text: str
     shown: tuple[tuple[Array, Array, Array], ...]
     crowded: int = 0
@@ -45,13 +49,16 @@ def pair_form(plan: Node) -> PairForm | None:
         return None
     both = direct.keys[0] if direct.is_single else direct.bands[0][0]
     bounds = (False, 0, False, 0) if direct.is_single else direct.bands[0][1].bounds
-    asked = np.array([*both.kinds, *both.columns, direct.is_single, *bounds, *_fitting(direct)], np.int64)
+    asked = PairQuestion(*both.kinds, *both.columns, direct.is_single, *bounds, *_fitting(direct))
     shown, batch = tuple(zip(form.which, form.kinds, form.columns, strict=True)), form.form
     columns: Array = np.empty((len(batch.kinds), 3), np.int64)
     for side, (which, *of) in enumerate(shown):
         columns[which] = np.stack([np.full(len(which), side), *of], axis=1)
-    places = [batch.rows_at, batch.body_at, batch.nodes_at, batch.buffers_at, batch.buffers, batch.exact]
-    return PairForm(form, direct.is_single, asked, columns, np.array(places, np.int64), direct.text, shown)
+    places = BatchPlaces(
+        batch.rows_at, batch.body_at, batch.nodes_at, batch.buffers_at, batch.buffers, batch.exact
+    )  # fmt: skip
+    groups = tuple(map(int, asked)), columns, tuple(map(int, places))
+    return PairForm(form, direct.is_single, *groups, direct.text, shown)
 
 
 def _fitting(direct: DirectJoin) -> tuple[int, int, int, int]:

@@ -124,7 +124,7 @@ def _given(messages: list[HalvedMessage], room: Room) -> Iterator[Message]:
 
 def _found(known: PairForm, sides: Sequence[Located], reading: Reading, room: Room, most: int) -> list[HalvedMessage]:
     """All messages, gathered. Raises TryNext if keys are far apart, or may be NULL, or if there are many pairs."""
-    for own, kind, column in zip(sides, *known.asked[:4].reshape(2, 2).tolist(), strict=True):
+    for own, kind, column in zip(sides, known.asked[:2], known.asked[2:4], strict=True):
         if kind == WIDE and reading.keys is not None:
             own.shorten(column, reading.keys)
     read = [
@@ -196,7 +196,7 @@ class HalvedMessage(Message):
 
     def _gather(self, out: Array, nulls: Array) -> None:
         one, other = ((*side.table[:2], side.rows, side.keys) for side in self._sides)
-        gather_pairs(self._known.asked, self._known.columns, *one, *other, *self._positions, self._places, out, nulls)
+        gather_pairs(self._known.asked, self._known.columns, one, other, *self._positions, self._places, out, nulls)
 
     def halves(self) -> tuple[Message, Message]:
         """The first and the second half of the rows, of which there are two at least."""

@@ -72,9 +72,7 @@ def small_join(case: AnswerCase) -> Iterator[Message]:
     places: Array = np.empty((len(known.columns), 3), np.int64)
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
     most_looked = SMALL, _LOOKED, most, _READY_BYTES
-    pairs, size, other_size, message = answer_located(
-        *one.asked, *other.asked, *wanted, *most_looked, left, right, places
-    )
+    pairs, size, other_size, message = answer_located(one.asked, other.asked, *wanted, most_looked, left, right, places)
     room.close()
     one.note(size)
     other.note(other_size)

@@ -6,6 +6,7 @@
 
 Files, in reading order:
 
+    arrays                           arguments that these kernels take together
     hash_buckets                     rows of a side by bucket of their key
     pair_columns, band_probe         keys of a side, pairs from buckets, columns of pairs
     range_pairs, pair_filter         pairs from ranges of places; pairs checked against more factors

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.join.arrays import BandBounds, KeyBuckets
 from psoup.kernels.join.pair_columns import _bucket
 from psoup.kernels.join.range_pairs import _place
 
@@ -19,15 +20,14 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
-def probe_banded(
-    keys, rows, base, factor, shift, starts, place_keys, place_rows, near, ordered, lower, low, upper, high, at, inside,
-    most, left, right,
-):  # fmt: skip
-    """As `joined.probe_buckets`, of the places of a bucket those that are near, of whose `inside` are done.
+def probe_banded(keys, rows, buckets, near, ordered, bounds, at, inside, most, left, right):
+    """As `probe_buckets`, of the places of a bucket those that are near, of whose `inside` are done.
 
-    near: int64 by driving row; ordered: int64[places], which ascends in each bucket. Near are places with near + low <=
-    ordered (if `lower`) <= near + high (if `upper`); no sum may overflow. O(places near + rows * log of a bucket).
+    buckets: `KeyBuckets`. near: int64 by driving row; ordered: int64[places], which ascends in each bucket. bounds:
+    `BandBounds` of near and ordered; no sum may overflow. O(places near + rows * log of a bucket).
     """
+    base, factor, shift, starts, place_keys, place_rows = KeyBuckets(*buckets)
+    lower, low, upper, high = BandBounds(*bounds)
     n, looked, left_of = _U0, _U0, np.uint64(most)
     every, checked = rows.shape[0] == 0, place_keys.shape[0] > 0
     count, at, inside = np.uint64(keys.shape[0] if every else rows.shape[0]), np.uint64(at), np.uint64(inside)

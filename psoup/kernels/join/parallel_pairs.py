@@ -14,10 +14,10 @@ import numpy as np
 from numba import njit
 
 from psoup.kernels.compile.inner import inner
+from psoup.kernels.join.arrays import PairQuestion, SideColumns
 from psoup.kernels.join.code_columns import _column, _copy_keys, _nullable_at
 from psoup.kernels.join.pair_columns import gather_keys
-from psoup.kernels.join.small_pairs import CODE_SHIFT, _chain_all
-from psoup.kernels.rows.batch_body import NUMBER, WIDE
+from psoup.kernels.join.small_pairs import CODE_SHIFT, _chain_all, _is_key
 from psoup.kernels.search.result_rows import write_rows
 
 
@@ -54,30 +54,27 @@ def _at(rows, positions, codes):
 
 
 @njit(cache=True, nogil=True)
-def gather_pairs(
-    asked, shown, sources, stride, rows, keys, other_sources, other_stride, other_rows, other_keys, left, right, places,
-    out, nulls,
-):  # fmt: skip
+def gather_pairs(question, shown, one, other, left, right, places, out, nulls):
     """Write the columns of pairs into the body of a record batch.
 
-    asked, shown: of `answer_located`; sources, stride: of `gather`, and rows, keys: of `read_side`, of both sides.
-    left, right: int32[n], positions of both; places: int64[c, 3], of `lay_out`. All read. out: uint8[body], nulls:
-    int64[c], written, as of `gather`. O(n * c).
+    question, shown: of `answer_located`. one, other: `SideColumns` of both sides. left, right: int32[n], positions of
+    both; places: int64[c, 3], of `lay_out`. All read. out: uint8[body], nulls: int64[c], written, as of `gather`.
+    O(n * c).
     """
+    question, one, other = PairQuestion(*question), SideColumns(*one), SideColumns(*other)
     codes, other_codes = np.empty(left.shape[0], np.int32), np.empty(right.shape[0], np.int32)
-    _at(rows, left, codes)
-    _at(other_rows, right, other_codes)
+    _at(one.rows, left, codes)
+    _at(other.rows, right, other_codes)
     for w in range(shown.shape[0]):
         side, kind, column = shown[w]
-        is_key = kind == asked[side] and column == asked[2 + side] and kind in (WIDE, NUMBER)
-        if is_key and places[w, 0] < 0:
+        if places[w, 0] < 0 and _is_key(shown[w], question):
             at = np.int64(out.ctypes.data) + places[w, 1]
             nulls[w] = 0
             if side:
-                _copy_keys(other_keys, right, at)
+                _copy_keys(other.keys, right, at)
             else:
-                _copy_keys(keys, left, at)
+                _copy_keys(one.keys, left, at)
         elif side:
-            nulls[w] = _column(kind, column, other_sources, other_stride, other_codes, places[w], out)
+            nulls[w] = _column(kind, column, other.sources, other.stride, other_codes, places[w], out)
         else:
-            nulls[w] = _column(kind, column, sources, stride, codes, places[w], out)
+            nulls[w] = _column(kind, column, one.sources, one.stride, codes, places[w], out)

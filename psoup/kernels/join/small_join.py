@@ -4,8 +4,8 @@
                          │                              ├ columns that are the keys: from these
                          └──────────────────────────────┴ the others: from the chunks, by row, or by code
 
-The steps are those of `psoup.kernels.search.result_rows`, `paired` and `coded`. For some thousand rows the calls of one
-after the other, each from Python with a dozen arrays, took as long as the work.
+The steps are those of `result_rows`, `small_pairs` and `code_columns`. For some thousand rows their calls from Python,
+each with a dozen arrays, took as long as the work.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -14,13 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.join.arrays import BatchPlaces, PairLimits, PairQuestion, SideArrays
 from psoup.kernels.join.code_columns import _column, _copy_keys, _nullable_at
-from psoup.kernels.join.small_pairs import CODE_SHIFT, _pair_by
-from psoup.kernels.rows.batch_body import NUMBER, WIDE, _gather_fixed, lay_out
+from psoup.kernels.join.small_pairs import CODE_SHIFT, _is_key, _pair_by
+from psoup.kernels.rows.batch_body import WIDE, _gather_fixed, lay_out
 from psoup.kernels.search.result_rows import locate, write_rows
 
-ASKED = 13
-"""Numbers of a factor: see `_pair_by`."""
 _OFTEN = 2
 """Rows of a side for each pair up to which a column is read in the order of the rows: at random takes twice the time
 where nothing is in the cache."""
@@ -48,91 +47,86 @@ def _put(column, sources, stride, rows, stops, positions, address):
 
 
 @njit(cache=True, nogil=True)
-def _laid_out(shown, sources, stride, other_sources, other_stride, rows, header, numbers, places):
+def _laid_out(shown, one, other, rows, header, batch, places):
     """The header of so many rows, and whether each column may be NULL; `places` is written."""
     columns = shown.shape[0]
     kinds, nullable, texts = np.empty(columns, np.int64), np.empty(columns, np.uint8), np.zeros(columns, np.int64)
     for w in range(columns):
         kinds[w] = shown[w, 1]
-        own, width = (other_sources, other_stride) if shown[w, 0] else (sources, stride)
+        own, width = (other.sources, other.stride) if shown[w, 0] else (one.sources, one.stride)
         nullable[w] = _nullable_at(shown[w, 2], own, width)
     head = header.copy()
-    buffers = head[numbers[3] : numbers[3] + 2 * numbers[4]].reshape(-1, 2)
-    head[numbers[1]] = lay_out(kinds, nullable, texts, rows, places, buffers)
-    head[numbers[0]] = rows
+    buffers = head[batch.buffers : batch.buffers + 2 * batch.buffer_count].reshape(-1, 2)
+    head[batch.body] = lay_out(kinds, nullable, texts, rows, places, buffers)
+    head[batch.rows] = rows
     return head, nullable
 
 
 @njit(cache=True, nogil=True)
-def answer_located(
-    chunks, low, high, sqc_id, slot, size, located, sources, stride,
-    other_chunks, other_low, other_high, other_sqc_id, other_slot, other_size, other_located, other_sources,
-    other_stride, asked, shown, header, numbers, small, looked, most, most_bytes, left, right, places,
-):  # fmt: skip
+def answer_located(one, other, question, shown, header, batch, limits, left, right, places):
     """Pair two sides by one factor; returns how many pairs, how many rows of both sides, and the message of their
     columns, uint8[its size].
 
-    chunks to slot: as `locate` asks; size: what it returned, or -1 if this is not known, with `located` written, or to
-    be written here; sources, stride: of `gather`; of both sides. asked: int64[13], of `_pair_by`. shown: int64[c, 3],
-    the columns: their side, kind, and place in the schema, none a text. header: int64[h], of a batch; numbers:
-    int64[6], the places in it of the rows, the body, the nodes and the buffers, how many buffers, and 1 if no value
-    leaves padding. small: rows of a side at most. looked: as `most` of `_pair_by`. All are read. left, right:
-    int32[room], written: the pairs as codes of tuples, and scratch behind them; places: int64[c, 3], written: as of
-    `lay_out`. Returns -1 or -2 pairs as `_pair_by`, and -2 if a side is not small, or not located. The message is empty
-    if there is no pair, or if more than `most` rows or `most_bytes` would be in it. O(rows + places looked at +
-    pairs * c), and as `locate`.
+    one, other: `SideArrays`, whose `located` is written here if it was not before. question: `PairQuestion`. shown:
+    int64[c, 3], the columns: their side, kind, and place in the schema, none a text. header: int64[h], of a batch;
+    batch: `BatchPlaces` in it; limits: `PairLimits`. All are read. left, right: int32[room], written: the pairs as
+    codes of tuples, and scratch behind them; places: int64[c, 3], written: as of `lay_out`. Returns -1 or -2 pairs as
+    `_pair_by`, and -2 if a side is not small, or not located. The message is empty if there is no pair, or if it would
+    pass the limits. O(rows + places looked at + pairs * c), and as `locate`.
     """
-    nothing = np.empty(0, np.uint8)
+    one, other, question = SideArrays(*one), SideArrays(*other), PairQuestion(*question)
+    batch, limits, nothing = BatchPlaces(*batch), PairLimits(*limits), np.empty(0, np.uint8)
+    size, other_size = one.size, other.size
     if size < 0:
-        size = locate(chunks, low, high, sqc_id, slot, located)
+        size = locate(one.chunks, one.low, one.high, one.sqc_id, one.slot, one.located)
     if other_size < 0:
-        other_size = locate(other_chunks, other_low, other_high, other_sqc_id, other_slot, other_located)
+        other_size = locate(other.chunks, other.low, other.high, other.sqc_id, other.slot, other.located)
     if min(size, other_size) == 0:
         return np.int64(0), size, other_size, nothing
-    if min(size, other_size) < 0 or max(size, other_size) > small:
+    if min(size, other_size) < 0 or max(size, other_size) > limits.side_rows:
         return np.int64(-2), size, other_size, nothing
-    rows, stops = np.empty(size, np.int32), located[:, 4].cumsum()
-    others, other_stops = np.empty(other_size, np.int32), other_located[:, 4].cumsum()
-    if write_rows(located, chunks, slot, rows) != size:
+    rows, stops = np.empty(size, np.int32), one.located[:, 4].cumsum()
+    others, other_stops = np.empty(other_size, np.int32), other.located[:, 4].cumsum()
+    if write_rows(one.located, one.chunks, one.slot, rows) != size:
         return np.int64(-2), size, other_size, nothing
-    if write_rows(other_located, other_chunks, other_slot, others) != other_size:
+    if write_rows(other.located, other.chunks, other.slot, others) != other_size:
         return np.int64(-2), size, other_size, nothing
     keys, other_keys = np.empty(size, np.int64), np.empty(other_size, np.int64)
     pairs = _pair_by(
-        asked, rows, stops, sources, stride, keys, others, other_stops, other_sources, other_stride, other_keys, looked,
-        left, right,
+        question, rows, stops, one.sources, one.stride, keys, others, other_stops, other.sources, other.stride,
+        other_keys, limits.places, left, right,
     )  # fmt: skip
     if pairs <= 0:
         return pairs, size, other_size, nothing
-    head, nullable = _laid_out(shown, sources, stride, other_sources, other_stride, pairs, header, numbers, places)
-    ready = pairs <= most and head[numbers[1]] <= most_bytes
-    out = np.empty(8 * head.shape[0] + head[numbers[1]], np.uint8) if ready else nothing
+    head, nullable = _laid_out(shown, one, other, pairs, header, batch, places)
+    ready = pairs <= limits.rows and head[batch.body] <= limits.bytes
+    out = np.empty(8 * head.shape[0] + head[batch.body], np.uint8) if ready else nothing
     body = out[8 * head.shape[0] :]
-    if ready and (not numbers[5] or nullable.any()):
+    if ready and (not batch.exact or nullable.any()):
         body[:] = 0
     known = np.zeros(shown.shape[0], np.bool_)
     for w in range(shown.shape[0] if ready else 0):
         side = shown[w, 0]
-        if shown[w, 1] == asked[side] and shown[w, 2] == asked[2 + side] and shown[w, 1] in (WIDE, NUMBER):
+        if _is_key(shown[w], question):
             at = np.int64(body.ctypes.data) + places[w, 1]
             _copy_keys(other_keys if side else keys, (right if side else left)[:pairs], at)
             known[w] = not nullable[w]
         elif shown[w, 1] == WIDE and not nullable[w] and (other_size if side else size) <= _OFTEN * pairs:
             at = np.int64(body.ctypes.data) + places[w, 1]
             if side:
-                _put(shown[w, 2], other_sources, other_stride, others, other_stops, right[:pairs], at)
+                _put(shown[w, 2], other.sources, other.stride, others, other_stops, right[:pairs], at)
             else:
-                _put(shown[w, 2], sources, stride, rows, stops, left[:pairs], at)
+                _put(shown[w, 2], one.sources, one.stride, rows, stops, left[:pairs], at)
             known[w] = True
     _codes(rows, stops, left, pairs)
     _codes(others, other_stops, right, pairs)
     for w in range(shown.shape[0] if ready else 0):
-        own, width = (other_sources, other_stride) if shown[w, 0] else (sources, stride)
+        own, width = (other.sources, other.stride) if shown[w, 0] else (one.sources, one.stride)
         codes = right if shown[w, 0] else left
         nulls = np.int64(0)
         if not known[w]:
             nulls = _column(shown[w, 1], shown[w, 2], own, width, codes[:pairs], places[w], body)
-        head[numbers[2] + 2 * w], head[numbers[2] + 2 * w + 1] = pairs, nulls
+        head[batch.nodes + 2 * w], head[batch.nodes + 2 * w + 1] = pairs, nulls
     if ready:
         out[: 8 * head.shape[0]] = head.view(np.uint8)
     return pairs, size, other_size, out

@@ -15,6 +15,7 @@ from numba import njit
 
 from psoup.kernels.compile.inner import inner
 from psoup.kernels.join.pair_columns import _emit_eight, gather_keys, probe_ranges
+from psoup.kernels.rows.batch_body import NUMBER, WIDE
 
 SPREADING = np.uint64(0x9E37_79B9_7F4A_7C15)
 """An odd number near 2**64 divided by the golden ratio: the high bits of a product depend on all bits of a key."""
@@ -332,36 +333,46 @@ def _near(keys, driving, other, others, band, most, left, right):
     return pairs if at == driving.shape[0] and inside == 0 else np.int64(-1)
 
 
+@inner
+def _is_key(column, question):
+    """Whether a column that is shown, (side, kind, place in the schema), is the key of its side, of 8 bytes."""
+    key_kind, key_column = question.kind, question.column
+    if column[0]:
+        key_kind, key_column = question.other_kind, question.other_column
+    return column[1] == key_kind and column[2] == key_column and (column[1] == WIDE or column[1] == NUMBER)
+
+
 @njit(cache=True, nogil=True)
 def _pair_by(
-    asked, rows, stops, sources, stride, keys, others, other_stops, other_sources, other_stride, other_keys, most,
+    question, rows, stops, sources, stride, keys, others, other_stops, other_sources, other_stride, other_keys, most,
     left, right,
 ):  # fmt: skip
     """Write the pairs of two sides by one factor, as positions, ascending; returns how many.
 
-    asked: int64[13]: the kinds of both keys and their columns, as of `gather_keys`; 1 if the factor is an equality; the
-    four bounds of `probe_ranges`; the least key and the greatest of both sides that no sum overflows with. rows, stops,
-    sources, stride; others and so on: as `gather_keys` asks, of both sides, of which each has a row. Read. keys,
-    other_keys: int64 by row, written: the keys. left, right: int32[room], written, with scratch behind the pairs.
-    Returns -1 if there are more pairs than room, or `most` places and more were looked at; -2 if this is no way to find
-    them. O(rows + places looked at).
+    question: a `PairQuestion`. rows, stops, sources, stride; others and so on: as `gather_keys` asks, of both sides, of
+    which each has a row. Read. keys, other_keys: int64 by row, written: the keys. left, right: int32[room], written,
+    with scratch behind the pairs. Returns -1 if there are more pairs than room, or `most` places and more were looked
+    at; -2 if they must be found in another way. O(rows + places looked at).
     """
     driving, partners = np.empty(rows.shape[0], np.int32), np.empty(others.shape[0], np.int32)
-    count, low, high = gather_keys(asked[0], asked[2], sources, stride, rows, stops, keys, driving)
+    count, low, high = gather_keys(question.kind, question.column, sources, stride, rows, stops, keys, driving)
     size, least, greatest = gather_keys(
-        asked[1], asked[3], other_sources, other_stride, others, other_stops, other_keys, partners
-    )
-    if low < asked[9] or high > asked[10] or least < asked[11] or greatest > asked[12]:
+        question.other_kind, question.other_column, other_sources, other_stride, others, other_stops, other_keys,
+        partners,
+    )  # fmt: skip
+    if low < question.least or high > question.greatest:
+        return np.int64(-2)
+    if least < question.other_least or greatest > question.other_greatest:
         return np.int64(-2)
     every = count == rows.shape[0] and size == others.shape[0]
-    if asked[4] and every and _close(least, greatest, size):
+    if question.is_equality and every and _close(least, greatest, size):
         return _pair_close(keys, other_keys, least, greatest, left, right)
     if count == rows.shape[0]:
         _all(driving)
     if size == others.shape[0]:
         _all(partners)
     driving, partners = driving[:count], partners[:size]
-    if asked[4]:
+    if question.is_equality:
         return pair_keys(keys, driving, other_keys, partners, least, greatest, most, left, right)
-    band = asked[5] != 0, asked[6], asked[7] != 0, asked[8]
+    band = question.has_low != 0, question.low, question.has_high != 0, question.high
     return _near(keys, driving, other_keys, partners, band, most, left, right)

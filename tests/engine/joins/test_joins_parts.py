@@ -90,7 +90,7 @@ def test_kernels_write_nothing_behind_their_room(way: str) -> None:
     near = True, 0, True, 0
     kernel, ask = {
         "near": (probe_ranges, (keys, rows, *near)),
-        "banded": (probe_banded, (*build.places, keys, keys[build.rows], *near)),
+        "banded": (probe_banded, (build.places, keys, keys[build.rows], near)),
     }.get(way, (probe_buckets, build.places))
     for room in range(1, 40):
         found, at, inside = list[tuple[int, int]](), 0, 0

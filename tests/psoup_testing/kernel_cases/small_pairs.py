@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from psoup.kernels.join.arrays import BatchPlaces, PairQuestion
 from psoup.kernels.join.pair_columns import FLOAT
 from psoup.kernels.join.small_pairs import CODE_SHIFT
 from psoup.kernels.plain.join import band_probe as plain_banded
@@ -73,14 +74,15 @@ def probe_buckets(rng: Rng) -> Arguments:
 
 def probe_banded(rng: Rng) -> Arguments:
     """As `probe_buckets`, with bounds as in `probe_ranges`; places of a bucket ascend."""
-    *ask, _, _, limit, left, right = probe_buckets(rng)
-    starts, places = ask[5], len(ask[7])
+    keys, rows, *buckets, _, _, limit, left, right = probe_buckets(rng)
+    starts, places = buckets[3], len(buckets[5])
     ordered = rng.integers(0, 20, places)
     for begin, end in itertools.pairwise(starts[:-1].tolist()):
         ordered[begin:end].sort()
     *_, lower, low, upper, high = probe_ranges(rng)[:8]
-    ask += [rng.integers(0, 20, len(ask[0])), ordered, lower, low // 3, upper, high // 3]
-    at, inside = int(rng.integers(0, len(ask[1]) or len(ask[0]))), 0
+    bounds = lower, low // 3, upper, high // 3
+    ask = keys, rows, tuple(buckets), rng.integers(0, 20, len(keys)), ordered, bounds
+    at, inside = int(rng.integers(0, len(rows) or len(keys))), 0
     if rng.random() < 0.5:
         arrays = np.zeros(2, np.int32), np.zeros(2, np.int32)
         at, inside, *_ = plain_banded.probe_banded(*ask, at, 0, 10, *arrays)
@@ -213,19 +215,20 @@ def _asked(rng: Rng, ascending: bool) -> tuple[Any, ...]:
 def answer_located(rng: Rng) -> Arguments:
     """Equalities and bands, of keys that ascend and others; at times they leave what fits; a column twice or never."""
     bounds = [int(rng.random() < 0.8), -3, int(rng.random() < 0.8), int(rng.integers(-4, 9))]
-    sides = [side for _ in range(2) for side in _asked(rng, bool(rng.random() < 0.9))]
+    sides = [_asked(rng, bool(rng.random() < 0.9)) for _ in range(2)]
     fitting = [-(2**63), int(rng.choice([40, 2**63 - 1, 2**63 - 1])), -(2**63), 2**63 - 1]
-    asked = np.array([WIDE, WIDE, 0, 0, int(rng.random() < 0.5), *bounds, *fitting])
+    asked = PairQuestion(WIDE, WIDE, 0, 0, int(rng.random() < 0.5), *bounds, *fitting)
     shown = np.array(
         [(side % 2, *_COLUMNS[int(rng.integers(0, len(_COLUMNS)))]) for side in range(int(rng.integers(1, 5)))]
     )
     room, columns = int(rng.choice([10, 2**20, 2**20])), len(shown)
-    header, numbers = np.arange(100, 104 + 6 * columns), np.array([0, 1, 2, 2 + 2 * columns, 2 * columns, 0])
+    header, batch = np.arange(100, 104 + 6 * columns), BatchPlaces(0, 1, 2, 2 + 2 * columns, 2 * columns, 0)
     header.flags.writeable = False
     small, looked = int(rng.choice([20, 2**20, 2**20])), 2**20
     limits = small, looked, int(rng.choice([2, 2**20])), int(rng.choice([64, 2**20]))
     left, right = np.zeros(room, np.int32), np.zeros(room, np.int32)
-    return *sides, asked, shown, header, numbers, *limits, left, right, np.full((columns, 3), 7, np.int64)
+    question = tuple(asked), shown, header, tuple(batch), limits
+    return *sides, *question, left, right, np.full((columns, 3), 7, np.int64)
 
 
 def read_side(rng: Rng) -> Arguments:
@@ -257,19 +260,22 @@ def gather_pairs(rng: Rng) -> Arguments:
     nullable, places = np.zeros(len(columns), np.uint8), np.zeros((len(columns), 3), np.int64)
     plain_coded.may_be_null(shown, sources, strides, nullable)
     positions = [rng.integers(0, len(codes), 30).astype(np.int32) for codes in parts]
-    asked, sides = np.full(13, -9), list[Any]()
+    keys_shown, sides = list[tuple[int, int]](), list[Any]()
     for side, (part, table, stride) in enumerate(zip(parts, sources, strides, strict=True)):
         wide = [row for row in columns.tolist() if row[:2] == [side, WIDE]]
         _, kind, column = wide[0] if wide else (side, WIDE, -2)
-        asked[side], asked[2 + side], keys = kind, column, np.zeros(len(part), np.int64)
+        keys_shown.append((kind, column))
+        keys = np.zeros(len(part), np.int64)
         where, numbers = np.array([[0, 0, 0]]), np.zeros(1, np.int64)
         plain_coded.gather_coded(
             _only(side, kind, column), sources, strides, *parts, where, keys.view(np.uint8), numbers
         )
-        sides += [table, stride, part, keys]
+        sides.append((table, stride, part, keys))
+    (kind, column), (other_kind, other_column) = keys_shown
+    question = (kind, other_kind, column, other_column, *[-9] * 9)
     buffers, texts = np.zeros((2 * len(columns), 2), np.int64), np.zeros(len(columns), np.int64)
     size = plain.lay_out(columns[:, 1], nullable, texts, 30, places, buffers)
-    return asked, columns, *sides, *positions, places, np.zeros(size, np.uint8), np.full(len(columns), 7, np.int64)
+    return question, columns, *sides, *positions, places, np.zeros(size, np.uint8), np.full(len(columns), 7, np.int64)
 
 
 def _only(side: int, kind: int, column: int) -> Any:

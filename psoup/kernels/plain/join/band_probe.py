@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from psoup.kernels.join.arrays import BandBounds, KeyBuckets
 from psoup.kernels.plain import Array
 
 
 def probe_banded(
     keys: Array,
     rows: Array,
-    base: np.uint64,
-    factor: np.uint64,
-    shift: np.uint64,
-    starts: Array,
-    place_keys: Array,
-    place_rows: Array,
+    buckets: KeyBuckets,
     near: Array,
     ordered: Array,
-    lower: bool,
-    low: int,
-    upper: bool,
-    high: int,
+    bounds: BandBounds,
     at: int,
     inside: int,
     most: int,
@@ -29,6 +22,8 @@ def probe_banded(
     right: Array,
 ) -> tuple[int, int, int, int]:
     """See the kernel."""
+    base, factor, shift, starts, place_keys, place_rows = buckets
+    lower, low, upper, high = bounds
     n = looked = 0
     driving = rows if len(rows) else np.arange(len(keys))
     while at < len(driving) and looked < most:

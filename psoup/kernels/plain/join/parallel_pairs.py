@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from psoup.kernels.join.arrays import PairQuestion, SideColumns
 from psoup.kernels.join.small_pairs import CODE_SHIFT
 from psoup.kernels.plain import Array
 from psoup.kernels.plain.join.code_columns import gather_coded
@@ -42,16 +43,10 @@ def read_side(
 
 
 def gather_pairs(
-    asked: Array,
+    question: PairQuestion,
     shown: Array,
-    sources: Array,
-    stride: int,
-    rows: Array,
-    keys: Array,
-    other_sources: Array,
-    other_stride: int,
-    other_rows: Array,
-    other_keys: Array,
+    one: SideColumns,
+    other: SideColumns,
     left: Array,
     right: Array,
     places: Array,
@@ -60,5 +55,6 @@ def gather_pairs(
 ) -> None:
     """See the kernel."""
     parts = tuple((np.flatnonzero(shown[:, 0] == side), *shown[shown[:, 0] == side, 1:].T) for side in (0, 1))
+    (sources, stride, rows, _), (other_sources, other_stride, other_rows, _) = one, other
     tables = (sources, other_sources), (stride, other_stride)
     gather_coded(parts, *tables, rows[left], other_rows[right], places, out, nulls)

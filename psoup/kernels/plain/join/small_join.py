@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from psoup.kernels.join.arrays import BatchPlaces, PairLimits, PairQuestion, SideArrays
 from psoup.kernels.join.small_pairs import CODE_SHIFT
 from psoup.kernels.plain import Array
 from psoup.kernels.plain.join.code_columns import gather_coded, may_be_null
@@ -15,66 +16,45 @@ _NOTHING: Array = np.zeros(0, np.uint8)
 
 
 def answer_located(
-    chunks: Array,
-    low: int,
-    high: int,
-    sqc_id: int,
-    slot: int,
-    size: int,
-    located: Array,
-    sources: Array,
-    stride: int,
-    other_chunks: Array,
-    other_low: int,
-    other_high: int,
-    other_sqc_id: int,
-    other_slot: int,
-    other_size: int,
-    other_located: Array,
-    other_sources: Array,
-    other_stride: int,
-    asked: Array,
+    one: SideArrays,
+    other: SideArrays,
+    question: PairQuestion,
     shown: Array,
     header: Array,
-    numbers: Array,
-    small: int,
-    looked: int,
-    most: int,
-    most_bytes: int,
+    batch: BatchPlaces,
+    limits: PairLimits,
     left: Array,
     right: Array,
     places: Array,
 ) -> tuple[int, int, int, Array]:
     """See the kernel."""
-    if size < 0:
-        size = locate(chunks, low, high, sqc_id, slot, located)
-    if other_size < 0:
-        other_size = locate(other_chunks, other_low, other_high, other_sqc_id, other_slot, other_located)
-    if min(size, other_size) <= 0 or max(size, other_size) > small:
+    one, other, question = SideArrays(*one), SideArrays(*other), PairQuestion(*question)
+    batch, limits = BatchPlaces(*batch), PairLimits(*limits)
+    size, other_size = (own.size if own.size >= 0 else locate(*own[:5], own.located) for own in (one, other))
+    if min(size, other_size) <= 0 or max(size, other_size) > limits.side_rows:
         return 0 if min(size, other_size) == 0 else -2, size, other_size, _NOTHING
-    one = located, chunks, slot, size, sources, stride
-    other = other_located, other_chunks, other_slot, other_size, other_sources, other_stride
+    keys = (question.kind, question.column), (question.other_kind, question.other_column)
     sides, codes = list[tuple[Array, Array]](), list[Array]()
-    for side, (found, run, own_slot, count, table, width) in enumerate((one, other)):
-        rows, stops = np.empty(count, np.int32), found[:, 4].cumsum()
-        write_rows(found, run, own_slot, rows)
-        sides.append(_keyed(asked[side], asked[2 + side], table, width, rows, stops))
-        codes.append(rows + (np.repeat(np.arange(len(stops)), found[:, 4]) << CODE_SHIFT))
-    pairs = _pairs_by(asked, sides[0], sides[1], looked, left, right)
+    for own, count, key in zip((one, other), (size, other_size), keys, strict=True):
+        rows, stops = np.empty(count, np.int32), own.located[:, 4].cumsum()
+        write_rows(own.located, own.chunks, own.slot, rows)
+        sides.append(_keyed(*key, own.sources, own.stride, rows, stops))
+        codes.append(rows + (np.repeat(np.arange(len(stops)), own.located[:, 4]) << CODE_SHIFT))
+    pairs = _pairs_by(question, sides[0], sides[1], limits.places, left, right)
     if pairs <= 0:
         return pairs, size, other_size, _NOTHING
     left[:pairs], right[:pairs] = codes[0][left[:pairs]], codes[1][right[:pairs]]
-    tables, head = ((sources, other_sources), (stride, other_stride)), header.copy()
+    tables, head = ((one.sources, other.sources), (one.stride, other.stride)), header.copy()
     nullable, nulls = np.zeros(len(shown), np.uint8), np.zeros(len(shown), np.int64)
     parts = tuple((np.flatnonzero(shown[:, 0] == side), *shown[shown[:, 0] == side, 1:].T) for side in (0, 1))
     may_be_null(parts, *tables, nullable)
-    buffers = head[numbers[3] : numbers[3] + 2 * numbers[4]].reshape(-1, 2)
+    buffers = head[batch.buffers : batch.buffers + 2 * batch.buffer_count].reshape(-1, 2)
     body = lay_out(shown[:, 1], nullable, np.zeros(len(shown), np.int64), pairs, places, buffers)
-    if pairs > most or body > most_bytes:
+    if pairs > limits.rows or body > limits.bytes:
         return pairs, size, other_size, _NOTHING
     out: Array = np.zeros(body, np.uint8)
     gather_coded(parts, *tables, left[:pairs], right[:pairs], places, out, nulls)
-    head[numbers[0]], head[numbers[1]] = pairs, body
-    nodes = head[numbers[2] : numbers[2] + 2 * len(shown)]
+    head[batch.rows], head[batch.body] = pairs, body
+    nodes = head[batch.nodes : batch.nodes + 2 * len(shown)]
     nodes[::2], nodes[1::2] = pairs, nulls
     return pairs, size, other_size, np.concatenate([head.view(np.uint8), out])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from psoup.kernels.join.arrays import PairQuestion
 from psoup.kernels.join.small_pairs import SPREADING
 from psoup.kernels.plain import Array
 from psoup.kernels.plain.join.pair_columns import gather_keys
@@ -70,17 +71,18 @@ def pair_small(
     return pair_keys(keys, driving, other, others, 0, 0, most, left, right)
 
 
-def _pairs_by(asked: Array, one: Keyed, other: Keyed, most: int, left: Array, right: Array) -> int:
+def _pairs_by(question: PairQuestion, one: Keyed, other: Keyed, most: int, left: Array, right: Array) -> int:
     """As `psoup.kernels.join.small_pairs._pair_by`, of keys and the rows that take part."""
     (keys, driving), (others_keys, others) = one, other
-    bounds = keys.min(), -keys.max(), others_keys.min(), -others_keys.max()
-    if any(b < f for b, f in zip(bounds, (asked[9], -asked[10], asked[11], -asked[12]), strict=True)):
+    if keys.min() < question.least or keys.max() > question.greatest:
         return -2
-    if asked[4]:
+    if others_keys.min() < question.other_least or others_keys.max() > question.other_greatest:
+        return -2
+    if question.is_equality:
         return pair_keys(keys, driving, others_keys, others, 0, 0, most, left, right)
     if (np.diff(others_keys[others]) < 0).any():
         return -2
-    low, high = (asked[6] if asked[5] else -(2**62)), (asked[8] if asked[7] else 2**62)
+    low, high = question.low if question.has_low else -(2**62), question.high if question.has_high else 2**62
     near = [(r, p) for r in driving for p in others if low <= others_keys[p] - keys[r] <= high]
     return _written(near, left, right)
 
