@@ -59,7 +59,7 @@ class KindFacts:
     accepted: tuple[Callable[[pa.DataType], bool], ...]
     """Arrow types that may be pushed for this kind."""
     layout: int
-    """The layout of values in a message, for `kernels.gather`."""
+    """The layout of values in a message, for `psoup.kernels.rows.batch_body`."""
     sample: object
     """A constant of the kind that any statement accepts."""
     encoding: str | None

@@ -69,7 +69,7 @@ class Buckets:
 
     @property
     def places(self) -> tuple[np.uint64, np.uint64, np.uint64, Array, Array, Array]:
-        """The arguments of `kernels.joined.probe_buckets`: the function from keys to buckets, and their content."""
+        """The fields of `KeyBuckets`, as the kernels of joins ask for them."""
         return self._base, self._factor, self._shift, self._starts, self.keys, self.rows
 
     @property

@@ -1,18 +1,24 @@
 """Arrays in, arrays out: the inner loops of the engine, compiled with Numba.
 
-    values --codes--> codes --bitmaps--> prefix bitmaps ─┐
-                        ├──────────────────arrive────────┴─> bits of dense rows, sorted runs of pairs
-                        └─────────────────postings─────────> pairs, from the tuples that have a required value
-    one clause, old rows --select--> mask --columns, rows--> bits, offsets
+    new tuples ──arrive──> matches ──search──> rows ──┬─join──> pairs ──┐
+                                                      └─fold──> states ─┴──rows──> bytes of a record batch
 
-A kernel knows no type of the engine, logs nothing and raises nothing. Each has a twin of the same name and
-signature in `psoup.kernels.plain`, in plain NumPy, against which the tests hold it. All are compiled when they are
-called with arguments of new types, or before that (`psoup.compiled`), and cached; they release the interpreter's lock
-and use no threads of their own.
+Rooms, in reading order:
 
-A kept kernel is compiled anew when a file that its code comes from has changed (`locators`).
-Numba refuses to compile what it cannot keep. Where neither the install nor HOME can be written, and NUMBA_CACHE_DIR
-does not name a place, this process keeps them in a private folder that goes with it.
+    compile          the compilation of kernels, and the folder that keeps them
+    rows             bitmaps, offsets, columns, orders: the base of all rooms
+    arrive           new tuples against the arrays of a predicate index
+    search           rows of kept chunks that match a clause
+    join, fold       pairs of sides; states of aggregates
+    names, texts     clauses, tags and queries by number; bytes of texts
+    plain            the twins: the same kernels in plain NumPy
+
+Never here: types of the engine, logs, exceptions, threads. A kernel releases the interpreter's lock.
+Each kernel has a twin of the same name and signature in `psoup.kernels.plain`; tests compare the two.
+`psoup.compiled` lists the types that are compiled before a client comes.
+
+Numba refuses to compile a function that it cannot keep. If no folder can be written, a process makes a private one.
+It is removed when the process ends.
 """
 
 import atexit
@@ -37,6 +43,6 @@ def _see_that_they_are_kept() -> None:
         numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
 
 
-# Who has set NUMBA_CACHE_LOCATOR_CLASSES has chosen.
+# An operator's own NUMBA_CACHE_LOCATOR_CLASSES stays.
 numba.config.CACHE_LOCATOR_CLASSES = numba.config.CACHE_LOCATOR_CLASSES or LOCATORS  # type: ignore[attr-defined]
 _see_that_they_are_kept()

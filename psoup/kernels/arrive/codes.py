@@ -4,8 +4,8 @@
     value         7   |  10 19  |   20    |  99
     code          0   |   1     |    2    |   3         NULL: D + 1, error: D + 2
 
-A code is kept as a *row*, `base + code`, where `base` is the attribute's place in one numbering of the codes of all
-attributes; an interval of values is then a pair of rows. Rows mean nothing outside the index that made them.
+A code is kept as a *row*, `base + code`; `base` is the attribute's place in one numbering of all codes. An interval of
+values is then a pair of rows. Rows mean nothing outside the index that made them.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -30,20 +30,20 @@ def encode_int64(keys, bounds, table, shift, base, out):
     if size == 0:
         out[:] = base
         return
-    least, greatest, move = bounds[0], bounds[size - 1], np.uint64(shift)
+    minimum, maximum, move = bounds[0], bounds[size - 1], np.uint64(shift)
     if shift == 0:  # a bucket holds one value: nothing to search, and no branch to mispredict
         for i in range(keys.shape[0]):
-            key = min(max(keys[i], least), greatest)
-            out[i] = base + (table[key - least + 1] if keys[i] >= least else 0)
+            key = min(max(keys[i], minimum), maximum)
+            out[i] = base + (table[key - minimum + 1] if keys[i] >= minimum else 0)
         return
     for i in range(keys.shape[0]):
         key = keys[i]
-        if key < least:
+        if key < minimum:
             out[i] = base
-        elif key >= greatest:
+        elif key >= maximum:
             out[i] = base + size
         else:
-            bucket = np.int64((np.uint64(key) - np.uint64(least)) >> move)
+            bucket = np.int64((np.uint64(key) - np.uint64(minimum)) >> move)
             first, last = table[bucket], table[bucket + 1]
             while first < last:
                 middle = (first + last) >> 1

@@ -42,14 +42,14 @@ def _mark(flags, attributes, first, last):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _fewest(first, last, factor_ptr, iv_lo, iv_hi, counts, least):
-    """The least of passed << 32 | factor over some factors, and of `least`: a minimum is found without branches."""
+def _fewest(first, last, factor_ptr, iv_lo, iv_hi, counts, minimum):
+    """The least of passed << 32 | factor over some factors, and of `minimum`: a minimum is found without branches."""
     for factor in range(first, last):  # unsigned: no place is counted from the end
         passed = np.int64(0)
         for i in range(np.uint64(factor_ptr[factor]), np.uint64(factor_ptr[factor + _ONE])):
             passed += counts[np.uint64(iv_hi[i])] - counts[np.uint64(iv_lo[i])]
-        least = min(least, passed << 32 | np.int64(factor))
-    return least
+        minimum = min(minimum, passed << 32 | np.int64(factor))
+    return minimum
 
 
 @njit(cache=True, nogil=True)
@@ -73,8 +73,8 @@ def plan(clauses, alive, index, counts, rows, walk, limit, work, uses):
         if alive[clause] == 0:
             continue
         begin, end = np.uint64(clause_ptr[clause]), np.uint64(clause_ptr[clause + _ONE])
-        least = _fewest(begin, end, factor_ptr, iv_lo, iv_hi, counts, (np.int64(rows) + 1) << 32)
-        fewest, best = least >> 32, least & 0xFFFF_FFFF
+        minimum = _fewest(begin, end, factor_ptr, iv_lo, iv_hi, counts, (np.int64(rows) + 1) << 32)
+        fewest, best = minimum >> 32, minimum & 0xFFFF_FFFF
         if fewest == 0:
             continue
         planned[size] = clause
@@ -177,7 +177,7 @@ def _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bi
 
 @inner
 def _list_bits(bits, filled, word_0, out_offsets, place):
-    """Write the offsets of the set bits, ascending, from `place` on; bit 0 is that of word `word_0`. filled:
+    """Write the offsets of the set bits, ascending, from `place` on; bit 0 is the first bit of word `word_0`. filled:
     int64[words + 1], scratch."""
     for w in filled[: _filled(bits, filled)]:
         word = bits[w]
@@ -190,21 +190,21 @@ def _list_bits(bits, filled, word_0, out_offsets, place):
 
 @njit(cache=True, nogil=True, inline="always")
 def _edges(interval, iv_lo, iv_hi, ranks, words):
-    """The places where bitmaps of an interval begin: of its end, of its beginning. Unsigned, so that no index can be
-    below 0 and be counted from the end, which would keep the loops over words from being vectorised."""
+    """The places where bitmaps of an interval begin: of its end, of its beginning. Unsigned: an index below 0 would
+    count from the end, and a loop that may do so is not vectorised."""
     size = np.uint64(words)
     return np.uint64(ranks[iv_hi[interval]]) * size, np.uint64(ranks[iv_lo[interval]]) * size
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _two(first, count, iv_lo, iv_hi, ranks, words):
-    """The edges of `count` intervals (1 or 2) from `first` on as those of two; an interval may come twice."""
+    """The edges of `count` intervals (1 or 2) from `first` on, as two edges; an interval may come twice."""
     return _edges(first, iv_lo, iv_hi, ranks, words), _edges(first + count - 1, iv_lo, iv_hi, ranks, words)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _four(first, count, iv_lo, iv_hi, ranks, words):
-    """The edges of `count` intervals (1 to 4) from `first` on as those of four; some may come twice."""
+    """The edges of `count` intervals (1 to 4) from `first` on, as four edges; some may come twice."""
     half = min(count, 2)
     begin, end = first, first + count - half
     return _two(begin, half, iv_lo, iv_hi, ranks, words) + _two(end, half, iv_lo, iv_hi, ranks, words)
@@ -280,14 +280,14 @@ def _select_few(first, count, iv_lo, iv_hi, ranks, prefix, bits):
 
 
 @njit(cache=True, nogil=True)
-def emit(first, last, work, slots, index, piece, prefix, start, most, target, out):
+def emit(first, last, work, slots, index, piece, prefix, start, cap, target, out):
     """Find the matches of work first to last; write them into the slot's row of bits, or as pairs.
 
     work: `PlannedWork` of `plan`. slots: uint32[S], ascending. index: `IndexArrays`. piece: `PieceArrays`; prefix: see
     `prefix_bitmaps`. start: the bit of tuple 0 in rows. All read.
     target: `SlotRows`, whose rows are written; no bit of a tuple from `start` on is set before. out: `EmittedPairs`.
-    Its slots and offsets are written from room[first] on: the matches of slots without a row, those of a slot together
-    and ascending. Its needs are written from `first` on: positions of work with more than `most` matches, found by
+    Its slots and offsets are written from room[first] on: the matches of slots without a row, side by side for each
+    slot, ascending. Its needs are written from `first` on: positions of work with more than `cap` matches, found by
     bitmaps, and no row; nothing of them is written: emit them again when they have one.
     Returns (pairs written, needs written). O(tuples walked * factors + bitmap words of dense work).
     """
@@ -329,7 +329,7 @@ def emit(first, last, work, slots, index, piece, prefix, start, most, target, ou
             matches = _and_factors(clause, clause_ptr, factor_ptr, iv_lo, iv_hi, ranks, prefix, bits, either)
         if row >= 0:
             _or_bits(bits, rows, row, word_0)
-        elif matches > most:
+        elif matches > cap:
             needs[first + needed] = j
             needed += 1
         elif matches:
@@ -343,11 +343,11 @@ def emit(first, last, work, slots, index, piece, prefix, start, most, target, ou
 
 @njit(cache=True, nogil=True)
 def prepare_and_emit(
-    base, uses, cursor, first, last, work, slots, index, piece, prefix, start, most, target, out
+    base, uses, cursor, first, last, work, slots, index, piece, prefix, start, cap, target, out
 ):  # fmt: skip
     """`sort_tuples` and `prefix_bitmaps`, then `emit`: see there. One call, as `count_and_plan` is."""
     codes, counts, ranks, starts, order = PieceArrays(*piece)
     use_order, use_prefix = AttributeUses(*uses)
     sort_tuples(codes, base, counts, use_order, cursor, order)
     prefix_bitmaps(codes, ranks, starts, use_prefix, start & 63, prefix)
-    return emit(first, last, work, slots, index, piece, prefix, start, most, target, out)
+    return emit(first, last, work, slots, index, piece, prefix, start, cap, target, out)

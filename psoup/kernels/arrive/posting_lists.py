@@ -1,15 +1,14 @@
-"""Clauses reached from the data: those that require a value, or one of few, are looked at only if a tuple has it.
+"""Posting lists: a clause that requires a value, or one of few, is tested only if a tuple has that value.
 
     codes of an attribute    0 .. 3      4 .. 7      8 .. 11     12 .. 15       a *grid* of cells, here 4 codes wide
     lists of the cells       clauses     none        clauses     clauses
                              7 9 | 8                 7 | 2 4     5              groups of one *kind* each
     tuple with code 9        its cell is the third: 7, and 2 and 4 are tested, nothing else
 
-A kind names the attributes that the clauses of a group are tested on, so a group is tested some entries at a time:
-first all lower bounds of the first attribute, then all upper bounds, then those of the second, each contiguous in
-memory. Lists are asked for before they are read: they lie anywhere. A cell one code wide says all about its attribute.
-Cells that many tuples are in (*hot* ones) are left to `psoup.kernels.arrive.index_probe`, as far as their clauses are
-in no other cell.
+A kind names the attributes that the clauses of a group are tested on. The bounds of a group lie side by side, attribute
+by attribute, first all lower ones and then all upper ones. So some entries are tested at a time.
+Lists lie anywhere in memory, so they are prefetched. A cell one code wide says all about its attribute.
+A *hot* cell has many tuples. `psoup.kernels.arrive.index_probe` takes its clauses that are in no other cell.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -27,16 +26,17 @@ from psoup.kernels.rows.bitmaps import _popcount
 _WHOLE, _SOLE = 1, 2
 """Flags of a kind: its tests are all that is left to know of its clauses; they are in no other cell."""
 _AHEAD, _ASKED = 4, 1_024
-"""How many lists before it is read a list is asked for: with 1 a tenth slower, from 3 on there is no difference. And
-how many elements: the processor fetches the rest of a long list by itself."""
+"""Distance of a prefetch, in lists (1 is a tenth slower, from 3 on all are alike), and its elements.
+
+The processor fetches the rest of a long list by itself."""
 
 
 @njit(cache=True, nogil=True)
 def reach(codes, base, grids, lists, limit, seen, candidates, tuples, cells):
     """Find the lists that the piece reaches.
 
-    codes: int32[A, n], rows; base: int64[A + 1]; grids: `CellGrids`, of which grid k has the cells from first[k] on,
-    each 2**shift[k] rows of attribute attr[k]; lists: `CellLists`, in which cell c has the groups cell_ptr[c] up to
+    codes: int32[A, n], rows; base: int64[A + 1]; grids: `CellGrids`: grid k has the cells from first[k] on,
+    each 2**shift[k] rows of attribute attr[k]. lists: `CellLists`, in which cell c has the groups cell_ptr[c] up to
     cell_ptr[c + 1], group g the entries group_ptr[g] up to group_ptr[g + 1] and a kind. limit: most tuples of a cell
     that is not hot. Read.
     seen: int32[cells], zeros before and after. candidates: int32[E], written: clauses of hot cells, in no order.
@@ -45,7 +45,7 @@ def reach(codes, base, grids, lists, limit, seen, candidates, tuples, cells):
     """
     grid_attr, grid_shift, grid_first = CellGrids(*grids)
     cell_ptr, group_ptr, group_kind, kind_flags, entries = CellLists(*lists)
-    size, found, tests = 0, 0, np.int64(0)
+    size, reached, tests = 0, 0, np.int64(0)
     for t in range(codes.shape[1]):
         for k in range(grid_attr.shape[0]):
             attr, shift = grid_attr[k], grid_shift[k]
@@ -54,10 +54,10 @@ def reach(codes, base, grids, lists, limit, seen, candidates, tuples, cells):
             if begin == end:
                 continue
             seen[cell] += shift == 0
-            tuples[found], cells[found] = t, cell
+            tuples[reached], cells[reached] = t, cell
             tests += group_ptr[end] - group_ptr[begin]
-            found += 1
-    for j in range(found):
+            reached += 1
+    for j in range(reached):
         cell = cells[j]
         if seen[cell] > limit:
             for group in range(cell_ptr[cell], cell_ptr[cell + 1]):
@@ -68,14 +68,14 @@ def reach(codes, base, grids, lists, limit, seen, candidates, tuples, cells):
             seen[cell] = -1
         if seen[cell] < 0:
             cells[j] = ~cell
-    for j in range(found):
+    for j in range(reached):
         seen[max(cells[j], ~cells[j])] = 0
-    return size, found, tests
+    return size, reached, tests
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _ask(cell, lists, tests):
-    """Ask for the lists of a cell, up to the length from which on the processor fetches the rest by itself."""
+    """Prefetch the lists of a cell."""
     first, last = np.uint64(lists.cell_ptr[cell]), np.uint64(lists.cell_ptr[cell + _ONE])
     begin, end = tests.group_test[first], tests.group_test[last]
     fetch(tests.bounds, begin, min(end, begin + _ASKED))
@@ -84,13 +84,13 @@ def _ask(cell, lists, tests):
 
 
 @inner
-def _check(hits, own, t, index, codes):
-    """The bits of `hits` whose clauses hold for tuple t; bit i is that of own[i]."""
+def _check(hits, entries, t, index, codes):
+    """The bits of `hits` whose clauses hold for tuple t; bit i stands for entries[i]."""
     left = hits
     while left != 0:
         lowest = left & (~left + _ONE)
         left ^= lowest
-        clause = own[_popcount(lowest - _ONE)]
+        clause = entries[_popcount(lowest - _ONE)]
         for factor in range(index.clause_ptr[clause], index.clause_ptr[clause + 1]):
             if not _holds(factor, index, codes, t):
                 hits ^= lowest

@@ -6,7 +6,7 @@
                                         2     0101
                                         3     1111
 
-Only codes that occur have a bitmap, so there are at most n + 1 for each attribute however many constants it has.
+Only codes that occur have a bitmap: at most n + 1 for each attribute, however many constants it has.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs

@@ -1,14 +1,14 @@
-"""Pairs (slot, offset) grouped by slot, as they come, without a comparison: the matches of a piece of tuples.
+"""Runs: the pairs (slot, offset) of a piece of tuples, grouped by slot without a comparison.
 
     pairs in the order of the tuples    9 2 14 3 | 8 2 15 | 3 9      slots; four buckets: the slot's last two bits
     grouped                             8 | 9 9 | 2 14 2 | 3 15 3    a bucket after the other, each in the order it had
 
-A *block* is some pairs that were grouped together, a *bucket* the pairs in it whose slots end in the same bits, of
-which there are BUCKETS: as many as the first cache holds lines to write to. Putting each pair into its bucket takes two
-passes and no comparison; finding those of one slot takes a look through a bucket of each block. A bucket of more than
-MANY pairs is in order of its slots. The pairs of one slot always keep their order.
-The last bits, not the first: slots that come together follow each other, and a counter that was just
-written is slow to read again. A comparison sort took 3 to 67 ns a pair, by the processor.
+A *block* is some pairs that were grouped together. A *bucket* of it has the pairs whose slots end in the same bits.
+There are BUCKETS of them, as many as the first cache has lines to write to. Two passes group a block. A search for one
+slot looks through one bucket of each block. A bucket of more than MANY pairs is in order of its slots. The pairs of one
+slot always keep their order.
+Buckets go by the last bits: neighbouring slots come together, and a counter that was just written is slow to read
+again. A comparison sort took 3 to 67 ns a pair, by the processor.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -57,7 +57,7 @@ def _order_large(slots, offsets, starts):
 def group_pairs(slots, offsets, at, starts, out_slots, out_offsets):
     """Group pairs as a block, from place `at` on.
 
-    slots: uint32[k]; offsets: uint16[k], those of a slot ascending. Read. starts: int64[BUCKETS + 1], written: bucket
+    slots: uint32[k]; offsets: uint16[k], ascending for each slot. Read. starts: int64[BUCKETS + 1], written: bucket
     b has the places starts[b] up to starts[b + 1]. out_slots: uint32, out_offsets: uint16, written at the places `at`
     up to at + k. O(k + BUCKETS).
     """
@@ -76,23 +76,23 @@ def group_pairs(slots, offsets, at, starts, out_slots, out_offsets):
 
 @njit(cache=True, nogil=True)
 def name_slots(keys, bits, alive, slots):
-    """Name matches by slot instead of by clause, without those of clauses that are gone; returns how many are left.
+    """Name matches by slot instead of by clause, and drop the matches of removed clauses; returns how many are left.
 
     keys: uint32 or uint64[k], clause << bits | tuple, written: slot << bits | tuple, in their order at the beginning.
-    alive: uint8[S], 0 = removed, or uint8[0] if none is; slots: uint32[S], those of the clauses. Read. O(k).
+    alive: uint8[S], 0 = removed, or uint8[0] if none is; slots: uint32[S], by clause. Read. O(k).
     """
     shift, mask, all_alive = keys.dtype.type(bits), keys.dtype.type((1 << bits) - 1), alive.shape[0] == 0
     if all_alive:
         for i in range(keys.shape[0]):
             keys[i] = keys.dtype.type(slots[keys[i] >> shift]) << shift | keys[i] & mask
         return keys.shape[0]
-    kept = 0
+    remaining = 0
     for i in range(keys.shape[0]):
         key = keys[i]
         clause = key >> shift
-        keys[kept] = keys.dtype.type(slots[clause]) << shift | key & mask
-        kept += alive[clause]
-    return kept
+        keys[remaining] = keys.dtype.type(slots[clause]) << shift | key & mask
+        remaining += alive[clause]
+    return remaining
 
 
 @njit(cache=True, nogil=True)
@@ -122,23 +122,23 @@ def group_keys(keys, bits, start, first, starts, block, out_slots, out_offsets):
     out_offsets: uint16[k], written; see `group_pairs`. O(k + blocks * BUCKETS).
     """
     shift, mask, low_slot = keys.dtype.type(bits), keys.dtype.type((1 << bits) - 1), keys.dtype.type(first)
-    most, cursor = block.shape[0], np.empty(BUCKETS + 1, np.int64)
+    cap, cursor = block.shape[0], np.empty(BUCKETS + 1, np.int64)
     for number in range(starts.shape[0]):
-        low, own = number * most, starts[number]
-        some = keys[low : min(low + most, keys.shape[0])]
+        low, block_starts = number * cap, starts[number]
+        some = keys[low : min(low + cap, keys.shape[0])]
         size = some.shape[0]
-        _group_some(some, shift, low_slot, own, cursor, block)
+        _group_some(some, shift, low_slot, block_starts, cursor, block)
         slots, offsets = out_slots[low : low + size], out_offsets[low : low + size]
         for i in range(size):
             slots[i] = low_slot + (block[i] >> shift)
             offsets[i] = start + np.int64(block[i] & mask)
-        _order_large(slots, offsets, own)
-        own += low
+        _order_large(slots, offsets, block_starts)
+        block_starts += low
 
 
 @njit(cache=True, nogil=True)
 def split_keys(keys, bits, start, first, out_slots, out_offsets):
-    """Take matches apart, in their order: what `group_keys` writes where nobody will look a slot up. O(k)."""
+    """Take matches apart, in their order: `group_keys` without the groups, for results that need none. O(k)."""
     shift, mask, low_slot = keys.dtype.type(bits), keys.dtype.type((1 << bits) - 1), keys.dtype.type(first)
     for i in range(keys.shape[0]):
         out_slots[i] = low_slot + (keys[i] >> shift)
@@ -194,7 +194,7 @@ def mark_pairs(slots, offsets, starts, slot, start, stop, words):
 
 @njit(cache=True, nogil=True)
 def count_pairs(slots, starts, slot):
-    """The number of pairs of a slot; the arguments are those of `find_pairs`."""
+    """The number of pairs of a slot. Arguments: as of `find_pairs`."""
     count, bucket, wanted = 0, slot & _LAST, np.uint32(slot)
     for block in range(starts.shape[0]):
         for i in range(starts[block, bucket], starts[block, bucket + 1]):
@@ -212,10 +212,10 @@ def _count_slots(slots, starts, bucket, counts):
 
 @njit(cache=True, nogil=True)
 def put_together(slots, offsets, starts, capacity, out_slots, out_offsets):
-    """Put all pairs of some blocks so that those of one slot lie side by side, in the order of the blocks.
+    """Write all pairs of some blocks slot by slot, in the order of the blocks.
 
     slots: uint32[k], below capacity; offsets: uint16[k]; starts: int64[blocks, BUCKETS + 1], every place in a bucket.
-    Read. out_slots: uint32[k], out_offsets: uint16[k], written, by the slots' last bits and then the others.
+    Read. out_slots: uint32[k], out_offsets: uint16[k], written, by the last bits of the slots and then by the first.
     O(k + capacity): a bucket of all blocks after the other, which the caches hold.
     """
     places, at = np.zeros((capacity >> _BITS) + 2, np.int64), np.int64(0)
@@ -232,26 +232,26 @@ def put_together(slots, offsets, starts, capacity, out_slots, out_offsets):
 
 
 @njit(cache=True, nogil=True)
-def busy_slots(slots, starts, capacity, most, out):
-    """Find the slots with more than `most` pairs, in no order; returns how many.
+def busy_slots(slots, starts, capacity, cap, out):
+    """Find the slots with more than `cap` pairs, in no order; returns how many.
 
     slots, starts, capacity: see `put_together`, read. out: int64[k // most + 1], written. O(BUCKETS * blocks), and the
     pairs of the buckets that have so many.
     """
-    found, counts = 0, np.zeros((capacity >> _BITS) + 1, np.int64)
+    count, counts = 0, np.zeros((capacity >> _BITS) + 1, np.int64)
     for bucket in range(BUCKETS):
         total = np.int64(0)
         for block in range(starts.shape[0]):
             total += starts[block, bucket + 1] - starts[block, bucket]
-        if total <= most:
+        if total <= cap:
             continue
         counts[:] = 0
         _count_slots(slots, starts, bucket, counts)
         for k in range(counts.shape[0]):
-            if counts[k] > most:
-                out[found] = (np.int64(k) << _BITS) + bucket
-                found += 1
-    return found
+            if counts[k] > cap:
+                out[count] = (np.int64(k) << _BITS) + bucket
+                count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -262,14 +262,14 @@ def keys_to_rows(keys, bits, start, alive, slots, row_of_slot, rows):
     the offset of tuple 0. row_of_slot: int32[capacity], -1 = none, read. rows: uint64[B, R, W] (see
     `psoup.kernels.rows.bit_blocks`), ORed into. O(k).
     """
-    kept, mask = 0, (1 << bits) - 1
+    remaining, mask = 0, (1 << bits) - 1
     for i in range(keys.shape[0]):
         key = np.int64(keys[i])
         clause = key >> bits
         row = row_of_slot[slots[clause]]
         if row < 0:
-            keys[kept] = keys[i]
-            kept += 1
+            keys[remaining] = keys[i]
+            remaining += 1
         elif alive.shape[0] == 0 or alive[clause]:
             _set_bit(rows, row, start + (key & mask))
-    return kept
+    return remaining

@@ -20,12 +20,12 @@ def hits_in_run(slots, offsets, place_of_slot, start, hits):
     """Mark the clauses that have a pair from offset `start` on.
 
     slots: uint32[n]; offsets: uint16[n]; place_of_slot: int32[s], -1 for a slot that is not watched, as is a slot from
-    s on; read. hits: uint8[k], written: 1 at the place of each such clause, others stay. O(n).
+    s on; read. hits: uint8[k], written: 1 at the place of each such clause. O(n).
     """
-    known = place_of_slot.shape[0]
+    slot_count = place_of_slot.shape[0]
     for i in range(slots.shape[0]):
         slot = slots[i]
-        if slot < known and offsets[i] >= start and place_of_slot[slot] >= 0:
+        if slot < slot_count and offsets[i] >= start and place_of_slot[slot] >= 0:
             hits[place_of_slot[slot]] = 1
 
 
@@ -34,7 +34,7 @@ def hits_in_rows(rows, count, row_of_slot, slots, start, stop, hits):
     """Mark the clauses whose row of bits has a bit in [start, stop), which is not empty.
 
     rows: uint64[B, R, W], of which `count` rows are in use (`psoup.kernels.rows.bit_blocks`); row_of_slot: int32[s], -1
-    for a slot without a row; slots: int64[k]; read. hits: uint8[k], written: 1 for each such clause, others stay. O(k
+    for a slot without a row; slots: int64[k]; read. hits: uint8[k], written: 1 for each such clause. O(k
     words).
     """
     width, first, last = rows.shape[2], start >> 6, (stop - 1) >> 6

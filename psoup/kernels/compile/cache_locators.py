@@ -1,9 +1,9 @@
-"""Where Numba keeps compiled kernels, as its own locators say, and when it must compile them anew.
+"""Locators of compiled kernels: the folders that Numba uses, and the stamp that tells when to compile anew.
 
 Numba's own stamp of a kept kernel is the digest of the one file that the kernel is defined in. A kernel holds the
 code of every kernel it calls, though, and many call kernels of other files. After an upgrade that changed only the
 called one, the kept caller would go on with the code of before, and could disagree with kernels that were compiled
-since. Here the stamp of a kernel covers its file and all files of kernels that it imports from, and they in turn.
+since. So the stamp of a kernel covers its own file and all files of kernels that it imports, directly or not.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def _digest_and_imports(name: str) -> tuple[bytes, frozenset[str]]:
 def stamp_of(name: str) -> tuple[tuple[str, bytes], ...]:
     """The files whose code the kernels of module `name` ("rows.bitmaps") may hold, by name, each with its SHA-256.
 
-    Files are read once in a process, at the first kernel that comes from them or from a file that imports them.
+    A file is read once in a process, at the first kernel that needs it.
     """
     found, ahead = dict[str, bytes](), [name]
     while ahead:

@@ -6,11 +6,11 @@
     out        7 3 4 . . .            as keys; elements behind them mean nothing
 
 `inside` and `keep_hits`: a loop that tests an element, writes it and moves on where it hits takes some steps for each.
-Here a processor that has the instructions takes one for sixteen or more; for any other the compiler writes the steps,
-and the order is the same. `fetch` asks for memory that is read soon.
+A processor that has the instructions takes one step for sixteen elements or more. For any other processor the compiler
+writes single steps. The order is the same. `fetch` asks for memory that is read soon.
 
 `write_line` writes the tuples in all of some intervals past the caches. An ordinary write reads the line first,
-and evicts another from the cache for a line that is not read soon. `all_written` ends some of these: before it, another
+which evicts another line from the cache. `all_written` ends some of these: before it, another
 thread may not see them.
 """
 

@@ -16,16 +16,28 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from psoup.kernels.compile.inner import inner
+
 _ONE, _TWO = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 _HALF, _LESS = np.uint64(32), np.uint64(29)
 
 
+@inner
+def _number_null(group_keys, counts, count):
+    """Give NULL the next number, if there is room; returns the count of numbers. Called once, not for each NULL."""
+    if count == group_keys.shape[0]:
+        return count
+    counts[1] = count
+    group_keys[count] = 0
+    return count + 1
+
+
 @njit(cache=True, nogil=True)
-def number_near(keys, valid, start, base, table, known, counts, numbers):
+def number_near(keys, valid, start, base, table, group_keys, counts, numbers):
     """Number keys from a row on; returns the row that it stopped at, n if none.
 
     keys: int64[n]; valid: uint8[n], or of no length: no key is NULL; read. start: the first row. table: int32[span],
-    the numbers of the keys from `base` on, or -1, written; every key lies in it. known: int64[room], the keys by
+    the numbers of the keys from `base` on, or -1, written; every key lies in it. group_keys: int64[room], the keys by
     number, written. counts: int64[2], written. numbers: int32[n], written from `start` on. O(n).
     """
     every, count = valid.shape[0] == 0, counts[0]
@@ -35,19 +47,17 @@ def number_near(keys, valid, start, base, table, known, counts, numbers):
             at = keys[row] - base
             number = table[at]
             if number < 0:
-                if count == known.shape[0]:
+                if count == group_keys.shape[0]:
                     break
                 number = np.int32(count)
                 table[at] = number
-                known[count] = keys[row]
+                group_keys[count] = keys[row]
                 count += 1
         else:
             if counts[1] < 0:
-                if count == known.shape[0]:
+                count = _number_null(group_keys, counts, count)
+                if counts[1] < 0:
                     break
-                counts[1] = count
-                known[count] = 0
-                count += 1
             number = np.int32(counts[1])
         numbers[row] = number
         row += 1
@@ -64,11 +74,11 @@ def _spread(key, seed):
 
 
 @njit(cache=True, nogil=True)
-def number_keys(keys, valid, start, seed, table, known, counts, numbers):
+def number_keys(keys, valid, start, seed, table, group_keys, counts, numbers):
     """Number keys from a row on; returns the row that it stopped at, n if none.
 
-    As `number_near`, but table: int32[size], a power of two above the length of `known`, numbers by the hash of their
-    keys, or -1. seed: uint64, secret. O(n) expected.
+    As `number_near`, but table: int32[size], a power of two above the length of `group_keys`, numbers by the hash of
+    their keys, or -1. seed: uint64, secret. O(n) expected.
     """
     every, count = valid.shape[0] == 0, counts[0]
     mask = np.uint64(table.shape[0] - 1)
@@ -78,23 +88,21 @@ def number_keys(keys, valid, start, seed, table, known, counts, numbers):
             key = keys[row]
             at = _spread(key, seed) & mask
             number = table[at]
-            while number >= 0 and known[number] != key:
+            while number >= 0 and group_keys[number] != key:
                 at = (at + np.uint64(1)) & mask
                 number = table[at]
             if number < 0:
-                if count == known.shape[0]:
+                if count == group_keys.shape[0]:
                     break
                 number = np.int32(count)
                 table[at] = number
-                known[count] = key
+                group_keys[count] = key
                 count += 1
         else:
             if counts[1] < 0:
-                if count == known.shape[0]:
+                count = _number_null(group_keys, counts, count)
+                if counts[1] < 0:
                     break
-                counts[1] = count
-                known[count] = 0
-                count += 1
             number = np.int32(counts[1])
         numbers[row] = number
         row += 1
@@ -103,43 +111,41 @@ def number_keys(keys, valid, start, seed, table, known, counts, numbers):
 
 
 @njit(cache=True, nogil=True)
-def place_keys(known, count, null, seed, table):
+def place_keys(group_keys, count, null, seed, table):
     """Put the numbers of keys into an empty table of `number_keys`.
 
-    known: int64[room], of which the first `count` are keys, but for the number `null`; read. seed: uint64. table:
+    group_keys: int64[room]; the first `count` are keys, but for the number `null`; read. seed: uint64. table:
     int32[size], all -1, written. O(count) expected.
     """
     mask = np.uint64(table.shape[0] - 1)
     for number in range(count):
         if number != null:
-            at = _spread(known[number], seed) & mask
+            at = _spread(group_keys[number], seed) & mask
             while table[at] >= 0:
                 at = (at + np.uint64(1)) & mask
             table[at] = number
 
 
 @njit(cache=True, nogil=True)
-def number_texts(ends, data, hashes, valid, start, table, known, kept_ends, kept_data, counts, numbers, rows):
+def number_texts(ends, data, hashes, valid, start, table, group_keys, kept_ends, kept_data, counts, numbers, rows):
     """Number texts from a row on; returns the row that it stopped at, n if none.
 
     ends: int64[n + 1], data: uint8[bytes], hashes: uint64[n], valid: uint8[n], or of no length; read. table:
-    int32[size], a power of two above the length of `known`, numbers by hash, or -1, written. known: uint64[room], the
-    hashes by number, written. kept_ends: int64[k + 1], kept_data: uint8[bytes], the texts of the first k numbers, read;
-    those of later numbers are rows of this part. counts, numbers: as `number_near`. rows: int64[room], by number: the
-    row of a text that is not in `texts`, written, -1 for NULL. O(bytes) expected.
+    int32[size], a power of two above the length of `group_keys`, numbers by hash, or -1, written. group_keys:
+    uint64[room], the hashes by number, written. kept_ends: int64[k + 1], kept_data: uint8[bytes], the texts of the
+    first k numbers, read; the texts of later numbers are rows of this part. counts, numbers: as `number_near`. rows:
+    int64[room], by number: the row of a text that is not in `texts`, written, -1 for NULL. O(bytes) expected.
     """
     every, count = valid.shape[0] == 0, counts[0]
-    kept, mask = kept_ends.shape[0] - 1, np.uint64(table.shape[0] - 1)
+    kept_count, mask = kept_ends.shape[0] - 1, np.uint64(table.shape[0] - 1)
     row = start
     while row < hashes.shape[0]:
         if not (every or valid[row]):
             if counts[1] < 0:
-                if count == known.shape[0]:
+                count = _number_null(group_keys, counts, count)
+                if counts[1] < 0:
                     break
-                counts[1] = count
-                known[count] = 0
-                rows[count] = -1
-                count += 1
+                rows[counts[1]] = -1
             numbers[row] = counts[1]
             row += 1
             continue
@@ -147,9 +153,9 @@ def number_texts(ends, data, hashes, valid, start, table, known, kept_ends, kept
         at = hashed & mask
         number = table[at]
         while number >= 0:
-            if known[number] == hashed:
+            if group_keys[number] == hashed:
                 same = np.int64(0)
-                if number < kept:
+                if number < kept_count:
                     other = kept_ends[number]
                     if kept_ends[number + 1] - other == size:
                         while same < size and kept_data[other + same] == data[first + same]:
@@ -166,11 +172,11 @@ def number_texts(ends, data, hashes, valid, start, table, known, kept_ends, kept
             at = (at + np.uint64(1)) & mask
             number = table[at]
         if number < 0:
-            if count == known.shape[0]:
+            if count == group_keys.shape[0]:
                 break
             number = np.int32(count)
             table[at] = number
-            known[count] = hashed
+            group_keys[count] = hashed
             rows[count] = row
             count += 1
         numbers[row] = number
@@ -180,16 +186,17 @@ def number_texts(ends, data, hashes, valid, start, table, known, kept_ends, kept
 
 
 @njit(cache=True, nogil=True)
-def place_texts(known, count, null, table):
+def place_texts(group_keys, count, null, table):
     """Put the numbers of texts into an empty table of `number_texts`.
 
-    known: uint64[room], of which the first `count` are hashes, but for the number `null`; read. table: int32[size], all
+    group_keys: uint64[room]; the first `count` are hashes, but for the number `null`; read. table:
+    int32[size], all
     -1, written. O(count) expected.
     """
     mask = np.uint64(table.shape[0] - 1)
     for number in range(count):
         if number != null:
-            at = known[number] & mask
+            at = group_keys[number] & mask
             while table[at] >= 0:
                 at = (at + np.uint64(1)) & mask
             table[at] = number
@@ -231,15 +238,15 @@ def merge_runs(keys, values, adds):
 
     keys: int64[n], ascending; values: int64[n]; written at the front. adds: bool. O(n).
     """
-    kept = 0
+    kept_count = 0
     for i in range(keys.shape[0]):
-        if kept > 0 and keys[kept - 1] == keys[i]:
+        if kept_count > 0 and keys[kept_count - 1] == keys[i]:
             if adds:
-                values[kept - 1] += values[i]
+                values[kept_count - 1] += values[i]
             else:
-                values[kept - 1] = max(values[kept - 1], values[i])
+                values[kept_count - 1] = max(values[kept_count - 1], values[i])
         else:
-            keys[kept] = keys[i]
-            values[kept] = values[i]
-            kept += 1
-    return kept
+            keys[kept_count] = keys[i]
+            values[kept_count] = values[i]
+            kept_count += 1
+    return kept_count

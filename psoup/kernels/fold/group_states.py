@@ -4,7 +4,7 @@
     mask     1 1 1 0 1        rows that count; an array of no length: all of them
     sums     16 | 6           counts 2 | 2            least 7 | 3
 
-A kernel adds to the states that it is given, so that one pass over each part of the rows is enough.
+A kernel adds to the states that it is given: one pass over each part of the rows is enough.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -80,7 +80,7 @@ def sum_bits(words, start, stop, values, sums):
     """Add the values at the set bits in [start, stop) to a sum of 128 bits: the low word, then the high one.
 
     words: uint64[w]; values: int64[stop or more, at most 65,536]; read. sums: int64[1, 2], added to. O((stop - start) /
-    64 + set bits); of a word of which many bits are set all values are looked at, several at a time.
+    64 + set bits); of a word with many set bits all values are read, several at a time.
     """
     low, high, last = np.int64(0), np.int64(0), (stop - 1) >> 6
     for index in range(start >> 6, last + 1 if start < stop else 0):
@@ -105,29 +105,29 @@ def sum_bits(words, start, stop, values, sums):
 
 
 @njit(cache=True, nogil=True)
-def extreme_bits(words, start, stop, values, greatest, best, seen):
+def extreme_bits(words, start, stop, values, maximum, best, seen):
     """Keep the least of the values at the set bits in [start, stop), or the greatest.
 
-    words, start, stop, values: as in `sum_bits`, read. greatest: bool. best: int64[1], seen: uint8[1], written. O(as
+    words, start, stop, values: as in `sum_bits`, read. maximum: bool. best: int64[1], seen: uint8[1], written. O(as
     `sum_bits`).
     """
-    flip = np.int64(-1) if greatest else np.int64(0)  # of flipped values the least is that of the greatest
-    least, found, last = _GREATEST, np.uint64(0), (stop - 1) >> 6
+    flip = np.int64(-1) if maximum else np.int64(0)  # the least flipped value is the greatest value, flipped
+    minimum, count, last = _GREATEST, np.uint64(0), (stop - 1) >> 6
     for index in range(start >> 6, last + 1 if start < stop else 0):
         word, first = _word(words, index, start, stop), np.int64(index) << 6
-        found |= word
+        count |= word
         if index == last or _popcount(word) <= _FEW_BITS:
             while word != 0:
-                least = min(least, values[first + np.int64(_popcount((word & (~word + _BIT)) - _BIT))] ^ flip)
+                minimum = min(minimum, values[first + np.int64(_popcount((word & (~word + _BIT)) - _BIT))] ^ flip)
                 word &= word - _BIT
         else:
             some = values[first : first + 64]
             for bit in range(64):
                 gone = np.int64((word >> np.uint64(bit)) & _BIT) - 1
-                least = min(least, ((some[bit] ^ flip) & ~gone) | (gone & _GREATEST))
-    if found != 0:
-        value = least ^ flip
-        if seen[0] == 0 or (value > best[0] if greatest else value < best[0]):
+                minimum = min(minimum, ((some[bit] ^ flip) & ~gone) | (gone & _GREATEST))
+    if count != 0:
+        value = minimum ^ flip
+        if seen[0] == 0 or (value > best[0] if maximum else value < best[0]):
             best[0] = value
         seen[0] = 1
 
@@ -158,11 +158,11 @@ def extreme_lists(lists, begins, counts, values, greatest, best):
     offsets).
     """
     for i in range(begins.shape[0]):
-        kept = values[lists[begins[i]]]
+        best_row = values[lists[begins[i]]]
         for place in range(begins[i] + 1, begins[i] + counts[i]):
             value = values[lists[place]]
-            kept = max(kept, value) if greatest else min(kept, value)
-        best[i] = kept
+            best_row = max(best_row, value) if greatest else min(best_row, value)
+        best[i] = best_row
 
 
 @njit(cache=True, nogil=True)
@@ -172,7 +172,7 @@ def span_of_doubles(words, mask):
     A field of 0 counts as 1, as its unit is the same; (2047, 0) if there is no number. words: int64[n], float64 values
     as they lie; mask: uint8[n], or of no length; read. O(n).
     """
-    least, greatest, odd = _FIELD, np.int64(0), np.int64(0)
+    minimum, maximum, odd = _FIELD, np.int64(0), np.int64(0)
     every = mask.shape[0] == 0
     for i in range(words.shape[0]):
         word = words[i]
@@ -180,10 +180,10 @@ def span_of_doubles(words, mask):
         field = (word >> 52) & _FIELD
         number = counts and field != _FIELD and (word << 1) != 0
         field = max(field, np.int64(1))
-        least = min(least, field if number else _FIELD)
-        greatest = max(greatest, field if number else np.int64(0))
+        minimum = min(minimum, field if number else _FIELD)
+        maximum = max(maximum, field if number else np.int64(0))
         odd += np.int64(counts and field == _FIELD)
-    return least, greatest, odd
+    return minimum, maximum, odd
 
 
 @njit(cache=True, nogil=True)
@@ -220,7 +220,7 @@ def sum_doubles(words, mask, codes, base, sums):
 
 @njit(cache=True, nogil=True)
 def sum_near(values, mask, unit):
-    """The sum of all finite values as two numbers, in units of which `unit` make 1: low + high * 2^46.
+    """The sum of all finite values as two numbers, low + high * 2^46, in units; `unit` of them make 1.
 
     values: float64[n], n at most 65,536; mask: uint8[n], or of no length; read. unit: a power of two, of which every
     value is a multiple of the inverse, less than 2^93 times. O(n), several values at a time.
@@ -274,11 +274,11 @@ def count_odd(values, mask, codes, counts):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _better(value, kept, greatest):
+def _better(value, best, greatest):
     """Whether a value takes the place of another. Most do not, and one comparison says so, unless one is NaN."""
     if greatest:
-        return not (value <= kept) and kept == kept
-    return not (value >= kept) and value == value
+        return not (value <= best) and best == best
+    return not (value >= best) and value == value
 
 
 @njit(cache=True, nogil=True)
@@ -293,8 +293,8 @@ def keep_extreme(values, mask, codes, greatest, best, seen, rows):
     for i in range(values.shape[0]):
         if every or mask[i]:
             group, value = codes[i], values[i]
-            kept = best[group]
-            if seen[group] == 0 or _better(value, kept, greatest):
+            best_row = best[group]
+            if seen[group] == 0 or _better(value, best_row, greatest):
                 best[group] = value
                 seen[group] = 1
                 if noted:
@@ -336,12 +336,12 @@ def extreme_texts(ends, data, mask, codes, greatest, rows):
     for i in range(codes.shape[0]):
         if not (every or mask[i]):
             continue
-        kept = rows[codes[i]]
-        if kept < 0:
+        best = rows[codes[i]]
+        if best < 0:
             rows[codes[i]] = i
             continue
-        first, other = ends[i], ends[kept]
-        size, length = ends[i + 1] - first, ends[kept + 1] - other
+        first, other = ends[i], ends[best]
+        size, length = ends[i + 1] - first, ends[best + 1] - other
         same, shorter = np.int64(0), min(size, length)
         while same < shorter and data[first + same] == data[other + same]:
             same += 1

@@ -48,7 +48,7 @@ def put_values(values, offsets, places, out):
 def order_within(keys, starts, rows):
     """Sort the rows of each segment by their keys; rows of equal keys keep their order.
 
-    keys: int64[n]; starts: int64[k + 1]; read. rows: int64[n], those of a segment at its places, written. O(n) for
+    keys: int64[n]; starts: int64[k + 1]; read. rows: int64[n], by segment, written. O(n) for
     segments of a few rows, O(n log n).
     """
     for segment in range(starts.shape[0] - 1):
@@ -81,7 +81,7 @@ def _group_many(keys, low, high, first, group_keys, counts):
 
 @njit(cache=True, nogil=True)
 def group_within(keys, starts, groups, group_keys, counts, ends):
-    """Make a group of the rows of each segment with equal keys, in the order of the keys; returns how many there are.
+    """Make a group of the rows with equal keys of each segment, in the order of the keys; returns how many.
 
     keys: int64[n]; starts: int64[k + 1]; read. groups: int32[n], the group of each row, or of no length: not wanted;
     group_keys, counts: int64[n], the key and the rows of each group; ends: int64[k + 1], where the groups of each

@@ -3,7 +3,7 @@
     5           5 | 0             -1       2^64-1 | -1
     2^64 + 3    3 | 1             a sum of DOUBLEs counts units of 2^base, so it is an integer too
 
-Two words hold sums of BIGINT and DECIMAL, and of DOUBLEs whose exponents are not far apart; others have more.
+Two words hold sums of BIGINT and DECIMAL, and of DOUBLEs whose exponents are not far apart; other sums have more.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -108,10 +108,10 @@ def round_wide(numbers, fractions, exponents):
             rest = below << np.uint64(lead)
         for k in range(top - 1):
             rest |= size[k]
-        cut, kept = first & _BELOW, first >> _CUT
-        if cut > _HALF or (cut == _HALF and (rest != 0 or kept & _ONE != 0)):
-            kept += _ONE
-        fractions[i] = -np.float64(kept) if negative else np.float64(kept)
+        cut, remaining = first & _BELOW, first >> _CUT
+        if cut > _HALF or (cut == _HALF and (rest != 0 or remaining & _ONE != 0)):
+            remaining += _ONE
+        fractions[i] = -np.float64(remaining) if negative else np.float64(remaining)
         exponents[i] = 64 * top - lead + 11
 
 

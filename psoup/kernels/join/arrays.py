@@ -4,8 +4,7 @@
     PairQuestion    the one factor between the sides
     KeyBuckets      rows of a side by their keys, as `fill_buckets` makes them
 
-A caller passes a group as a plain tuple in the order of the fields, and the kernel names them again: see
-`psoup.kernels.arrive.arrays`.
+A caller passes a group as a plain tuple, and the kernel names its fields again: see `psoup.kernels.arrive.arrays`.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class PairQuestion(NamedTuple):
     """The factor between two sides: an equality of keys or a band.
 
     Kinds and columns of both keys: as `gather_keys` asks. `is_equality`, `has_low`, `has_high`: 1 or 0. Bounds: as of
-    `probe_ranges`. `least`, `greatest`: the least key and the greatest of each side with which no sum overflows.
+    `probe_ranges`. `minimum`, `maximum`: of each side, the bounds of its keys between which no sum overflows.
     """
 
     kind: int
@@ -52,10 +51,10 @@ class PairQuestion(NamedTuple):
     low: int
     has_high: int
     high: int
-    least: int
-    greatest: int
-    other_least: int
-    other_greatest: int
+    minimum: int
+    maximum: int
+    other_minimum: int
+    other_maximum: int
 
 
 class BatchPlaces(NamedTuple):

@@ -20,7 +20,7 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
-def probe_banded(keys, rows, buckets, near, ordered, bounds, at, inside, most, left, right):
+def probe_banded(keys, rows, buckets, near, ordered, bounds, at, inside, cap, left, right):
     """As `probe_buckets`, of the places of a bucket those that are near, of whose `inside` are done.
 
     buckets: `KeyBuckets`. near: int64 by driving row; ordered: int64[places], which ascends in each bucket. bounds:
@@ -28,7 +28,7 @@ def probe_banded(keys, rows, buckets, near, ordered, bounds, at, inside, most, l
     """
     base, factor, shift, starts, place_keys, place_rows = KeyBuckets(*buckets)
     lower, low, upper, high = BandBounds(*bounds)
-    n, looked, left_of = _U0, _U0, np.uint64(most)
+    n, looked, left_of = _U0, _U0, np.uint64(cap)
     every, checked = rows.shape[0] == 0, place_keys.shape[0] > 0
     count, at, inside = np.uint64(keys.shape[0] if every else rows.shape[0]), np.uint64(at), np.uint64(inside)
     while at < count and looked < left_of:

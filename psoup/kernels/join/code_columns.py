@@ -37,9 +37,9 @@ def may_be_null(shown, sources, strides, nullable):
     """
     for side in range(2):
         which, _, columns = shown[side]
-        own, stride = sources[side], strides[side]
+        part, stride = sources[side], strides[side]
         for w in range(which.shape[0]):
-            nullable[which[w]] = _nullable_at(columns[w], own, stride)
+            nullable[which[w]] = _nullable_at(columns[w], part, stride)
 
 
 @njit(cache=True, nogil=True)

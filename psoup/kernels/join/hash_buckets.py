@@ -4,7 +4,8 @@
     starts       0 1 1 3 4              bucket b is places starts[b] to starts[b + 1]
     places       row 1 | row 0, row 2 | row 3        rows ascend in a bucket
 
-With factor 1 and shift 0 a bucket has the rows of one key; with an odd factor that spreads the bits, those of some.
+With factor 1 and shift 0 a bucket has the rows of one key. With an odd factor, which spreads the bits, it has some
+keys.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -62,7 +63,7 @@ def find_buckets(keys, base, factor, shift, starts, begin, end):
 
 @njit(cache=True, nogil=True)
 def mark_keys(keys, rows, factor, shift, marks):
-    """Set the bit of each key: that of its hash, (key * factor) >> shift.
+    """Set the bit of each key: the bit of its hash, (key * factor) >> shift.
 
     keys: int64[n]; rows: int32[k], places in them; read. factor, shift: uint64. marks: uint64[words], ORed in place.
     O(k).
@@ -78,10 +79,10 @@ def keep_marked(keys, rows, factor, shift, marks, out):
 
     As `mark_keys`; out: int32[k], may be `rows` itself. O(k).
     """
-    kept = 0
+    remaining = 0
     for i in range(rows.shape[0]):
         row = rows[i]
         bit = (np.uint64(keys[row]) * factor) >> shift
-        out[kept] = row
-        kept += np.int64((marks[np.int64(bit >> np.uint64(6))] >> (bit & _WORD)) & np.uint64(1))
-    return kept
+        out[remaining] = row
+        remaining += np.int64((marks[np.int64(bit >> np.uint64(6))] >> (bit & _WORD)) & np.uint64(1))
+    return remaining

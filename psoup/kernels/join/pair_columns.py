@@ -33,7 +33,7 @@ from psoup.kernels.rows.batch_body import (
 )
 
 FLOAT = 6
-"""The form of a key that is a float64; other forms are those of `psoup.kernels.rows.batch_body`."""
+"""The form of a key that is a float64; other forms: see `psoup.kernels.rows.batch_body`."""
 
 _U0, _U1, _U2, _U3, _U4, _U5, _U6, _U7, _U8 = map(np.uint64, range(9))
 _NEGATIVE_ZERO, _NAN = np.int64(-(2**63)), np.int64(0x7FF8_0000_0000_0000)
@@ -53,12 +53,12 @@ def _order_floats(keys):
 
 
 @njit(cache=True, nogil=True)
-def gather_keys(kind, column, sources, stride, rows, stops, keys, kept):
+def gather_keys(kind, column, sources, stride, rows, stops, keys, valid_rows):
     """Write the order keys of a column; returns how many rows are not NULL, the least key and the greatest.
 
     kind: FLOAT, or as in `gather`; column, sources, stride, rows, stops: as there, read. keys: int64[k], written, those
-    of NULLs arbitrary. kept: int32[k]; the positions of the rows that are not NULL are written to its front, if any
-    chunk has validity. The bounds may be wider where there are NULLs. k must be 1 or more. O(k).
+    of NULLs arbitrary. valid_rows: int32[k]; the positions of the rows that are not NULL are written to its front, if
+    any chunk has validity. The bounds may be wider where there are NULLs. k must be 1 or more. O(k).
     """
     total, nullable = rows.shape[0], False
     if kind == NARROW:
@@ -71,23 +71,23 @@ def gather_keys(kind, column, sources, stride, rows, stops, keys, kept):
         _gather_fixed(raw, column, sources, stride, rows, stops, np.int64(keys.ctypes.data))
     if kind == FLOAT:
         _order_floats(keys)
-    least = greatest = keys[0]
+    minimum = maximum = keys[0]
     for i in range(total):
-        least, greatest = min(least, keys[i]), max(greatest, keys[i])
+        minimum, maximum = min(minimum, keys[i]), max(maximum, keys[i])
     for part in range(stops.shape[0]):
         nullable |= sources[part * stride + PARTS * _nth(column, stride) + 1] != 0
     if not nullable:
-        return total, least, greatest
+        return total, minimum, maximum
     count, start = np.int64(0), np.int64(0)
     for part in range(stops.shape[0]):
         stop, address = stops[part], sources[part * stride + PARTS * _nth(column, stride) + 1]
         if start < stop:
             flags = _bytes(address, rows[stop - 1] + 1)
             for i in range(start, stop):
-                kept[count] = i
+                valid_rows[count] = i
                 count += np.int64(address == 0 or flags[rows[i]] != 0)
         start = stop
-    return count, least, greatest
+    return count, minimum, maximum
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -111,12 +111,12 @@ def _bucket(key, base, factor, shift, starts):
 
 
 @inner
-def _probe_all(keys, rows, base, factor, shift, starts, place_rows, at, most, left, right, n):
-    """As `probe_buckets`, to the first row that is near the end of an array; all places of a bucket are partners."""
+def _probe_all(keys, rows, base, factor, shift, starts, place_rows, at, cap, left, right, n):
+    """As `probe_buckets`, up to the first row near the end of an array; all places of a bucket are partners."""
     room, places, looked = np.uint64(left.shape[0]), np.uint64(place_rows.shape[0]), _U0
     every, count = rows.shape[0] == 0, np.uint64(max(rows.shape[0], keys.shape[0] if rows.shape[0] == 0 else 0))
     few = places < _U3 * np.uint64(starts.shape[0])  # most buckets have two rows, or fewer
-    while at < count and looked < most:
+    while at < count and looked < cap:
         row = np.int32(at) if every else rows[at]
         first, size = _bucket(keys[np.uint64(row)], base, factor, shift, starts)
         if n + size + _U8 > room or first + size + _U8 > places:
@@ -141,11 +141,11 @@ def _probe_all(keys, rows, base, factor, shift, starts, place_rows, at, most, le
 
 
 @inner
-def _probe_equal(keys, rows, base, factor, shift, starts, place_keys, place_rows, at, most, left, right, n):
+def _probe_equal(keys, rows, base, factor, shift, starts, place_keys, place_rows, at, cap, left, right, n):
     """As `_probe_all`; places whose key is the row's are partners."""
     room, places, looked = np.uint64(left.shape[0]), np.uint64(place_rows.shape[0]), _U0
     every, count = rows.shape[0] == 0, np.uint64(max(rows.shape[0], keys.shape[0] if rows.shape[0] == 0 else 0))
-    while at < count and looked < most:
+    while at < count and looked < cap:
         row = np.int32(at) if every else rows[at]
         key = keys[np.uint64(row)]
         first, size = _bucket(key, base, factor, shift, starts)
@@ -167,7 +167,7 @@ def _probe_equal(keys, rows, base, factor, shift, starts, place_keys, place_rows
 
 @njit(cache=True, nogil=True)
 def probe_buckets(
-    keys, rows, base, factor, shift, starts, place_keys, place_rows, at, inside, most, left, right
+    keys, rows, base, factor, shift, starts, place_keys, place_rows, at, inside, cap, left, right
 ):  # fmt: skip
     """Write pairs of rows with equal keys, from the driving row `at` on, of whose bucket `inside` places are done.
 
@@ -175,10 +175,10 @@ def probe_buckets(
     of no length: all. base, factor, shift, starts: of `fill_buckets`, place_rows: int32[places] and place_keys:
     int64[places], or of no length, its result. All read. A row is written whole, unless it alone is more than there is
     room for. left, right: int32[room], room at least 1; written, with scratch behind the pairs. The call ends after the
-    row with which `most` places have been looked at. O(places looked at + rows). Most rows have no partner, or some, at
+    row with which `cap` places have been looked at. O(places looked at + rows). Most rows have no partner, or some, at
     random: asking how many takes more time than to write two, or eight.
     """
-    n, looked, left_of = _U0, _U0, np.uint64(most)
+    n, looked, left_of = _U0, _U0, np.uint64(cap)
     every, checked = rows.shape[0] == 0, place_keys.shape[0] > 0
     count, at, inside = np.uint64(keys.shape[0] if every else rows.shape[0]), np.uint64(at), np.uint64(inside)
     while at < count and looked < left_of:
@@ -210,7 +210,7 @@ def probe_buckets(
 
 @inner
 def _range(ordered, key, lower, low, upper, high, begin, end):
-    """The places of the partners of a key; those of the row before are a hint."""
+    """The places of the partners of a key; the places of the row before are a hint."""
     places = ordered.shape[0]
     begin = _place(ordered, key + low, False, 0, places, begin) if lower else 0
     end = _place(ordered, key + high, True, 0, places, end) if upper else places
@@ -218,12 +218,12 @@ def _range(ordered, key, lower, low, upper, high, begin, end):
 
 
 @inner
-def _probe_near(keys, rows, ordered, place_rows, lower, low, upper, high, at, most, left, right, n):
+def _probe_near(keys, rows, ordered, place_rows, lower, low, upper, high, at, cap, left, right, n):
     """As `probe_ranges`, to the first row that is near the end of an array."""
     room, places, looked = np.uint64(left.shape[0]), np.uint64(place_rows.shape[0]), _U0
     every, count = rows.shape[0] == 0, np.uint64(max(rows.shape[0], keys.shape[0] if rows.shape[0] == 0 else 0))
     begin = end = np.int64(0)
-    while at < count and looked < most:
+    while at < count and looked < cap:
         row = np.int32(at) if every else rows[at]
         begin, end = _range(ordered, keys[np.uint64(row)], lower, low, upper, high, begin, end)
         first, size = np.uint64(begin), np.uint64(max(end - begin, 0))
@@ -241,14 +241,14 @@ def _probe_near(keys, rows, ordered, place_rows, lower, low, upper, high, at, mo
 
 @njit(cache=True, nogil=True)
 def probe_ranges(
-    keys, rows, ordered, place_rows, lower, low, upper, high, at, inside, most, left, right
+    keys, rows, ordered, place_rows, lower, low, upper, high, at, inside, cap, left, right
 ):  # fmt: skip
     """As `probe_buckets`, for rows whose keys are near: key + low <= the other (if `lower`) <= key + high (if `upper`).
 
     ordered: int64[places], the keys of place_rows, int32[places]; both ascend. No sum may overflow. O(places looked at
-    + rows), times the logarithm of how far the ranges of a row are from those of the row before.
+    + rows), times the logarithm of the distance between the ranges of a row and of the row before.
     """
-    n, looked, left_of = _U0, _U0, np.uint64(most)
+    n, looked, left_of = _U0, _U0, np.uint64(cap)
     every = rows.shape[0] == 0
     count, at, inside = np.uint64(keys.shape[0] if every else rows.shape[0]), np.uint64(at), np.uint64(inside)
     while at < count and looked < left_of:
@@ -284,12 +284,12 @@ def gather_whole(kinds, columns, sources, stride, rows, stops, values, valid):
     has validity. O(c * k).
     """
     for w in range(columns.shape[0]):
-        kind, own = kinds[w], values[w]
+        kind, part = kinds[w], values[w]
         if kind == BITS:
-            _flags(columns[w], 0, sources, stride, rows, stops, own.view(np.uint8))
+            _flags(columns[w], 0, sources, stride, rows, stops, part.view(np.uint8))
         else:
             raw = WIDE if kind == DECIMAL else kind
-            _gather_fixed(raw, columns[w], sources, stride, rows, stops, np.int64(own.ctypes.data))
+            _gather_fixed(raw, columns[w], sources, stride, rows, stops, np.int64(part.ctypes.data))
         if valid.shape[1]:
             _flags(columns[w], 1, sources, stride, rows, stops, valid[w])
 

@@ -45,11 +45,12 @@ def _hash(data, start, size):
 
 
 @njit(cache=True, nogil=True)
-def gather_texts(column, sources, stride, rows, stops, keys, places, sizes, kept):
+def gather_texts(column, sources, stride, rows, stops, keys, places, sizes, text_rows):
     """Write a hash of each text of a column, its address and its bytes; returns how many rows are not NULL.
 
     column, sources, stride, rows, stops: as in `gather`, read. keys, places: int64[k], sizes: int32[k], written,
-    arbitrary for NULLs. kept: int32[k]; the positions of the rows that are not NULL are written to its front. O(bytes).
+    arbitrary for NULLs. text_rows: int32[k]; the positions of the rows that are not NULL are written to its front.
+    O(bytes).
     """
     count, start, nth = np.int64(0), np.int64(0), PARTS * _nth(column, stride)
     for part in range(stops.shape[0]):
@@ -61,7 +62,7 @@ def gather_texts(column, sources, stride, rows, stops, keys, places, sizes, kept
             for i in range(start, stop):
                 low, size = ends[rows[i]], ends[rows[i] + 1] - ends[rows[i]]
                 keys[i], places[i], sizes[i] = _hash(data, low, size), text + low, size
-                kept[count] = i
+                text_rows[count] = i
                 count += np.int64(not nullable or flags[rows[i]] != 0)
         start = stop
     return count
@@ -86,14 +87,14 @@ def keep_texts(left_places, left_sizes, right_places, right_sizes, left, right, 
     left_places, right_places: int64, left_sizes, right_sizes: int32, of `gather_texts`, by row; read. left, right:
     int32, the first `pairs` are; written in place. O(bytes of the pairs).
     """
-    kept = 0
+    count = 0
     for i in range(pairs):
         a, b = left[i], right[i]
         size = left_sizes[a]
         same = size == right_sizes[b] and _equal(left_places[a], right_places[b], size)
-        left[kept], right[kept] = a, b
-        kept += np.int64(same)
-    return kept
+        left[count], right[count] = a, b
+        count += np.int64(same)
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -103,11 +104,11 @@ def keep_near(left_keys, right_keys, lower, low, upper, high, left, right, pairs
     left_keys, right_keys: int64, by row; read. No sum may overflow. left, right: int32, the first `pairs` are; written
     in place. O(pairs).
     """
-    kept = 0
+    count = 0
     for i in range(pairs):
         a, b = left[i], right[i]
         key, other = left_keys[a], right_keys[b]
         near = (not lower or key + low <= other) and (not upper or other <= key + high)
-        left[kept], right[kept] = a, b
-        kept += np.int64(near)
-    return kept
+        left[count], right[count] = a, b
+        count += np.int64(near)
+    return count

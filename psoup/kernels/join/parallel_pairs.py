@@ -33,7 +33,7 @@ def read_side(located, chunks, slot, sources, stride, kind, column, rows, keys, 
     stops, nothing = located[:, 4].cumsum(), np.empty(0, np.int32)
     if _nullable_at(column, sources, stride) or write_rows(located, chunks, slot, rows) != rows.shape[0]:
         return False, np.int64(0), np.int64(0)
-    _, least, greatest = gather_keys(kind, column, sources, stride, rows, stops, keys, nothing)
+    _, minimum, maximum = gather_keys(kind, column, sources, stride, rows, stops, keys, nothing)
     start = np.int64(0)
     for part in range(stops.shape[0]):
         code = np.int32(part << CODE_SHIFT)
@@ -41,10 +41,10 @@ def read_side(located, chunks, slot, sources, stride, kind, column, rows, keys, 
             rows[i] += code
         start = stops[part]
     if heads.shape[0]:
-        if np.uint64(greatest) - np.uint64(least) >= np.uint64(heads.shape[0]):
-            return False, least, greatest
-        _chain_all(keys, least, heads, following)
-    return True, least, greatest
+        if np.uint64(maximum) - np.uint64(minimum) >= np.uint64(heads.shape[0]):
+            return False, minimum, maximum
+        _chain_all(keys, minimum, heads, following)
+    return True, minimum, maximum
 
 
 @inner
@@ -54,27 +54,27 @@ def _at(rows, positions, codes):
 
 
 @njit(cache=True, nogil=True)
-def gather_pairs(question, shown, one, other, left, right, places, out, nulls):
+def gather_pairs(question, shown, left_side, right_side, left, right, places, out, nulls):
     """Write the columns of pairs into the body of a record batch.
 
-    question, shown: of `answer_located`. one, other: `SideColumns` of both sides. left, right: int32[n], positions of
-    both; places: int64[c, 3], of `lay_out`. All read. out: uint8[body], nulls: int64[c], written, as of `gather`.
-    O(n * c).
+    question, shown: of `answer_located`. left_side, right_side: `SideColumns` of both sides. left, right: int32[n],
+    positions of both; places: int64[c, 3], of `lay_out`. All read. out: uint8[body], nulls: int64[c], written, as of
+    `gather`. O(n * c).
     """
-    question, one, other = PairQuestion(*question), SideColumns(*one), SideColumns(*other)
+    question, left_side, right_side = PairQuestion(*question), SideColumns(*left_side), SideColumns(*right_side)
     codes, other_codes = np.empty(left.shape[0], np.int32), np.empty(right.shape[0], np.int32)
-    _at(one.rows, left, codes)
-    _at(other.rows, right, other_codes)
+    _at(left_side.rows, left, codes)
+    _at(right_side.rows, right, other_codes)
     for w in range(shown.shape[0]):
         side, kind, column = shown[w]
         if places[w, 0] < 0 and _is_key(shown[w], question):
             at = np.int64(out.ctypes.data) + places[w, 1]
             nulls[w] = 0
             if side:
-                _copy_keys(other.keys, right, at)
+                _copy_keys(right_side.keys, right, at)
             else:
-                _copy_keys(one.keys, left, at)
+                _copy_keys(left_side.keys, left, at)
         elif side:
-            nulls[w] = _column(kind, column, other.sources, other.stride, other_codes, places[w], out)
+            nulls[w] = _column(kind, column, right_side.sources, right_side.stride, other_codes, places[w], out)
         else:
-            nulls[w] = _column(kind, column, one.sources, one.stride, codes, places[w], out)
+            nulls[w] = _column(kind, column, left_side.sources, left_side.stride, codes, places[w], out)

@@ -15,10 +15,10 @@ from numba import njit
 from psoup.kernels.compile.inner import inner
 
 AT_LEAST, ABOVE, AT_MOST, BELOW = range(4)
-"""What `narrow_ranges` keeps: places whose key is so beside the row's."""
+"""Relations of a place's key to the key of its row, for `narrow_ranges`."""
 
 EQ, LT, LE, GT, GE = range(5)
-"""What `keep_pairs` keeps: pairs whose left key is so beside the right one."""
+"""Relations of the left key of a pair to its right key, for `keep_pairs`."""
 
 
 @inner
@@ -48,13 +48,13 @@ def _place(ordered, key, past, low, high, hint):
 
 
 @njit(cache=True, nogil=True)
-def narrow_ranges(ordered, keys, kept, begin, end):
-    """Narrow each row's range of places to those with ordered[place] >= keys[i] (or as `kept` says).
+def narrow_ranges(ordered, keys, relation, begin, end):
+    """Narrow each row's range of places to those with ordered[place] >= keys[i] (or as `relation` says).
 
     Returns how many places are left. ordered: int64[places], ascending within each range; keys: int64[n]; read.
-    begin, end: int32[n], written in place. O(n log of how far the places of a row are from those of the row before).
+    begin, end: int32[n], written in place. O(n log of the distance between the places of a row and of the row before).
     """
-    past, lower = kept in (ABOVE, AT_MOST), kept in (AT_LEAST, ABOVE)
+    past, lower = relation in (ABOVE, AT_MOST), relation in (AT_LEAST, ABOVE)
     hint, left = 0, 0
     for i in range(keys.shape[0]):
         if begin[i] >= end[i]:
@@ -69,19 +69,19 @@ def narrow_ranges(ordered, keys, kept, begin, end):
 
 
 @njit(cache=True, nogil=True)
-def emit_pairs(begin, end, keys, place_keys, place_rows, at, inside, most, left, right):
+def emit_pairs(begin, end, keys, place_keys, place_rows, at, inside, cap, left, right):
     """Write pairs from left row `at` on, of whose range `inside` places are done.
 
     Returns (at, inside, pairs, places looked at). begin, end: int32[n], ranges of places. keys: int64[n] and
     place_keys: int64[places]: only pairs of equal keys are written; place_keys of no length: all are. place_rows:
     int32[places]. All read. A row is written whole, unless it alone is more than there is room for. left, right:
-    int64[room], room at least 1; written. The call ends after the row with which `most` places have been looked at.
+    int64[room], room at least 1; written. The call ends after the row with which `cap` places have been looked at.
     O(places looked at + n). Most rows have no partner, one or two, at random: two are written without asking, and
     counted or not; asking took twice the time.
     """
     n, looked, room, rows = 0, 0, left.shape[0], begin.shape[0]
     checked, places = place_keys.shape[0] > 0, place_rows.shape[0]
-    while at < rows and looked < most:
+    while at < rows and looked < cap:
         first = begin[at] + inside
         size = end[at] - first
         if n + max(size, 2) <= room and first + 2 <= places:
@@ -115,7 +115,7 @@ def keep_pairs(left_keys, right_keys, operator, left, right, pairs):
 
     left_keys, right_keys: int64, by row; read. left, right: int64, the first `pairs` are; written in place. O(pairs).
     """
-    kept = 0
+    count = 0
     for i in range(pairs):
         a, b = left_keys[left[i]], right_keys[right[i]]
         if operator == EQ:
@@ -128,6 +128,6 @@ def keep_pairs(left_keys, right_keys, operator, left, right, pairs):
             true = a > b
         else:
             true = a >= b
-        left[kept], right[kept] = left[i], right[i]
-        kept += true
-    return kept
+        left[count], right[count] = left[i], right[i]
+        count += true
+    return count

@@ -3,7 +3,7 @@
     sets of the left    0: rows 1 4 7   1: row 4         number 0: sets 0 and 0     pairs 0: (4, 2)
     sets of the right   0: rows 2 3 9                    number 1: sets 1 and 0           1: (4, 2)
 
-Keys are those of whole windows, gathered once; what is made of a right set serves the numbers that follow one another.
+The keys of whole windows are gathered once. The table of a right set serves all numbers that follow one another.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -24,7 +24,7 @@ from psoup.kernels.join.small_pairs import (
 )
 
 _CLOSE, _CACHED, _LOOKED = 8, 32_768, 2**62
-"""Keys have places of their own if these are no more than so many for each row of a set, and no more than so many."""
+"""Most places for keys, for each row of a set and in all; with more, keys are hashed. Most places looked at."""
 _NARROW, _FAR = np.uint64(2**31 - 1), np.uint64(2**64 - 1)
 
 
@@ -38,28 +38,28 @@ def _longest(starts):
 
 @inner
 def _bounds(keys, rows):
-    least = greatest = np.int64(keys[rows[0]])
+    minimum = maximum = np.int64(keys[rows[0]])
     for i in range(rows.shape[0]):
         key = np.int64(keys[np.uint64(rows[np.uint64(i)])])
-        least, greatest = min(least, key), max(greatest, key)
-    return least, greatest
+        minimum, maximum = min(minimum, key), max(maximum, key)
+    return minimum, maximum
 
 
 @inner
-def _bits(numbers, least):
-    """The least count of bits that tells so many numbers apart, and no fewer than `least`."""
-    bits = least
+def _bits(numbers, minimum):
+    """The least count of bits that tells so many numbers apart, and no fewer than `minimum`."""
+    bits = minimum
     while numbers >> bits:
         bits += 1
     return bits
 
 
 @njit(cache=True, nogil=True)
-def _narrowed(keys, least, span):
-    """Keys from `least` to `least` + span as int32 from 0 on; -1 for others."""
+def _narrowed(keys, minimum, span):
+    """Keys from `minimum` to `minimum` + span as int32 from 0 on; -1 for any other key."""
     narrow = np.empty(keys.shape[0], np.int32)
     for i in range(keys.shape[0]):
-        apart = np.uint64(keys[i]) - np.uint64(least)
+        apart = np.uint64(keys[i]) - np.uint64(minimum)
         narrow[i] = np.int32(apart) if apart <= span else np.int32(-1)
     return narrow
 
@@ -70,16 +70,16 @@ def pairs_of_sets(left_of, right_of, left_starts, left_rows, right_starts, right
 
     left_of, right_of: int64[n], the sets of each number; set i has rows (int32) starts[i] to starts[i + 1] of its side;
     keys: int64, by row; read. out: int32[3, room], written: in the order of numbers, of left rows, and of right rows as
-    they stand in their set, with scratch behind them. Returns how many, or -1 if there is no room. O(rows of the sets +
+    they stand in their set, with scratch behind them. Returns how many, or -1 without room. O(rows of the sets +
     candidates), expected. A set of a tenth of a window touches nearly all lines of its keys: narrow ones are half.
     """
     sets = left_of, right_of, left_starts, left_rows, right_starts, right_rows
     if left_keys.shape[0] and right_keys.shape[0]:
-        least, greatest = right_keys.min(), right_keys.max()
-        span = np.uint64(greatest) - np.uint64(least)
+        minimum, maximum = right_keys.min(), right_keys.max()
+        span = np.uint64(maximum) - np.uint64(minimum)
         if span < _NARROW:
-            own, other = _narrowed(left_keys, least, span), _narrowed(right_keys, least, span)
-            return _pairs_of_sets(sets, own, other, span, out)
+            near_left, near_right = _narrowed(left_keys, minimum, span), _narrowed(right_keys, minimum, span)
+            return _pairs_of_sets(sets, near_left, near_right, span, out)
     return _pairs_of_sets(sets, left_keys, right_keys, _FAR, out)
 
 
@@ -87,7 +87,7 @@ def pairs_of_sets(left_of, right_of, left_starts, left_rows, right_starts, right
 def _pairs_of_sets(sets, left_keys, right_keys, span, out):
     """As `pairs_of_sets`; all keys of the right side are from 0 to `span`, or that is _FAR."""
     left_of, right_of, left_starts, left_rows, right_starts, right_rows = sets
-    largest, built, at, own, near = _longest(right_starts), np.int64(-1), np.int64(0), np.int64(0), False
+    largest, built, at, head_count, near = _longest(right_starts), np.int64(-1), np.int64(0), np.int64(0), False
     heads = np.empty(
         max(np.int64(1) << _bits(largest, 4), 2 * largest + 1, min(_CLOSE * largest, _CACHED) + 1), np.int32
     )
@@ -95,7 +95,7 @@ def _pairs_of_sets(sets, left_keys, right_keys, span, out):
         np.empty(largest + 1, np.int32),
         np.empty(np.int64(1) << (_bits(_MARKS * largest, 6) - 6), np.uint64),
     )
-    some, least, shift, marked = np.empty(_longest(left_starts), np.int32), np.int64(0), np.uint64(0), np.uint64(0)
+    some, minimum, shift, marked = np.empty(_longest(left_starts), np.int32), np.int64(0), np.uint64(0), np.uint64(0)
     for number in range(left_of.shape[0]):
         right = right_rows[right_starts[right_of[number]] : right_starts[right_of[number] + 1]]
         rows = left_rows[left_starts[left_of[number]] : left_starts[left_of[number] + 1]]
@@ -105,28 +105,28 @@ def _pairs_of_sets(sets, left_keys, right_keys, span, out):
         if built != right_of[number]:
             built = right_of[number]
             apart, close = span, np.uint64(max(2 * count, min(_CLOSE * count, _CACHED)))
-            least = np.int64(0)
+            minimum = np.int64(0)
             if apart > close:
-                least, greatest = _bounds(right_keys, right)
-                apart = np.uint64(greatest) - np.uint64(least)
+                minimum, maximum = _bounds(right_keys, right)
+                apart = np.uint64(maximum) - np.uint64(minimum)
             near = apart <= close
             if near:
-                own = np.int64(apart) + 1
-                _place_keys(right_keys, right, least, heads[:own], following)
+                head_count = np.int64(apart) + 1
+                _place_keys(right_keys, right, minimum, heads[:head_count], following)
             else:
                 bits = _bits(_MARKS * count, 6)
                 marked = np.uint64(64 - bits)
                 _mark(right_keys, right, marked, marks[: 1 << (bits - 6)])
                 bits = _bits(count, 4)
-                own, shift = np.int64(1) << bits, np.uint64(64 - bits)
-                _place_hashes(right_keys, right, heads[:own], following, shift)
+                head_count, shift = np.int64(1) << bits, np.uint64(64 - bits)
+                _place_hashes(right_keys, right, heads[:head_count], following, shift)
         left, partners = out[1, at:], out[2, at:]
         if near:
-            pairs = _meet_keys(left_keys, rows, right, least, heads[:own], following, left, partners)
+            pairs = _meet_keys(left_keys, rows, right, minimum, heads[:head_count], following, left, partners)
         else:
             rows = some[: _marked(left_keys, rows, marked, marks, some)]
             pairs = _meet_hashes(
-                left_keys, rows, right_keys, right, heads[:own], following, shift, _LOOKED, left, partners
+                left_keys, rows, right_keys, right, heads[:head_count], following, shift, _LOOKED, left, partners
             )
         if pairs < 0:
             return np.int64(-1)

@@ -2,9 +2,9 @@
 
     located ─> rows ─> keys ─> pairs, as positions ─> the bytes, if they are few
                          │                              ├ columns that are the keys: from these
-                         └──────────────────────────────┴ the others: from the chunks, by row, or by code
+                         └──────────────────────────────┴ the rest: from the chunks, by row, or by code
 
-The steps are those of `result_rows`, `small_pairs` and `code_columns`. For some thousand rows their calls from Python,
+The steps: see `result_rows`, `small_pairs` and `code_columns`. For some thousand rows their calls from Python,
 each with a dozen arrays, took as long as the work.
 """
 
@@ -47,14 +47,16 @@ def _put(column, sources, stride, rows, stops, positions, address):
 
 
 @njit(cache=True, nogil=True)
-def _laid_out(shown, one, other, rows, header, batch, places):
+def _laid_out(shown, left_side, right_side, rows, header, batch, places):
     """The header of so many rows, and whether each column may be NULL; `places` is written."""
     columns = shown.shape[0]
     kinds, nullable, texts = np.empty(columns, np.int64), np.empty(columns, np.uint8), np.zeros(columns, np.int64)
     for w in range(columns):
         kinds[w] = shown[w, 1]
-        own, width = (other.sources, other.stride) if shown[w, 0] else (one.sources, one.stride)
-        nullable[w] = _nullable_at(shown[w, 2], own, width)
+        side_sources, width = (
+            (right_side.sources, right_side.stride) if shown[w, 0] else (left_side.sources, left_side.stride)
+        )
+        nullable[w] = _nullable_at(shown[w, 2], side_sources, width)
     head = header.copy()
     buffers = head[batch.buffers : batch.buffers + 2 * batch.buffer_count].reshape(-1, 2)
     head[batch.body] = lay_out(kinds, nullable, texts, rows, places, buffers)
@@ -63,69 +65,75 @@ def _laid_out(shown, one, other, rows, header, batch, places):
 
 
 @njit(cache=True, nogil=True)
-def answer_located(one, other, question, shown, header, batch, limits, left, right, places):
+def answer_located(left_side, right_side, question, shown, header, batch, limits, left, right, places):
     """Pair two sides by one factor; returns how many pairs, how many rows of both sides, and the message of their
     columns, uint8[its size].
 
-    one, other: `SideArrays`, whose `located` is written here if it was not before. question: `PairQuestion`. shown:
-    int64[c, 3], the columns: their side, kind, and place in the schema, none a text. header: int64[h], of a batch;
-    batch: `BatchPlaces` in it; limits: `PairLimits`. All are read. left, right: int32[room], written: the pairs as
-    codes of tuples, and scratch behind them; places: int64[c, 3], written: as of `lay_out`. Returns -1 or -2 pairs as
-    `_pair_by`, and -2 if a side is not small, or not located. The message is empty if there is no pair, or if it would
+    left_side, right_side: `SideArrays`, whose `located` is written here if it was not before. question: `PairQuestion`.
+    shown: int64[c, 3], the columns: their side, kind, and place in the schema, none a text. header: int64[h], of a
+    batch; batch: `BatchPlaces` in it; limits: `PairLimits`. All are read. left, right: int32[room], written: the pairs
+    as codes of tuples, and scratch behind them; places: int64[c, 3], written: as of `lay_out`. Returns -1 or -2 pairs
+    as `_pair_by`, and -2 if a side is not small, or not located. The message is empty without a pair, or if it would
     pass the limits. O(rows + places looked at + pairs * c), and as `locate`.
     """
-    one, other, question = SideArrays(*one), SideArrays(*other), PairQuestion(*question)
+    left_side, right_side, question = SideArrays(*left_side), SideArrays(*right_side), PairQuestion(*question)
     batch, limits, nothing = BatchPlaces(*batch), PairLimits(*limits), np.empty(0, np.uint8)
-    size, other_size = one.size, other.size
+    size, other_size = left_side.size, right_side.size
     if size < 0:
-        size = locate(one.chunks, one.low, one.high, one.sqc_id, one.slot, one.located)
+        size = locate(
+            left_side.chunks, left_side.low, left_side.high, left_side.sqc_id, left_side.slot, left_side.located
+        )
     if other_size < 0:
-        other_size = locate(other.chunks, other.low, other.high, other.sqc_id, other.slot, other.located)
+        other_size = locate(
+            right_side.chunks, right_side.low, right_side.high, right_side.sqc_id, right_side.slot, right_side.located
+        )
     if min(size, other_size) == 0:
         return np.int64(0), size, other_size, nothing
     if min(size, other_size) < 0 or max(size, other_size) > limits.side_rows:
         return np.int64(-2), size, other_size, nothing
-    rows, stops = np.empty(size, np.int32), one.located[:, 4].cumsum()
-    others, other_stops = np.empty(other_size, np.int32), other.located[:, 4].cumsum()
-    if write_rows(one.located, one.chunks, one.slot, rows) != size:
+    rows, stops = np.empty(size, np.int32), left_side.located[:, 4].cumsum()
+    partner_rows, other_stops = np.empty(other_size, np.int32), right_side.located[:, 4].cumsum()
+    if write_rows(left_side.located, left_side.chunks, left_side.slot, rows) != size:
         return np.int64(-2), size, other_size, nothing
-    if write_rows(other.located, other.chunks, other.slot, others) != other_size:
+    if write_rows(right_side.located, right_side.chunks, right_side.slot, partner_rows) != other_size:
         return np.int64(-2), size, other_size, nothing
     keys, other_keys = np.empty(size, np.int64), np.empty(other_size, np.int64)
     pairs = _pair_by(
-        question, rows, stops, one.sources, one.stride, keys, others, other_stops, other.sources, other.stride,
-        other_keys, limits.places, left, right,
+        question, rows, stops, left_side.sources, left_side.stride, keys, partner_rows, other_stops,
+        right_side.sources, right_side.stride, other_keys, limits.places, left, right,
     )  # fmt: skip
     if pairs <= 0:
         return pairs, size, other_size, nothing
-    head, nullable = _laid_out(shown, one, other, pairs, header, batch, places)
+    head, nullable = _laid_out(shown, left_side, right_side, pairs, header, batch, places)
     ready = pairs <= limits.rows and head[batch.body] <= limits.bytes
     out = np.empty(8 * head.shape[0] + head[batch.body], np.uint8) if ready else nothing
     body = out[8 * head.shape[0] :]
     if ready and (not batch.exact or nullable.any()):
         body[:] = 0
-    known = np.zeros(shown.shape[0], np.bool_)
+    written = np.zeros(shown.shape[0], np.bool_)
     for w in range(shown.shape[0] if ready else 0):
         side = shown[w, 0]
         if _is_key(shown[w], question):
             at = np.int64(body.ctypes.data) + places[w, 1]
             _copy_keys(other_keys if side else keys, (right if side else left)[:pairs], at)
-            known[w] = not nullable[w]
+            written[w] = not nullable[w]
         elif shown[w, 1] == WIDE and not nullable[w] and (other_size if side else size) <= _OFTEN * pairs:
             at = np.int64(body.ctypes.data) + places[w, 1]
             if side:
-                _put(shown[w, 2], other.sources, other.stride, others, other_stops, right[:pairs], at)
+                _put(shown[w, 2], right_side.sources, right_side.stride, partner_rows, other_stops, right[:pairs], at)
             else:
-                _put(shown[w, 2], one.sources, one.stride, rows, stops, left[:pairs], at)
-            known[w] = True
+                _put(shown[w, 2], left_side.sources, left_side.stride, rows, stops, left[:pairs], at)
+            written[w] = True
     _codes(rows, stops, left, pairs)
-    _codes(others, other_stops, right, pairs)
+    _codes(partner_rows, other_stops, right, pairs)
     for w in range(shown.shape[0] if ready else 0):
-        own, width = (other.sources, other.stride) if shown[w, 0] else (one.sources, one.stride)
+        side_sources, width = (
+            (right_side.sources, right_side.stride) if shown[w, 0] else (left_side.sources, left_side.stride)
+        )
         codes = right if shown[w, 0] else left
         nulls = np.int64(0)
-        if not known[w]:
-            nulls = _column(shown[w, 1], shown[w, 2], own, width, codes[:pairs], places[w], body)
+        if not written[w]:
+            nulls = _column(shown[w, 1], shown[w, 2], side_sources, width, codes[:pairs], places[w], body)
         head[batch.nodes + 2 * w], head[batch.nodes + 2 * w + 1] = pairs, nulls
     if ready:
         out[: 8 * head.shape[0]] = head.view(np.uint8)

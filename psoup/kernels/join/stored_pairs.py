@@ -1,4 +1,4 @@
-"""Kept pairs of chunks cut down to what both sides of a join have, and the rows that are left, numbered.
+"""Stored pairs of chunks, cut down to the rows of both sides of a join; the rows that are left, numbered.
 
 block of chunks 7 and 4     left 8 9 9    right 1 1 5       rows in their chunks
 sides                       rows 9 … of 7, row 1 of 4       a range of rows, or bits
@@ -24,16 +24,16 @@ def meet_kept(left, right, starts, blocks, number, span, left_bits, numbers, spa
 
     left, right: uint16, the pairs, and starts: int64[n + 1], where the pairs of each block start. blocks: int64[k],
     those to look at, and numbers: int64[k], the match of each on the right; number: that on the left. span: int64[2],
-    the rows from where to where that match; left_bits: uint64[w], those of them that do, or of no length: all. spans:
+    the rows from where to where that match; left_bits: uint64[w], the matches among them, or of no length: all. spans:
     int64[matches, 3], of the matches on the right, with the row of right_bits (uint64[b, w]) or -1. All read. lefts,
     rights: int64, written, with room for all pairs of the blocks, and one. O(pairs of the blocks).
     """
     low, high, all_left = np.uint64(span[0]), np.uint64(span[1]), left_bits.shape[0] == 0
     place, left_base = np.uint64(at), number << 16
     for k in range(blocks.shape[0]):
-        of = numbers[k]
-        first, stop, bits = np.uint64(spans[of, 0]), np.uint64(spans[of, 1]), spans[of, 2]
-        base = of << 16
+        match_of_row = numbers[k]
+        first, stop, bits = np.uint64(spans[match_of_row, 0]), np.uint64(spans[match_of_row, 1]), spans[match_of_row, 2]
+        base = match_of_row << 16
         for i in range(np.uint64(starts[blocks[k]]), np.uint64(starts[blocks[k] + 1])):
             a, b = np.uint64(left[i]), np.uint64(right[i])
             both = (a >= low) & (a < high) & (b >= first) & (b < stop)
@@ -50,18 +50,18 @@ def meet_kept(left, right, starts, blocks, number, span, left_bits, numbers, spa
 def marked_rows(keys, start, stop, bits, factor, shift, marks, rows):
     """Write the rows from `start` to `stop` whose key has its bit set in `marks`; returns how many.
 
-    keys: int64[n]; bits: uint64[w], those of the rows that count, or of no length: all; factor, shift, marks: of
+    keys: int64[n]; bits: uint64[w], the rows that count, or of no length: all; factor, shift, marks: of
     `buckets.mark_keys`; read. rows: uint16[stop - start + 1], written, scratch behind the rows. O(stop - start).
     """
-    kept, every = np.uint64(0), bits.shape[0] == 0
+    remaining, every = np.uint64(0), bits.shape[0] == 0
     for i in range(np.uint64(start), np.uint64(stop)):
         bit = (np.uint64(keys[i]) * factor) >> shift
-        rows[kept] = i
-        kept += (marks[bit >> np.uint64(6)] >> (bit & _WORD)) & _ONE
+        rows[remaining] = i
+        remaining += (marks[bit >> np.uint64(6)] >> (bit & _WORD)) & _ONE
     if every:
-        return np.int64(kept)
+        return np.int64(remaining)
     count = np.uint64(0)
-    for place in range(kept):
+    for place in range(remaining):
         row = np.uint64(rows[place])
         rows[count] = rows[place]
         count += (bits[row >> np.uint64(6)] >> (row & _WORD)) & _ONE

@@ -3,7 +3,7 @@
     positions   3 0 3        of the matches of a side, in any order, also repeated
     ends        0 5 8 13     [values] of the column; and [text] onetwothreeone…
 
-Sides are those of `psoup.kernels.join.pair_columns`; arrays of chunks are named by address, and the caller keeps them
+Sides: see `psoup.kernels.join.pair_columns`; arrays of chunks are named by address, and the caller keeps them
 alive.
 """
 
@@ -19,7 +19,7 @@ from psoup.kernels.rows.batch_body import PARTS, _bytes, _longs, _nth, _pointer
 
 @inner
 def _part(stops, position, part):
-    """The chunk of a position; `part`: that of another, which it often is."""
+    """The chunk of a position; `part`: the chunk of another position, often the same."""
     if position < stops[part] and (part == 0 or position >= stops[part - 1]):
         return part
     low, high = np.int64(0), np.int64(stops.shape[0] - 1)

@@ -33,11 +33,11 @@ def mix_words(words, seeds, out):
     words: uint64[n, k], read. seeds: uint64[2], read. out: uint64[n, 2], added to. O(n * k).
     """
     for i in range(words.shape[0]):
-        one, two = seeds[0], seeds[1]
+        first_lane, second_lane = seeds[0], seeds[1]
         for k in range(words.shape[1]):
-            one, two = _mixed(one, words[i, k]), _mixed(two, words[i, k])
-        out[i, 0] += one
-        out[i, 1] += two
+            first_lane, second_lane = _mixed(first_lane, words[i, k]), _mixed(second_lane, words[i, k])
+        out[i, 0] += first_lane
+        out[i, 1] += second_lane
 
 
 @njit(cache=True, nogil=True)
@@ -49,24 +49,24 @@ def mix_texts(offsets, data, seeds, out):
     for i in range(out.shape[0]):
         start, stop = offsets[i], offsets[i + 1]
         length = np.uint64(stop - start)
-        one, two = _mixed(seeds[0], length), _mixed(seeds[1], length)
+        first_lane, second_lane = _mixed(seeds[0], length), _mixed(seeds[1], length)
         for at in range(start, stop, 8):
             word = np.uint64(0)
             for k in range(min(8, stop - at)):
                 word |= np.uint64(data[at + k]) << np.uint64(8 * k)
-            one, two = _mixed(one, word), _mixed(two, word)
-        out[i, 0] = one
-        out[i, 1] = two
+            first_lane, second_lane = _mixed(first_lane, word), _mixed(second_lane, word)
+        out[i, 0] = first_lane
+        out[i, 1] = second_lane
 
 
 @njit(cache=True, nogil=True)
-def look_up(wanted, table, known, found, places):
+def look_up(wanted, table, slot_names, slots_found, places):
     """Find clauses, and take places for new ones.
 
     wanted: uint64[n, 2], read. table: int32[m], with at least n places free (-1), written: -2 - i for the first row i
-    of a new clause; the caller puts its slot there. known: uint64[S, 2], the lanes by slot, read.
-    found: int64[n], written: the slot, or -2 - i with i the first row of the same clause. places: int64[n], written
-    where found[i] == -2 - i: the place taken. O(n) expected.
+    of a new clause; the caller puts its slot there. slot_names: uint64[S, 2], the lanes by slot, read.
+    slots_found: int64[n], written: the slot, or -2 - i with i the first row of the same clause. places: int64[n],
+    written where slots_found[i] == -2 - i: the place taken. O(n) expected.
     """
     mask = np.uint64(table.shape[0] - 1)
     for i in range(wanted.shape[0]):
@@ -75,54 +75,54 @@ def look_up(wanted, table, known, found, places):
             entry = table[at]
             if entry == -1:
                 table[at] = -2 - i
-                found[i] = -2 - i
+                slots_found[i] = -2 - i
                 places[i] = at
                 break
             if entry >= 0:
-                same = known[entry, 0] == wanted[i, 0] and known[entry, 1] == wanted[i, 1]
+                same = slot_names[entry, 0] == wanted[i, 0] and slot_names[entry, 1] == wanted[i, 1]
             else:
                 first = -2 - entry
                 same = wanted[first, 0] == wanted[i, 0] and wanted[first, 1] == wanted[i, 1]
             if same:
-                found[i] = entry
+                slots_found[i] = entry
                 break
             at = (at + np.uint64(1)) & mask
 
 
 @njit(cache=True, nogil=True)
-def fill_table(slots, known, table):
+def fill_table(slots, slot_names, table):
     """Put the slots of different clauses into a table.
 
-    slots: int64[n], read. known: uint64[S, 2], read. table: int32[m], m > n, written. O(n + m) expected.
+    slots: int64[n], read. slot_names: uint64[S, 2], read. table: int32[m], m > n, written. O(n + m) expected.
     """
     mask = np.uint64(table.shape[0] - 1)
     table[:] = -1
     for slot in slots:
-        at = known[slot, 0] & mask
+        at = slot_names[slot, 0] & mask
         while table[at] >= 0:
             at = (at + np.uint64(1)) & mask
         table[at] = slot
 
 
 @njit(cache=True, nogil=True)
-def take_out(slots, known, table):
+def take_out(slots, slot_names, table):
     """Take slots out of a table and close the gaps; returns how many were there.
 
-    slots: int64[k], distinct, read. known: uint64[S, 2], read. table: int32[m] with a free place, written. O(k)
+    slots: int64[k], distinct, read. slot_names: uint64[S, 2], read. table: int32[m] with a free place, written. O(k)
     expected.
     """
     size = table.shape[0]
     mask = np.uint64(size - 1)
     taken = 0
     for slot in slots:
-        gap = np.int64(known[slot, 0] & mask)
+        gap = np.int64(slot_names[slot, 0] & mask)
         while table[gap] != slot and table[gap] != -1:
             gap = (gap + 1) % size
         if table[gap] == -1:
             continue
         at = (gap + 1) % size
         while table[at] >= 0:
-            home = np.int64(known[table[at], 0] & mask)
+            home = np.int64(slot_names[table[at], 0] & mask)
             if (at - home) % size >= (at - gap) % size:  # its way from home leads over the gap
                 table[gap] = table[at]
                 gap = at

@@ -15,16 +15,16 @@ _HALF = np.uint64(32)
 
 
 @njit(cache=True, nogil=True)
-def find_names(wanted, high, low, found):
+def find_names(wanted, high, low, last_places):
     """Find where names lie in a run.
 
-    wanted: uint64[n, 2], read. high, low: uint64[m], ascending, read. found: int64[n], written: the last place of the
-    name, or -1. O(n log sqrt m) expected.
+    wanted: uint64[n, 2], read. high, low: uint64[m], ascending, read. last_places: int64[n], written: the last place of
+    the name, or -1. O(n log sqrt m) expected.
     """
     size = np.int64(high.shape[0])
     for i in range(wanted.shape[0]):
         name = wanted[i, 0]
-        found[i] = -1
+        last_places[i] = -1
         if size == 0:
             continue
         guess = np.int64(((name >> _HALF) * np.uint64(size)) >> _HALF)
@@ -45,7 +45,7 @@ def find_names(wanted, high, low, found):
         at = start - 1
         while at >= 0 and high[at] == name:
             if low[at] == wanted[i, 1]:
-                found[i] = at
+                last_places[i] = at
                 break
             at -= 1
 
@@ -58,30 +58,30 @@ def merge_names(high, low, ids, later_high, later_low, later_ids, out_high, out_
     written. Returns how many of them. O(n + m).
     """
     exact = out_low.shape[0] > 0
-    one, two, out = 0, 0, 0
-    while one < high.shape[0] or two < later_high.shape[0]:
-        if one == high.shape[0]:
+    at, later_at, out = 0, 0, 0
+    while at < high.shape[0] or later_at < later_high.shape[0]:
+        if at == high.shape[0]:
             first = False
-        elif two == later_high.shape[0]:
+        elif later_at == later_high.shape[0]:
             first = True
-        elif high[one] != later_high[two]:
-            first = high[one] < later_high[two]
+        elif high[at] != later_high[later_at]:
+            first = high[at] < later_high[later_at]
         elif not exact:
             first = True
-        elif low[one] == later_low[two]:
-            one += 1
+        elif low[at] == later_low[later_at]:
+            at += 1
             continue
         else:
-            first = low[one] < later_low[two]
+            first = low[at] < later_low[later_at]
         if first:
-            out_high[out], out_ids[out] = high[one], ids[one]
+            out_high[out], out_ids[out] = high[at], ids[at]
             if exact:
-                out_low[out] = low[one]
-            one += 1
+                out_low[out] = low[at]
+            at += 1
         else:
-            out_high[out], out_ids[out] = later_high[two], later_ids[two]
+            out_high[out], out_ids[out] = later_high[later_at], later_ids[later_at]
             if exact:
-                out_low[out] = later_low[two]
-            two += 1
+                out_low[out] = later_low[later_at]
+            later_at += 1
         out += 1
     return out

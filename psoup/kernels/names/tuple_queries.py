@@ -23,7 +23,7 @@ _ONE = np.uint64(1)
 TOGETHER = 6
 """Bits of a slot that do not say which base it has."""
 UNEVEN = np.iinfo(np.int64).min
-"""The base of slots of which each has a name of its own."""
+"""The base of slots that have a name each."""
 
 
 @njit(cache=True, nogil=True)
@@ -33,18 +33,18 @@ def count_offsets(offsets, ends, counts):
     offsets: uint16[k], read. ends: int32[k], written: where each stretch ends. counts: int64, written. Returns how many
     stretches there are. O(k), without a branch for each pair.
     """
-    size, found, begin, one = np.uint64(offsets.shape[0]), np.int64(0), np.int64(0), np.uint64(1)
+    size, stretches, begin, unit = np.uint64(offsets.shape[0]), np.int64(0), np.int64(0), np.uint64(1)
     if size == 0:
-        return found
-    for i in range(size - one):
-        ends[found] = i + one
-        found += offsets[i] != offsets[i + one]
-    ends[found] = size
-    found += 1
-    for stretch in range(found):
+        return stretches
+    for i in range(size - unit):
+        ends[stretches] = i + unit
+        stretches += offsets[i] != offsets[i + unit]
+    ends[stretches] = size
+    stretches += 1
+    for stretch in range(stretches):
         counts[offsets[begin]] += ends[stretch] - begin
         begin = np.int64(ends[stretch])
-    return found
+    return stretches
 
 
 @njit(cache=True, nogil=True)
@@ -56,24 +56,24 @@ def place_by_offset(slots, offsets, ends, names, bases, first, places, out, seve
     int64, written. several: int64[k + 1], written: where the names below 0 are put, in no order. Returns how many there
     are. O(k).
     """
-    begin, found = np.int64(0), np.int64(0)
+    begin, count = np.int64(0), np.int64(0)
     for stretch in range(ends.shape[0]):
         end, offset = np.int64(ends[stretch]), offsets[begin]
-        place, own = places[offset], slots[begin:end]
+        place, part = places[offset], slots[begin:end]
         queries = out[place : place + end - begin]
         for i in range(end - begin):
-            slot = own[i]
+            slot = part[i]
             base = bases[slot >> TOGETHER]
             if base != UNEVEN:
                 queries[i] = base + np.int64(slot)
             else:
                 name = np.int64(names[slot])
                 queries[i] = name + (first if name >= 0 else 0)
-                several[found] = place + i
-                found += name < 0
+                several[count] = place + i
+                count += name < 0
         places[offset] = place + end - begin
         begin = end
-    return found
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -99,7 +99,7 @@ def place_bits(rows, queries, places, out, several):
     and what is returned: see `place_by_offset`. Tuples of one line of cache are written to at a time: of all tuples
     there are more places than the first cache has lines. O(words + set bits).
     """
-    found = np.int64(0)
+    count = np.int64(0)
     for block in range(rows.shape[0]):
         for line in range(0, rows.shape[2], LINE):
             for row in range(queries.shape[0]):
@@ -111,10 +111,10 @@ def place_bits(rows, queries, places, out, several):
                         bits &= bits - _ONE
                         out[places[offset]] = query
                         if query < 0:
-                            several[found] = places[offset]
-                            found += 1
+                            several[count] = places[offset]
+                            count += 1
                         places[offset] += 1
-    return found
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -131,6 +131,6 @@ def write_out(queries, several, ptr, members, out):
         place += end - begin
         begin = end + 1
         if k < several.shape[0]:
-            own = members[ptr[-1 - queries[end]] : ptr[-queries[end]]]
-            out[place : place + own.shape[0]] = own
-            place += own.shape[0]
+            part = members[ptr[-1 - queries[end]] : ptr[-queries[end]]]
+            out[place : place + part.shape[0]] = part
+            place += part.shape[0]

@@ -32,7 +32,7 @@ def thousands(values, out):
 
 @njit(cache=True, nogil=True)
 def span_seconds(micros, out):
-    """out[i] = the seconds of micros[i]: those of whole days and those of the rest, and their sum, each rounded.
+    """out[i] = the seconds of micros[i]: of whole days, of the rest, and their sum, each rounded.
 
     micros: int64[n], read. out: float64[n], written. O(n). It is how DuckDB counts an INTERVAL, to the last bit.
     """

@@ -4,8 +4,8 @@
     sources  where the arrays of each chunk lie: (values, validity, text) for each column
     out      [validity bits][values] [offsets][text] …            each at a multiple of 8 bytes
 
-Arrays are named by address, since their number is not known when a kernel is compiled; the caller keeps the arrays
-alive. The form of a column is its kind: see the constants.
+Arrays are named by address, as their number varies; the caller keeps them alive. The form of a column is its kind: see
+the constants.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -129,7 +129,7 @@ def _gather_text(column, sources, stride, rows, stops, offsets, text):
 def take_texts(ends, data, rows, offsets, text):
     """Write texts one behind the other, in any order.
 
-    ends: int64[n + 1], where those of a column begin and end in data: uint8[bytes]; rows: int64[k], places in the
+    ends: int64[n + 1], the ends of the texts of a column in data: uint8[bytes]; rows: int64[k], places in the
     column; read. offsets: int64[k + 1], where the taken ones begin and end, filled; text: uint8[offsets[k]], written.
     O(k + bytes).
     """
@@ -157,19 +157,19 @@ def _copy(source, rows, start, stop, out):
 def _decode(coded, rows, start, stop, out):
     """out[i] = the value of rows[i], from its code: an eighth to a half of the memory to read."""
     table = _longs(coded, CODED)
-    address, width, least, size = table[0], table[1], table[2], rows[stop - 1] + 1
+    address, width, minimum, size = table[0], table[1], table[2], rows[stop - 1] + 1
     if width == 1:
         codes = _bytes(address, size)
         for i in range(np.uint64(start), np.uint64(stop)):
-            out[i] = least + np.int64(codes[np.uint64(rows[i])])
+            out[i] = minimum + np.int64(codes[np.uint64(rows[i])])
     elif width == 4:
         longer = carray(_pointer(address), size, np.uint32)
         for i in range(np.uint64(start), np.uint64(stop)):
-            out[i] = least + np.int64(longer[np.uint64(rows[i])])
+            out[i] = minimum + np.int64(longer[np.uint64(rows[i])])
     else:
         wide = carray(_pointer(address), size, np.uint16)
         for i in range(np.uint64(start), np.uint64(stop)):
-            out[i] = least + np.int64(wide[np.uint64(rows[i])])
+            out[i] = minimum + np.int64(wide[np.uint64(rows[i])])
 
 
 @njit(cache=True, nogil=True)
@@ -208,10 +208,10 @@ def gather(kinds, columns, sources, stride, rows, stops, places, out, nulls):
     """Write the columns of a record batch.
 
     kinds, columns: int64[c], the kind and the place in the schema. sources: int64[chunks * stride], PARTS numbers
-    for each column of each chunk. rows: int64[k], ascending within a chunk; stops: int64[chunks], where those of each
-    chunk end. places: int64[c, 3], where the validity (-1: no NULL), the values and the text begin in `out`. All read.
-    out: uint8[bytes] at an address that is a multiple of 8, written but for padding; nulls: int64[c], written.
-    O(k * c), and the bytes of text.
+    for each column of each chunk. rows: int64[k], ascending within a chunk; stops: int64[chunks], the ends of the rows
+    of each chunk end. places: int64[c, 3], where the validity (-1: no NULL), the values and the text begin in `out`.
+    All read. out: uint8[bytes] at an address that is a multiple of 8, written but for padding; nulls: int64[c],
+    written. O(k * c), and the bytes of text.
     """
     total, begin = rows.shape[0], np.int64(out.ctypes.data)
     for i in range(columns.shape[0]):

@@ -26,11 +26,11 @@ def _set_bit(rows, row, offset):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _stretch(rows, row, word, most):
-    """The place of a row's word `word` among all of `rows`, and how many, up to `most`, lie side by side there."""
+def _stretch(rows, row, word, cap):
+    """The place of a row's word `word` among all of `rows`, and how many, up to `cap`, lie side by side there."""
     size = rows.shape[2]
     block, inside = word // size, word % size
-    return (block * rows.shape[1] + row) * size + inside, min(size - inside, most)
+    return (block * rows.shape[1] + row) * size + inside, min(size - inside, cap)
 
 
 @njit(cache=True, nogil=True)

@@ -4,7 +4,7 @@
     block     least difference | widths of its parts | parts            part: so many numbers of one width in bits
     values    7 9 8 12  =  7, then 2 -1 4  =  7, then least -1 and 3 0 5 in 3 bits each
 
-The common library reads such a page, too, in three times as long, and into memory that is new each time.
+The common library takes three times as long, and new memory each time.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -46,7 +46,7 @@ def _signed(value):
 
 @njit(cache=True, nogil=True)
 def page_facts(data, at, end, facts):
-    """Read the header of a page; returns where its body begins, or -1 if it is not of the known form.
+    """Read the header of a page; returns the first byte of its body, or -1 for another form.
 
     data: uint8[m], the header at [at, end), read. facts: int64[FACTS], written: the kind of page (0: data), its bytes
     when decompressed and as they are, their checksum (CRC-32; -1: none), and of a data page the number of its values,
@@ -88,7 +88,7 @@ def page_facts(data, at, end, facts):
 
 @inner
 def _all_valid(data, at, end, count):
-    """Where the levels at a place end, if they say that `count` values are all valid; else beyond `end`."""
+    """The end of the levels at a place, if they say that `count` values are all valid; else a place beyond `end`."""
     if at + 4 > end:
         return end + 1
     size = np.int64(0)
@@ -111,13 +111,13 @@ def _word(data, at):
 
 
 @inner
-def _unpack(words, at, width, least, value, count, out, first):
+def _unpack(words, at, width, minimum, value, count, out, first):
     """Write `count` values of one part, whose differences begin at byte `at`; returns the last of them."""
     size, bit, place = np.uint64(width), np.uint64(8 * at), np.uint64(first)
     if width <= _WIDEST:
         data, mask = words.view(np.uint8), (_U1 << size) - _U1
         for _ in range(count):
-            value += least + np.int64((_word(data, bit >> _U3) >> (bit & _U7)) & mask)
+            value += minimum + np.int64((_word(data, bit >> _U3) >> (bit & _U7)) & mask)
             out[place] = value
             bit, place = bit + size, place + _U1
         return value
@@ -125,7 +125,7 @@ def _unpack(words, at, width, least, value, count, out, first):
     for _ in range(count):
         word, shift = bit >> _U6, bit & _U63
         both = (words[word] >> shift) | (words[word + _U1] << _U1 << (_U63 - shift))
-        value += least + np.int64(both & mask)
+        value += minimum + np.int64(both & mask)
         out[place] = value
         bit, place = bit + size, place + _U1
     return value
@@ -156,7 +156,7 @@ def unpack_deltas(words, size, levels, count, out):
     value, done = _signed(first), np.int64(1)
     out[0] = value
     while done < count:
-        least, at = _varint(data, at, size)
+        minimum, at = _varint(data, at, size)
         widths, at = at, at + number
         if at > size:
             return False
@@ -167,6 +167,6 @@ def unpack_deltas(words, size, levels, count, out):
             if width > 64 or at + width * (rows // 8) > size:
                 return False
             here = min(rows, count - done)
-            value = _unpack(words, at, width, _signed(least), value, here, out, done)
+            value = _unpack(words, at, width, _signed(minimum), value, here, out, done)
             at, done = at + width * (rows // 8), done + here
     return True

@@ -1,13 +1,12 @@
-"""Rows of closed chunks in the order of their keys, and the rows whose key lies in an interval, looked up.
+"""Key indexes: the rows of a closed chunk in the order of their keys, and a search by intervals of keys.
 
-    keys     305 12 307 12 NULL      code of a key: (key - least) >> shift      its bucket: code >> low
+    keys     305 12 307 12 NULL      code of a key: (key - minimum) >> shift      its bucket: code >> low
     starts   0 2                     bucket b begins at place starts[b]         its tag: the `low` bits that are left
     rows     1 3 0 2                 by bucket, in it by tag, equal ones as they lie; none of a NULL
     tags     0 0 1 3                 none if low is 0
 
-Several chunks are looked through at once, each named by the address of its `FACTS`, since their number is not known
-when a kernel is compiled; the caller keeps the arrays alive. A row whose code is that of an end of an interval may have
-a key outside if shift is not 0.
+A search takes several chunks, each named by the address of its `FACTS`; the caller keeps the arrays alive. If shift is
+not 0, a row at an end of an interval may have a key outside.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -20,8 +19,8 @@ from psoup.kernels.compile.inner import inner
 from psoup.kernels.rows.batch_body import _longs, _pointer
 
 FACTS = 7
-"""Numbers of a chunk: the address of `starts`, `rows` and `tags`, uint16 one behind the other; how many starts and rows
-these are; the least and the greatest key; shift, low."""
+"""Numbers of a chunk: the address of `starts`, `rows` and `tags` (uint16, side by side), the counts of starts and rows,
+the least key and the greatest, shift, low."""
 
 _FEW = 32
 """Rows that are sorted by comparing them."""
@@ -61,7 +60,7 @@ _HASHED, _SPREAD = np.uint64(0xCBF2_9CE4_8422_2325), np.uint64(0x9E37_79B9_7F4A_
 
 @njit(cache=True, nogil=True)
 def number_texts(offsets, data, out):
-    """A number of 32 bits for each text, the same for equal ones. Others may have it, too.
+    """A number of 32 bits for each text, the same for equal texts. Different texts may share one.
 
     offsets: int64[n + 1], data: uint8[b], read. out: int64[n], written. O(bytes).
     """
@@ -74,14 +73,14 @@ def number_texts(offsets, data, out):
 
 
 @njit(cache=True, nogil=True)
-def order_rows(keys, valid, least, shift, low, starts, rows, tags):
+def order_rows(keys, valid, minimum, shift, low, starts, rows, tags):
     """Put rows in the order of their keys.
 
     keys: int64[n], none of a valid row below least, n at most 65,536; valid: uint8[n], or uint8[0] if all are; read.
     starts: uint16[buckets], the last with a row; rows: uint16[valid rows]; tags: as rows, or uint16[0] if low is 0;
     written. O(n + buckets).
     """
-    base, move, down = np.uint64(least), np.uint64(shift), np.uint64(low)
+    base, move, down = np.uint64(minimum), np.uint64(shift), np.uint64(low)
     mask, all_valid, tagged = (np.uint64(1) << down) - np.uint64(1), valid.shape[0] == 0, low > 0
     ends = np.zeros(starts.shape[0] + 1, np.int64)
     for i in range(keys.shape[0]):
@@ -137,17 +136,17 @@ def find_keys(indexes, lows, lasts, begin, end, counts):
     """
     for c in range(indexes.shape[0]):
         facts = _longs(indexes[c], FACTS)
-        buckets, count, least, greatest = facts[1], facts[2], facts[3], facts[4]
+        buckets, count, minimum, maximum = facts[1], facts[2], facts[3], facts[4]
         move, low = np.uint64(facts[5]), facts[6]
         words = carray(_pointer(facts[0]), buckets + 2 * count, np.uint16)
         total, taken = np.int64(0), np.int64(0)
         for k in range(lows.shape[0]):
-            first, last = max(lows[k], least), min(lasts[k], greatest)
+            first, last = max(lows[k], minimum), min(lasts[k], maximum)
             begin[c, k], end[c, k] = 0, 0
             if first <= last:
-                code = (np.uint64(first) - np.uint64(least)) >> move
+                code = (np.uint64(first) - np.uint64(minimum)) >> move
                 start = max(_place(words, buckets, count, low, code), taken)
-                code = (np.uint64(last) - np.uint64(least)) >> move
+                code = (np.uint64(last) - np.uint64(minimum)) >> move
                 taken = max(_place(words, buckets, count, low, code + np.uint64(1)), taken)
                 begin[c, k], end[c, k] = start, taken
                 total += taken - start
@@ -172,12 +171,12 @@ def _sort_rows(out, marks):
         for i in range(1, size):
             same += out[i] == out[i - 1]
         return same == 0
-    least, greatest = out[0], out[0]
+    minimum, maximum = out[0], out[0]
     for i in range(size):
         marks[out[i]] = 1
-        least, greatest = min(least, out[i]), max(greatest, out[i])
+        minimum, maximum = min(minimum, out[i]), max(maximum, out[i])
     at = 0
-    for row in range(least, greatest + 1):
+    for row in range(minimum, maximum + 1):
         if marks[row] != 0:
             out[at], marks[row] = row, 0
             at += 1
@@ -186,19 +185,19 @@ def _sort_rows(out, marks):
 
 @njit(cache=True, nogil=True)
 def take_found(indexes, which, begin, end, out):
-    """Write the rows at places that `find_keys` found in some chunks; returns whether those of each strictly ascend.
+    """Write the rows at places that `find_keys` found; returns whether the rows of each chunk strictly ascend.
 
     indexes, begin, end: see `find_keys`; which: int64[m], chunks, in their order; read. out: int64[rows of these],
     written. A place that is in two intervals gives its row twice: False, and `out` is not to be used. O(rows), and
     30 us for a chunk that gives more than some.
     """
-    most = np.int64(0)
+    cap = np.int64(0)
     for m in range(which.shape[0]):
-        found = np.int64(0)
+        matches = np.int64(0)
         for k in range(begin.shape[1]):
-            found += end[which[m], k] - begin[which[m], k]
-        most = max(most, found)
-    marks, at = np.zeros(65_536 if most > _FEW else 1, np.uint8), 0
+            matches += end[which[m], k] - begin[which[m], k]
+        cap = max(cap, matches)
+    marks, at = np.zeros(65_536 if cap > _FEW else 1, np.uint8), 0
     ascending = True
     for m in range(which.shape[0]):
         c = which[m]

@@ -30,14 +30,14 @@ def _first_from(lists, low, high, bound):
 
 
 @njit(cache=True, nogil=True)
-def add_named(names, values, least, table, sums):
+def add_named(names, values, minimum, table, sums):
     """Add values to the sums of their names.
 
     names: int64[n]; values: int32[n]; table: int32[t], the place of name least + i, or -1; read. sums: int64[k],
     written in place. Names that the table has not are left out. O(n).
     """
     for i in range(names.shape[0]):
-        number = names[i] - least
+        number = names[i] - minimum
         if 0 <= number < table.shape[0] and table[number] >= 0:
             sums[table[number]] += values[i]
 
@@ -71,9 +71,9 @@ def lists_to_pairs(lists, places, counts, names, which, offsets):
 
 @njit(cache=True, nogil=True)
 def place_rows(starts, rows, base, free, out):
-    """Write rows behind those of their sets that are written already.
+    """Append rows to their sets.
 
-    starts: int64[sets + 1], where the rows of each set begin; rows: int64[n], to each of which `base` is added; read.
+    starts: int64[sets + 1], where the rows of each set begin; rows: int64[n]; read. `base` is added to each.
     free: int64[sets], where the next row of each goes, moved on. out: int32, written. O(n + sets).
     """
     for place in range(free.shape[0]):
@@ -84,31 +84,31 @@ def place_rows(starts, rows, base, free, out):
 
 
 @njit(cache=True, nogil=True)
-def named_size(names, counts, places, least, table):
+def named_size(names, counts, places, minimum, table):
     """The number of offsets that the lists of wanted names have, and how many of the wanted have no list.
 
     names: int64[n]; counts: int32[n], at least 1; places: int64[n], below 0 for a name without a list; table: int32[t],
     the number of name least + i, or -1 if it is not wanted; read. O(n).
     """
-    size, others = np.int64(0), np.int64(0)
+    size, missing = np.int64(0), np.int64(0)
     for i in range(names.shape[0]):
-        place = names[i] - least
+        place = names[i] - minimum
         if 0 <= place < table.shape[0] and table[place] >= 0:
             size += np.int64(counts[i]) if places[i] >= 0 else np.int64(0)
-            others += np.int64(places[i] < 0)
-    return size, others
+            missing += np.int64(places[i] < 0)
+    return size, missing
 
 
 @njit(cache=True, nogil=True)
-def named_to_pairs(lists, names, counts, places, least, table, start, stop, which, offsets):
-    """Write the offsets in [start, stop) of the lists of wanted names, list after list, beside the number of each name.
+def named_to_pairs(lists, names, counts, places, minimum, table, start, stop, which, offsets):
+    """Write the offsets in [start, stop) of the lists of wanted names, each beside the number of its name.
 
-    lists: uint16[m]; the others as for `named_size`. which, offsets: int64[size], the first ones written. Returns how
+    lists: uint16[m]; the rest as for `named_size`. which, offsets: int64[size], the first ones written. Returns how
     many. O(n + size).
     """
     at, whole = np.int64(0), start == 0 and stop > 65_535
     for i in range(names.shape[0]):
-        place, first = names[i] - least, places[i]
+        place, first = names[i] - minimum, places[i]
         if first < 0 or place < 0 or place >= table.shape[0] or table[place] < 0:
             continue
         number = table[place]
@@ -128,7 +128,7 @@ def named_to_pairs(lists, names, counts, places, least, table, start, stop, whic
 
 @njit(cache=True, nogil=True)
 def count_within(bitmaps, which, start, stop, counts):
-    """How many bits of some bitmaps lie in [start, stop).
+    """Count the bits of some bitmaps in [start, stop).
 
     bitmaps: uint64[m, w]; which: int64[k], places among them; read. counts: int64[k], written. O(k * words between).
     """
@@ -141,7 +141,7 @@ def count_within(bitmaps, which, start, stop, counts):
 
 @njit(cache=True, nogil=True)
 def bitmaps_to_pairs(bitmaps, which, start, stop, names, out, offsets):
-    """Write the bits of some bitmaps in [start, stop), one bitmap after the other, each beside the name of its bitmap.
+    """Write the bits of some bitmaps in [start, stop), each beside the name of its bitmap.
 
     bitmaps: uint64[m, w]; which, names: int64[k]; read. out, offsets: int64[n], written: n is the sum of
     `count_within`. O(words + written). How many bits a word has is random: to ask takes more time than to write four.
@@ -173,10 +173,10 @@ def runs_to_pairs(slots, run, place_of_slot, start, stop, which, offsets):
     slots: uint32[n], run: uint16[n], offsets; place_of_slot: int32[s], -1 for a slot that is not wanted, as is a slot
     from s on; read. which, offsets: int64[n], the first ones written. Returns how many. O(n).
     """
-    at, known = np.int64(0), place_of_slot.shape[0]
+    at, slot_count = np.int64(0), place_of_slot.shape[0]
     for i in range(slots.shape[0]):
         slot = slots[i]
-        if slot < known and place_of_slot[slot] >= 0 and start <= run[i] < stop:
+        if slot < slot_count and place_of_slot[slot] >= 0 and start <= run[i] < stop:
             which[at], offsets[at] = place_of_slot[slot], run[i]
             at += 1
     return at

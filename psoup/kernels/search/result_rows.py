@@ -1,11 +1,11 @@
-"""Where the matches of one clause lie in the results of many chunks, and these matches as rows: two calls for a side.
+"""The matches of one clause in the results of many chunks: their places, then their rows, in two calls.
 
     chunks    sealed   sealed   open          each a vector of numbers: where the arrays of its results lie
     located   bits     list     row, runs     how many, and where: `locate`
     rows      0 7 9  | 3 4    | 1             offsets, chunk after chunk: `write_rows`
 
-Arrays are named by address, since their number is not known when a kernel is compiled; the caller keeps the arrays
-alive. The numbers of a chunk are `psoup.results.places`.
+Arrays are named by address, as their number varies; the caller keeps them alive. The numbers of a chunk are
+`psoup.results.places`.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -20,18 +20,18 @@ from psoup.kernels.rows.batch_body import _longs, _pointer
 from psoup.kernels.rows.bitmaps import _ALL, _FOUR, _ONE, _S6, _popcount, _word, _write_four, offset_range
 
 EVERYTHING, PACKED, OPEN = 0, 1, 2
-"""What a chunk's results are: of a clause without a condition; sealed; of a chunk that gets tuples."""
+"""Forms of the results of a chunk: of a clause without a condition; sealed; of a chunk that gets tuples."""
 
 PACK_NUMBERS, RUN_NUMBERS = 7, 4
 """Numbers of a pack: (ids, how many, counts, place, lists, bitmaps, words of a bitmap); of a run: (slots, how many,
-offsets, starts, blocks) but for how many, which nobody asks. Arrays are addresses."""
+offsets, starts, blocks) without a count. Arrays are addresses."""
 PACKS_AT, RUNS_AT = 3, 10
-"""Where they begin, behind: what the results are, the SQC ID from which on clauses are not covered, how many packs or
-runs. Of an open chunk then (row_of_slot, its length, rows, B, R, W, rows in use)."""
+"""First places of packs and of runs. Before them: the form, the first SQC ID that is not covered, and the count of
+packs or runs. Of an open chunk then (row_of_slot, its length, rows, B, R, W, rows in use)."""
 
 NOTHING, RANGE, LIST, BITS, MIXED = range(5)
-"""What is located: no row; rows from start on; uint16 offsets at an address; bits there; the numbers of an open chunk
-there."""
+"""Forms of located matches: no row; rows from start on; uint16 offsets at an address; bits there; an open chunk's
+numbers there."""
 
 
 @inner
@@ -51,20 +51,20 @@ def _found(ids, wanted):
 def _in_packs(numbers, sqc_id, start, stop, rows, out):
     """Locate a clause in the packs of a sealed chunk."""
     for pack in range(numbers[2]):
-        own = numbers[PACKS_AT + pack * PACK_NUMBERS : PACKS_AT + (pack + 1) * PACK_NUMBERS]
-        at = _found(_longs(own[0], own[1]), sqc_id)
+        part = numbers[PACKS_AT + pack * PACK_NUMBERS : PACKS_AT + (pack + 1) * PACK_NUMBERS]
+        at = _found(_longs(part[0], part[1]), sqc_id)
         if at < 0:
             continue
-        count = np.int64(carray(_pointer(own[2]), own[1], np.int32)[at])
-        place = _longs(own[3], own[1])[at]
+        count = np.int64(carray(_pointer(part[2]), part[1], np.int32)[at])
+        place = _longs(part[3], part[1])[at]
         if place >= 0:
-            lists = carray(_pointer(own[4]), place + count, np.uint16)
+            lists = carray(_pointer(part[4]), place + count, np.uint16)
             low, high = offset_range(lists, place, place + count, start, stop)
-            out[0], out[1], out[4] = LIST, own[4] + 2 * low, high - low
+            out[0], out[1], out[4] = LIST, part[4] + 2 * low, high - low
             return
-        address = own[5] + 8 * own[6] * ~place
+        address = part[5] + 8 * part[6] * ~place
         if stop - start < rows:
-            words, count = carray(_pointer(address), own[6], np.uint64), np.int64(0)
+            words, count = carray(_pointer(address), part[6], np.uint64), np.int64(0)
             for index in range(start >> 6, ((stop - 1) >> 6) + 1):
                 count += np.int64(_popcount(_word(words, index, start, stop)))
         out[0], out[1], out[4] = BITS, address, count
@@ -83,11 +83,11 @@ def _mixed(numbers, slot, start, stop, words):
         for index in range(words.shape[0]):
             words[index] = rows[index // width, row, index % width]
     for run in range(numbers[2]):
-        own = numbers[RUNS_AT + run * RUN_NUMBERS : RUNS_AT + (run + 1) * RUN_NUMBERS]
-        starts = carray(_pointer(own[2]), (own[3], BUCKETS + 1), np.int64)
-        if own[3]:
-            size = starts[own[3] - 1, BUCKETS]
-            pairs = carray(_pointer(own[0]), size, np.uint32), carray(_pointer(own[1]), size, np.uint16)
+        part = numbers[RUNS_AT + run * RUN_NUMBERS : RUNS_AT + (run + 1) * RUN_NUMBERS]
+        starts = carray(_pointer(part[2]), (part[3], BUCKETS + 1), np.int64)
+        if part[3]:
+            size = starts[part[3] - 1, BUCKETS]
+            pairs = carray(_pointer(part[0]), size, np.uint32), carray(_pointer(part[1]), size, np.uint16)
             mark_pairs(pairs[0], pairs[1], starts, slot, start, stop, words)
     count = np.int64(0)
     for index in range(start >> 6, ((stop - 1) >> 6) + 1):
@@ -99,8 +99,8 @@ def _mixed(numbers, slot, start, stop, words):
 def locate(chunks, low, high, sqc_id, slot, located):
     """Locate the matches of a clause in chunks, those with tuple IDs in [low, high).
 
-    chunks: int64[n, 4], the address of a chunk's numbers and how many these are (0: the clause has no condition), the
-    first tuple ID, the number of tuples; read. slot: that of the clause in open chunks. located: int64[n, 5], written:
+    chunks: int64[n, 4]: address and count of a chunk's numbers (0: the clause has no condition), first tuple ID, count
+    of tuples; read. slot: of the clause in open chunks. located: int64[n, 5], written:
     (what, address, from which row, to which, how many). Returns how many in all; -1 if some chunk was not evaluated as
     a whole. O(words of open chunks and of those that are cut + log of what is in the packs).
     """
@@ -171,21 +171,21 @@ def write_rows(located, chunks, slot, rows):
     """
     at, end, words = np.int64(0), np.int64(rows.shape[0]), np.empty(0, np.uint64)
     for part in range(located.shape[0]):
-        what, address, start, stop, count = located[part]
+        form, address, start, stop, count = located[part]
         if at + count > end:
             return np.int64(-1)
-        if what == RANGE:
+        if form == RANGE:
             for i in range(count):
                 rows[at + i] = start + i
             at += count
-        elif what == LIST:
+        elif form == LIST:
             offsets = carray(_pointer(address), count, np.uint16)
             for i in range(count):
                 rows[at + i] = offsets[i]
             at += count
-        elif what == BITS:
+        elif form == BITS:
             at = _write_bits(carray(_pointer(address), (stop + 63) >> 6, np.uint64), start, stop, rows, at, end)
-        elif what == MIXED:
+        elif form == MIXED:
             if words.shape[0] < (stop + 63) >> 6:
                 words = np.empty((stop + 63) >> 6, np.uint64)
             here = words[: (stop + 63) >> 6]

@@ -35,13 +35,13 @@ def allowed_mask(codes, allowed, mask):
 
 
 @njit(cache=True, nogil=True)
-def narrow_codes(keys, valid, least, shift, out):
+def narrow_codes(keys, valid, minimum, shift, out):
     """out[i] = (keys[i] - least) >> shift; with `valid` one more, and 0 where valid[i] is 0.
 
     keys: int64[n], none of a valid row below least; valid: uint8[n], or uint8[0] if all are. Read.
     out: uint8 or uint16[n], written; large enough for the greatest. O(n).
     """
-    base, move, first = np.uint64(least), np.uint64(shift), np.uint64(valid.shape[0] > 0)
+    base, move, first = np.uint64(minimum), np.uint64(shift), np.uint64(valid.shape[0] > 0)
     for i in range(keys.shape[0]):
         out[i] = ((np.uint64(keys[i]) - base) >> move) + first
     for i in range(valid.shape[0]):
@@ -62,14 +62,14 @@ def codes_mask_and(codes, first, last, mask):
     """mask[i] &= first <= codes[i] <= last, where some row near is left. As `codes_mask`; O(n)."""
     low, high = codes.dtype.type(first), codes.dtype.type(last)
     for start in range(0, codes.shape[0], _BLOCK):
-        some, own = codes[start : start + _BLOCK], mask[start : start + _BLOCK]
+        some, part = codes[start : start + _BLOCK], mask[start : start + _BLOCK]
         left = np.uint8(0)
-        for i in range(own.shape[0]):
-            left |= own[i]
+        for i in range(part.shape[0]):
+            left |= part[i]
         if left == 0:
             continue
         for i in range(some.shape[0]):
-            own[i] &= (low <= some[i]) & (some[i] <= high)
+            part[i] &= (low <= some[i]) & (some[i] <= high)
 
 
 @njit(cache=True, nogil=True)

@@ -4,8 +4,7 @@
                                                                     2 needs foo and bar  written
                                                                     3 needs foo and x    not
 
-A text in which a pattern almost begins at many places, as those of a single letter do, is looked at in time that
-follows its length all the same.
+The time follows the length of a text, also if a pattern almost begins at many of its places.
 """
 
 # mypy: allow-untyped-defs, no-check-untyped-defs
@@ -27,23 +26,24 @@ _PATIENCE = 4
 
 
 @njit(cache=True, nogil=True)
-def hit_clauses(tuples, found, driven_ptr, driven, pattern_ptr, patterns, wanted, seen, out_clauses, out_tuples):
+def hit_clauses(tuples, hit_patterns, driven_ptr, driven, pattern_ptr, patterns, wanted, seen, out_clauses, out_tuples):
     """Pairs of a clause and a tuple that has all of the clause's patterns.
 
-    tuples, found: int32[h]: hits, a tuple and a pattern, all hits of a tuple together, none twice. Pattern p drives the
-    clauses driven[driven_ptr[p] : driven_ptr[p + 1]], each clause being driven by one of its patterns; clause j has the
-    patterns pattern_ptr[j] up to pattern_ptr[j + 1] of `patterns`. wanted: uint8[S], the clauses that are asked for.
-    All int32 and read. seen: int32[P], below 1 + tuples[0] before, changed. out_clauses, out_tuples: int64, room for
-    all that the hits drive, written, by tuple. Returns how many pairs there are. O(what the hits drive).
+    tuples, hit_patterns: int32[h]: hits, a tuple and a pattern, all hits of a tuple together, none twice. Pattern p
+    drives the clauses driven[driven_ptr[p] : driven_ptr[p + 1]], each clause being driven by one of its patterns;
+    clause j has the patterns pattern_ptr[j] up to pattern_ptr[j + 1] of `patterns`. wanted: uint8[S], the clauses that
+    are asked for. All int32 and read. seen: int32[P], below 1 + tuples[0] before, changed. out_clauses, out_tuples:
+    int64, room for all that the hits drive, written, by tuple. Returns how many pairs there are. O(what the hits
+    drive).
     """
     size, first = 0, 0
     while first < tuples.shape[0]:
         mark, last = tuples[first] + 1, first
         while last < tuples.shape[0] and tuples[last] + 1 == mark:
-            seen[found[last]] = mark
+            seen[hit_patterns[last]] = mark
             last += 1
         for i in range(first, last):
-            for k in range(driven_ptr[found[i]], driven_ptr[found[i] + 1]):
+            for k in range(driven_ptr[hit_patterns[i]], driven_ptr[hit_patterns[i] + 1]):
                 clause = driven[k]
                 at = pattern_ptr[clause]
                 while at < pattern_ptr[clause + 1] and seen[patterns[at]] == mark:
@@ -107,10 +107,10 @@ def keep_texts(clauses, tuples, offsets, data, pattern_ptr, patterns, p_offsets,
             if not keep[i]:
                 break
             p = patterns[k]
-            there = _occurs(data, begin, end, p_data, p_offsets[p], p_offsets[p + 1], ends[p])
-            if there < 0:
-                there = _occurs_anywhere(data, begin, end, p_data, p_offsets[p], p_offsets[p + 1])
-            if not there:
+            occurs = _occurs(data, begin, end, p_data, p_offsets[p], p_offsets[p + 1], ends[p])
+            if occurs < 0:
+                occurs = _occurs_anywhere(data, begin, end, p_data, p_offsets[p], p_offsets[p + 1])
+            if not occurs:
                 keep[i] = 0
 
 
@@ -155,7 +155,7 @@ def _like(data, begin, end, p_data, p_begin, p_end):
 def keep_likes(clauses, tuples, offsets, data, pattern_ptr, patterns, p_offsets, p_data, keep):
     """Clear keep[i] where text tuples[i] is not LIKE a pattern of clause clauses[i]; 2 where that takes long to tell.
 
-    p_offsets, p_data: patterns as bytes (`psoup.expressions.like.SoughtText.whole`), empty ones match all; the others:
+    p_offsets, p_data: patterns as bytes (`psoup.expressions.like.SoughtText.whole`), empty ones match all; the rest:
     see `keep_texts`. keep: uint8[k], written. O(bytes of the texts and patterns) for each pair and pattern.
     """
     for i in range(clauses.shape[0]):

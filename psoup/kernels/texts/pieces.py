@@ -64,7 +64,7 @@ def first_letters(ends, data, nothing, out):
 
 @njit(cache=True, nogil=True, inline="always")
 def _next(data, at, stop, part, low, size):
-    """Where the next part begins, or `stop`."""
+    """The first byte of the next part, or `stop`."""
     last = stop - size
     while at <= last:
         if data[at] == part[low]:
@@ -79,11 +79,11 @@ def _next(data, at, stop, part, low, size):
 
 @njit(cache=True, nogil=True)
 def find_pieces(ends, data, between, parts, numbers, begin, stop):
-    """Where the piece with a number begins and stops, of the pieces that a part between them makes of a text.
+    """Find the pieces with some numbers, of the pieces that a part between them makes of a text.
 
     ends: int64[n + 1], data: uint8[bytes]; between: int64[n + 1], parts: uint8[b], where the parts are, in the same
     form; numbers: int64[n], from 1, or from the end: -1; read. begin, stop: int64[n], places in data, written: the same
-    where there is no such piece, or the part is empty. O(bytes * bytes of a part).
+    without such a piece, or if the part is empty. O(bytes * bytes of a part).
     """
     for i in range(numbers.shape[0]):
         first, end, low = ends[i], ends[i + 1], between[i]
@@ -153,7 +153,7 @@ def _letters(data, first, stop):
 
 @njit(cache=True, nogil=True, inline="always")
 def _behind(data, at, letters):
-    """Where the bytes of so many letters end."""
+    """The end of the bytes of so many letters."""
     while True:
         at += 1
         letters -= data[at - 1] & 0xC0 != 0x80
@@ -162,12 +162,12 @@ def _behind(data, at, letters):
 
 
 @njit(cache=True, nogil=True)
-def padded_sizes(ends, data, between, parts, wanted, kept, sizes):
-    """How many bytes texts have when they are cut or filled up to some letters; -1 where there is nothing to fill with.
+def padded_sizes(ends, data, between, parts, wanted, text_bytes, sizes):
+    """Count the bytes of texts that are cut or filled up to some letters; -1 if there is nothing to fill with.
 
     ends: int64[n + 1], data: uint8[bytes]; between: int64[n + 1], parts: uint8[b], what each is filled with, again and
-    again; wanted: int64[n], letters, 0 to 2^31; read. kept: int64[n], bytes of the text that stay, and sizes: int64[n],
-    written. O(bytes).
+    again; wanted: int64[n], letters, 0 to 2^31; read. text_bytes: int64[n], bytes of the text that stay, and sizes:
+    int64[n], written. O(bytes).
     """
     for i in range(sizes.shape[0]):
         first, stop, low, high = ends[i], ends[i + 1], between[i], between[i + 1]
@@ -175,33 +175,33 @@ def padded_sizes(ends, data, between, parts, wanted, kept, sizes):
         if missing < 0:
             stop = _behind(data, first, wanted[i])
             missing = 0
-        kept[i] = stop - first
+        text_bytes[i] = stop - first
         unit = _letters(parts, low, high) if missing else 1
         if unit == 0:
             sizes[i] = -1
             continue
         whole = missing // unit
         rest = missing - whole * unit
-        sizes[i] = kept[i] + whole * (high - low) + (_behind(parts, low, rest) - low if rest else 0)
+        sizes[i] = text_bytes[i] + whole * (high - low) + (_behind(parts, low, rest) - low if rest else 0)
 
 
 @njit(cache=True, nogil=True)
-def pad_texts(ends, data, between, parts, kept, left, out_ends, out):
+def pad_texts(ends, data, between, parts, text_bytes, left, out_ends, out):
     """Write texts as `padded_sizes` has measured them; `left`: what they are filled with comes first.
 
     out_ends: int64[n + 1], filled: a text without bytes is left out; the other arrays as there, read. out:
     uint8[out_ends[n]], written. O(bytes written).
     """
-    for i in range(kept.shape[0]):
+    for i in range(text_bytes.shape[0]):
         place, end = out_ends[i], out_ends[i + 1]
         if place == end:
             continue
         low, high = between[i], between[i + 1]
         if not left:
-            place = _copy(data, ends[i], ends[i] + kept[i], out, place)
-        filled, at = end - kept[i] if left else end, low
+            place = _copy(data, ends[i], ends[i] + text_bytes[i], out, place)
+        filled, at = end - text_bytes[i] if left else end, low
         for j in range(np.uint64(place), np.uint64(filled)):
             out[j] = parts[at]
             at = at + 1 if at + 1 < high else low
         if left:
-            _copy(data, ends[i], ends[i] + kept[i], out, filled)
+            _copy(data, ends[i], ends[i] + text_bytes[i], out, filled)

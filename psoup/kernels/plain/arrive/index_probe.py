@@ -77,7 +77,7 @@ def emit(
     piece: PieceArrays,
     prefix: Array,
     start: int,
-    most: int,
+    cap: int,
     target: SlotRows,
     out: EmittedPairs,
 ) -> tuple[int, int]:
@@ -100,7 +100,7 @@ def emit(
         slot = slots[clauses[j]]
         if row_of_slot[slot] >= 0:
             set_bits(rows, np.full(len(offsets), row_of_slot[slot]), offsets)
-        elif walked[j] < 0 and len(offsets) > most:
+        elif walked[j] < 0 and len(offsets) > cap:
             needs[first + needed] = j
             needed += 1
         else:
@@ -122,7 +122,7 @@ def prepare_and_emit(
     piece: PieceArrays,
     prefix: Array,
     start: int,
-    most: int,
+    cap: int,
     target: SlotRows,
     out: EmittedPairs,
 ) -> tuple[int, int]:
@@ -131,4 +131,4 @@ def prepare_and_emit(
     use_order, use_prefix = uses
     sort_tuples(codes, base, counts, use_order, cursor, order)
     prefix_bitmaps(codes, ranks, starts, use_prefix, start & 63, prefix)
-    return emit(first, last, work, slots, index, piece, prefix, start, most, target, out)
+    return emit(first, last, work, slots, index, piece, prefix, start, cap, target, out)

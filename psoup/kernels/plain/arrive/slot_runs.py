@@ -56,8 +56,8 @@ def find_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: in
 
 def mark_pairs(slots: Array, offsets: Array, starts: Array, slot: int, start: int, stop: int, words: Array) -> None:
     """See the kernel."""
-    found = np.zeros(len(slots), offsets.dtype)
-    offsets_to_bits(found[: find_pairs(slots, offsets, starts, slot, start, stop, found)], words)
+    count = np.zeros(len(slots), offsets.dtype)
+    offsets_to_bits(count[: find_pairs(slots, offsets, starts, slot, start, stop, count)], words)
 
 
 def count_pairs(slots: Array, starts: Array, slot: int) -> int:
@@ -75,9 +75,9 @@ def put_together(
     out_slots[:], out_offsets[:] = slots[order], offsets[order]
 
 
-def busy_slots(slots: Array, starts: Array, capacity: int, most: int, out: Array) -> int:
+def busy_slots(slots: Array, starts: Array, capacity: int, cap: int, out: Array) -> int:
     """See the kernel."""
-    busy = np.flatnonzero(np.bincount(slots) > most)
+    busy = np.flatnonzero(np.bincount(slots) > cap)
     out[: len(busy)] = busy
     return len(busy)
 

@@ -12,13 +12,13 @@ _WORDS = 2**64
 
 
 def _numbered(
-    names: list[object], start: int, known: dict[object, int], room: int, counts: Array, numbers: Array
+    names: list[object], start: int, group_keys: dict[object, int], room: int, counts: Array, numbers: Array
 ) -> tuple[int, list[tuple[int, int]]]:
     """Number names, None for NULL; the row it stopped at, and each new number with its row."""
     added = list[tuple[int, int]]()
     for row in range(start, len(names)):
         name = names[row]
-        number = (int(counts[1]) if counts[1] >= 0 else None) if name is None else known.get(name)
+        number = (int(counts[1]) if counts[1] >= 0 else None) if name is None else group_keys.get(name)
         if number is None:
             if counts[0] == room:
                 return row, added
@@ -28,7 +28,7 @@ def _numbered(
             if name is None:
                 counts[1] = number
             else:
-                known[name] = number
+                group_keys[name] = number
         numbers[row] = number
     return len(names), added
 
@@ -38,22 +38,22 @@ def _names(keys: Array, valid: Array) -> list[object]:
 
 
 def _number(
-    keys: Array, valid: Array, start: int, known: Array, counts: Array, numbers: Array
+    keys: Array, valid: Array, start: int, group_keys: Array, counts: Array, numbers: Array
 ) -> tuple[int, list[int]]:
-    before: dict[object, int] = {int(known[k]): k for k in range(int(counts[0])) if k != counts[1]}
-    row, added = _numbered(_names(keys, valid), start, dict(before), len(known), counts, numbers)
+    before: dict[object, int] = {int(group_keys[k]): k for k in range(int(counts[0])) if k != counts[1]}
+    row, added = _numbered(_names(keys, valid), start, dict(before), len(group_keys), counts, numbers)
     for number, at in added:
-        known[number] = 0 if number == counts[1] else keys[at]
+        group_keys[number] = 0 if number == counts[1] else keys[at]
     return row, [number for number, _ in added if number != counts[1]]
 
 
 def number_near(
-    keys: Array, valid: Array, start: int, base: int, table: Array, known: Array, counts: Array, numbers: Array
+    keys: Array, valid: Array, start: int, base: int, table: Array, group_keys: Array, counts: Array, numbers: Array
 ) -> int:
     """See the kernel."""
-    row, added = _number(keys, valid, start, known, counts, numbers)
+    row, added = _number(keys, valid, start, group_keys, counts, numbers)
     for number in added:
-        table[known[number] - base] = number
+        table[group_keys[number] - base] = number
     return row
 
 
@@ -72,24 +72,24 @@ def _put(number: int, hashed: int, table: Array) -> None:
 
 
 def number_keys(
-    keys: Array, valid: Array, start: int, seed: int, table: Array, known: Array, counts: Array, numbers: Array
+    keys: Array, valid: Array, start: int, seed: int, table: Array, group_keys: Array, counts: Array, numbers: Array
 ) -> int:
     """See the kernel."""
-    row, added = _number(keys, valid, start, known, counts, numbers)
+    row, added = _number(keys, valid, start, group_keys, counts, numbers)
     for number in added:
-        _put(number, _spread(int(known[number]), int(seed)), table)
+        _put(number, _spread(int(group_keys[number]), int(seed)), table)
     return row
 
 
-def _place(known: Array, count: int, null: int, table: Array, hashed: Callable[[int], int]) -> None:
+def _place(group_keys: Array, count: int, null: int, table: Array, hashed: Callable[[int], int]) -> None:
     for number in range(count):
         if number != null:
-            _put(number, hashed(int(known[number])), table)
+            _put(number, hashed(int(group_keys[number])), table)
 
 
-def place_keys(known: Array, count: int, null: int, seed: int, table: Array) -> None:
+def place_keys(group_keys: Array, count: int, null: int, seed: int, table: Array) -> None:
     """See the kernel."""
-    _place(known, count, null, table, lambda key: _spread(key, int(seed)))
+    _place(group_keys, count, null, table, lambda key: _spread(key, int(seed)))
 
 
 def number_texts(
@@ -99,7 +99,7 @@ def number_texts(
     valid: Array,
     start: int,
     table: Array,
-    known: Array,
+    group_keys: Array,
     kept_ends: Array,
     kept_data: Array,
     counts: Array,
@@ -116,18 +116,18 @@ def number_texts(
             inside = number < len(kept_ends) - 1
             text = bytes(kept_data[kept_ends[number] : kept_ends[number + 1]]) if inside else names[rows[number]]
             before[text] = number
-    row, added = _numbered(names, start, before, len(known), counts, numbers)
+    row, added = _numbered(names, start, before, len(group_keys), counts, numbers)
     for number, at in added:
         null = number == counts[1]
-        known[number], rows[number] = (0, -1) if null else (hashes[at], at)
+        group_keys[number], rows[number] = (0, -1) if null else (hashes[at], at)
         if not null:
             _put(number, int(hashes[at]), table)
     return row
 
 
-def place_texts(known: Array, count: int, null: int, table: Array) -> None:
+def place_texts(group_keys: Array, count: int, null: int, table: Array) -> None:
     """See the kernel."""
-    _place(known, count, null, table, lambda hashed: hashed)
+    _place(group_keys, count, null, table, lambda hashed: hashed)
 
 
 def mark_codes(codes: Array, seen: Array) -> None:

@@ -44,12 +44,12 @@ def sum_bits(words: Array, start: int, stop: int, values: Array, sums: Array) ->
     _add(sums[0], sum(values[_set_bits(words, start, stop)].tolist()))
 
 
-def extreme_bits(words: Array, start: int, stop: int, values: Array, greatest: bool, best: Array, seen: Array) -> None:
+def extreme_bits(words: Array, start: int, stop: int, values: Array, maximum: bool, best: Array, seen: Array) -> None:
     """See the kernel."""
-    found = values[_set_bits(words, start, stop)].tolist()
-    if found:
-        pick = max if greatest else min
-        best[0], seen[0] = pick([*found, *(best.tolist() if seen[0] else [])]), 1
+    matched = values[_set_bits(words, start, stop)].tolist()
+    if matched:
+        pick = max if maximum else min
+        best[0], seen[0] = pick([*matched, *(best.tolist() if seen[0] else [])]), 1
 
 
 def _set_bits(words: Array, start: int, stop: int) -> Array:
@@ -114,9 +114,9 @@ def count_odd(values: Array, mask: Array, codes: Array, counts: Array) -> None:
             counts[codes[i], 0 if math.isnan(values[i]) else 1 if values[i] > 0 else 2] += 1
 
 
-def _better(value: float, kept: float, greatest: bool) -> bool:
+def _better(value: float, best: float, greatest: bool) -> bool:
     """Whether a value takes the place of another."""
-    order = (math.isnan(value), 0 if math.isnan(value) else value), (math.isnan(kept), 0 if math.isnan(kept) else kept)
+    order = (math.isnan(value), 0 if math.isnan(value) else value), (math.isnan(best), 0 if math.isnan(best) else best)
     return order[0] > order[1] if greatest else order[0] < order[1]
 
 
@@ -149,8 +149,8 @@ def extreme_texts(ends: Array, data: Array, mask: Array, codes: Array, greatest:
     """See the kernel."""
     texts = [bytes(data[ends[i] : ends[i + 1]]) for i in range(len(codes))]
     for i in _rows(mask, len(codes)):
-        kept = rows[codes[i]]
-        if kept < 0 or (texts[i] > texts[kept] if greatest else texts[i] < texts[kept]):
+        best = rows[codes[i]]
+        if best < 0 or (texts[i] > texts[best] if greatest else texts[i] < texts[best]):
             rows[codes[i]] = i
 
 

@@ -32,9 +32,9 @@ def group_within(keys: Array, starts: Array, groups: Array, group_keys: Array, c
     """See the kernel."""
     first = 0
     for segment, (low, high) in enumerate(pairwise(starts.tolist())):
-        own, places, rows = np.unique(keys[low:high], return_inverse=True, return_counts=True)
-        ends[segment], last = first, first + len(own)
-        group_keys[first:last], counts[first:last] = own, rows
+        part, places, rows = np.unique(keys[low:high], return_inverse=True, return_counts=True)
+        ends[segment], last = first, first + len(part)
+        group_keys[first:last], counts[first:last] = part, rows
         if len(groups):
             groups[low:high] = first + places
         first = last
@@ -44,9 +44,9 @@ def group_within(keys: Array, starts: Array, groups: Array, group_keys: Array, c
 
 def cut_within(starts: Array, skip: int, limit: int, rows: Array, ends: Array) -> int:
     """See the kernel."""
-    kept = [rows[low:high][skip : skip + limit].copy() for low, high in pairwise(starts.tolist())]
-    ends[:] = np.cumsum([0, *map(len, kept)])
-    rows[: ends[-1]] = np.concatenate(kept)
+    remaining = [rows[low:high][skip : skip + limit].copy() for low, high in pairwise(starts.tolist())]
+    ends[:] = np.cumsum([0, *map(len, remaining)])
+    rows[: ends[-1]] = np.concatenate(remaining)
     return int(ends[-1])
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from psoup.kernels.join.arrays import BandBounds, KeyBuckets
 from psoup.kernels.plain import Array
+from psoup.kernels.plain.join.pair_columns import _places_of
 
 
 def probe_banded(
@@ -17,7 +18,7 @@ def probe_banded(
     bounds: BandBounds,
     at: int,
     inside: int,
-    most: int,
+    cap: int,
     left: Array,
     right: Array,
 ) -> tuple[int, int, int, int]:
@@ -26,11 +27,9 @@ def probe_banded(
     lower, low, upper, high = bounds
     n = looked = 0
     driving = rows if len(rows) else np.arange(len(keys))
-    while at < len(driving) and looked < most:
+    while at < len(driving) and looked < cap:
         row = driving[at]
-        bucket = int(((keys[row : row + 1].view(np.uint64) - base) * factor)[0] >> shift)
-        known = bucket < len(starts) - 2
-        places = np.arange(starts[bucket], starts[bucket + 1]) if known else np.zeros(0, np.int64)
+        places = _places_of(keys[row : row + 1], base, factor, shift, starts)
         above = (ordered[places] >= near[row] + low) | (not lower)
         places = places[above & ((ordered[places] <= near[row] + high) | (not upper))][inside:]
         taken = places[: len(left) - n]

@@ -17,8 +17,8 @@ Shown = Sequence[tuple[Array, Array, Array]]
 
 def may_be_null(shown: Shown, sources: Sequence[Array], strides: Sequence[int], nullable: Array) -> None:
     """See the kernel."""
-    for (which, _, columns), own, stride in zip(shown, sources, strides, strict=True):
-        nullable[which] = (own.reshape(-1, stride // PARTS, PARTS)[:, columns, 1] != 0).any(axis=0)
+    for (which, _, columns), part, stride in zip(shown, sources, strides, strict=True):
+        nullable[which] = (part.reshape(-1, stride // PARTS, PARTS)[:, columns, 1] != 0).any(axis=0)
 
 
 def gather_coded(
@@ -32,13 +32,13 @@ def gather_coded(
     nulls: Array,
 ) -> None:
     """See the kernel."""
-    for own, table, stride, codes in zip(shown, sources, strides, (left, right), strict=True):
+    for item, table, stride, codes in zip(shown, sources, strides, (left, right), strict=True):
         rows, back = np.unique(codes, return_inverse=True)
         parts = np.arange(len(table) // stride)
         stops = np.searchsorted(rows >> CODE_SHIFT, parts, "right")
         offsets = (rows & ((1 << CODE_SHIFT) - 1)).astype(np.int32)
-        gather_at(*own, table, stride, offsets, stops, back, places, out, nulls)
-        for which, kind, column in zip(*own, strict=True):
+        gather_at(*item, table, stride, offsets, stops, back, places, out, nulls)
+        for which, kind, column in zip(*item, strict=True):
             if kind == WIDE:  # from values in few bits, where a chunk has such
                 values = [_values(kind, three, part) for three, part in _parts(column, table, stride, offsets, stops)]
                 at = places[which, 1]

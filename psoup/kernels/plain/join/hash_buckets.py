@@ -36,10 +36,10 @@ def find_buckets(
 ) -> int:
     """See the kernel."""
     buckets = _hashes(keys, base, factor, shift)
-    there = buckets < np.uint64(len(starts) - 2)
-    at = np.where(there, buckets, np.uint64(0)).astype(np.int64)
-    begin[:] = np.where(there, starts[at], 0)
-    end[:] = np.where(there, starts[at + 1], 0)
+    present = buckets < np.uint64(len(starts) - 2)
+    at = np.where(present, buckets, np.uint64(0)).astype(np.int64)
+    begin[:] = np.where(present, starts[at], 0)
+    end[:] = np.where(present, starts[at + 1], 0)
     return int((end.astype(np.int64) - begin).sum())
 
 
@@ -53,6 +53,6 @@ def keep_marked(keys: Array, rows: Array, factor: np.uint64, shift: np.uint64, m
     """See the kernel."""
     bits = _hashes(keys[rows], np.uint64(0), factor, shift)
     words = marks[(bits >> np.uint64(6)).astype(np.int64)]
-    kept = rows[(words >> (bits & np.uint64(63))) & np.uint64(1) == 1]
-    out[: len(kept)] = kept
-    return len(kept)
+    remaining = rows[(words >> (bits & np.uint64(63))) & np.uint64(1) == 1]
+    out[: len(remaining)] = remaining
+    return len(remaining)

@@ -37,24 +37,24 @@ def keep_partnered(
     out: Array,
 ) -> int:
     """See the kernel."""
-    kept = []
+    remaining = []
     for row in rows.tolist():
         bucket = int(((keys[row : row + 1].view(np.uint64) - base) * factor)[0] >> shift)
         if bucket < len(starts) - 2:
             begin, end = int(starts[bucket]), int(starts[bucket + 1])
             near = keys[row] == place_keys[begin : min(end, begin + SEARCHED)]
             if near.any() or end - begin > SEARCHED if len(place_keys) else end > begin:
-                kept.append(row)
-    out[: len(kept)] = kept
-    return len(kept)
+                remaining.append(row)
+    out[: len(remaining)] = remaining
+    return len(remaining)
 
 
 def nest(
     steps: Array,
     rows: Array,
     state: Array,
-    most: int,
-    held: Array,
+    cap: int,
+    held_rows: Array,
     keys: Array,
     firsts: Array,
     out: Array,
@@ -63,8 +63,8 @@ def nest(
     """See the kernel."""
     sides, (block, room) = len(steps), (keys.shape[1], out.shape[1])
     unsigned = steps.view(np.uint64)
-    found, looked, level = 0, 0, int(state[sides, 0])
-    while level >= 0 and found < room and looked < most:
+    made, looked, level = 0, 0, int(state[sides, 0])
+    while level >= 0 and made < room and looked < cap:
         at, inside, count = state[level].tolist()
         if at == count:
             first = int(state[sides, 1])
@@ -72,31 +72,31 @@ def nest(
                 level -= 1
                 continue
             count = min(block, len(rows) - first)
-            held[0, 0, :count] = rows[first : first + count]
+            held_rows[0, 0, :count] = rows[first : first + count]
             state[sides, 1] = first + count
             looked, at, inside = looked + count, 0, 0
-            keys[0, :count] = _keys(steps[0])[held[0, 0, :count]]
+            keys[0, :count] = _keys(steps[0])[held_rows[0, 0, :count]]
         step, last = steps[level], level == sides - 1
-        right = out[sides, found:] if last else held[level + 1, level + 1]
-        before, left, own = at, firsts[: len(right)], keys[level, :count]
+        right = out[sides, made:] if last else held_rows[level + 1, level + 1]
+        before, left, part = at, firsts[: len(right)], keys[level, :count]
         base, factor, shift = unsigned[level, [BASE, FACTOR, SHIFT]]
-        build, more = (base, factor, shift, *_buckets(step)), most - looked
-        at, inside, n, places = probe_buckets(own, rows[:0], *build, at, inside, more, left, right)
+        build, more = (base, factor, shift, *_buckets(step)), cap - looked
+        at, inside, n, places = probe_buckets(part, rows[:0], *build, at, inside, more, left, right)
         state[level, [AT, INSIDE, COUNT]] = at, inside, count
         counts[level] += at - before, n, places, 1
         looked += places
-        tuples = held[level, : level + 1][:, left[:n]]
+        tuples = held_rows[level, : level + 1][:, left[:n]]
         if last:
-            out[: level + 1, found : found + n] = tuples
-            found += n
+            out[: level + 1, made : made + n] = tuples
+            made += n
         else:
-            held[level + 1, : level + 1, :n] = tuples
+            held_rows[level + 1, : level + 1, :n] = tuples
         if n and not last:
             level += 1
             state[level, [AT, INSIDE, COUNT]] = 0, 0, n
-            keys[level, :n] = _keys(steps[level])[held[level, steps[level, PARENT], :n]]
+            keys[level, :n] = _keys(steps[level])[held_rows[level, steps[level, PARENT], :n]]
     state[sides, 0] = level
-    return found, looked
+    return made, looked
 
 
 def _keys(step: Array) -> Array:

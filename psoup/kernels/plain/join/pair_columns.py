@@ -6,6 +6,7 @@ import numpy as np
 
 from psoup.kernels.join.pair_columns import FLOAT
 from psoup.kernels.plain import Array
+from psoup.kernels.plain.join.hash_buckets import _hashes
 from psoup.kernels.plain.rows.batch_body import _at, _flags, _parts, _values
 from psoup.kernels.rows.batch_body import BITS, DECIMAL, NARROW, NUMBER, PARTS, WIDE
 
@@ -18,7 +19,7 @@ def _ordered(values: Array) -> Array:
 
 
 def gather_keys(
-    kind: int, column: int, sources: Array, stride: int, rows: Array, stops: Array, keys: Array, kept: Array
+    kind: int, column: int, sources: Array, stride: int, rows: Array, stops: Array, keys: Array, valid_rows: Array
 ) -> tuple[int, int, int]:
     """See the kernel."""
     raw = kind if kind in (NARROW, NUMBER) else WIDE
@@ -28,8 +29,14 @@ def gather_keys(
     if not sources.reshape(-1, stride // PARTS, PARTS)[:, column, 1].any():
         return len(rows), *bounds
     valid = np.flatnonzero(_flags(column, 1, sources, stride, rows, stops))
-    kept[: len(valid)] = valid
+    valid_rows[: len(valid)] = valid
     return len(valid), *bounds
+
+
+def _places_of(key: Array, base: np.uint64, factor: np.uint64, shift: np.uint64, starts: Array) -> Array:
+    """The places of the bucket of a key (int64[1]); none without a bucket."""
+    bucket = int(_hashes(key, base, factor, shift)[0])
+    return np.arange(starts[bucket], starts[bucket + 1]) if bucket < len(starts) - 2 else np.zeros(0, np.int64)
 
 
 def probe_buckets(
@@ -43,18 +50,16 @@ def probe_buckets(
     place_rows: Array,
     at: int,
     inside: int,
-    most: int,
+    cap: int,
     left: Array,
     right: Array,
 ) -> tuple[int, int, int, int]:
     """See the kernel."""
     n = looked = 0
     driving = rows if len(rows) else np.arange(len(keys))
-    while at < len(driving) and looked < most:
+    while at < len(driving) and looked < cap:
         row = driving[at]
-        bucket = int(((keys[row : row + 1].view(np.uint64) - base) * factor)[0] >> shift)
-        known = bucket < len(starts) - 2
-        places = np.arange(starts[bucket] + inside, starts[bucket + 1]) if known else np.zeros(0, np.int64)
+        places = _places_of(keys[row : row + 1], base, factor, shift, starts)[inside:]
         taken = places[: len(left) - n]
         if len(taken) < len(places) and n:
             break
@@ -81,14 +86,14 @@ def probe_ranges(
     high: int,
     at: int,
     inside: int,
-    most: int,
+    cap: int,
     left: Array,
     right: Array,
 ) -> tuple[int, int, int, int]:
     """See the kernel."""
     n = looked = 0
     driving = rows if len(rows) else np.arange(len(keys))
-    while at < len(driving) and looked < most:
+    while at < len(driving) and looked < cap:
         row = driving[at]
         begin = int(np.searchsorted(ordered, keys[row] + low)) if lower else 0
         end = int(np.searchsorted(ordered, keys[row] + high, "right")) if upper else len(ordered)
@@ -112,10 +117,10 @@ def gather_whole(
     for w, (kind, column) in enumerate(zip(kinds.tolist(), columns.tolist(), strict=True)):
         ask = (column, sources, stride, rows, stops)
         if kind == BITS:
-            own = _flags(column, 0, *ask[1:]).view(np.uint8)
+            item = _flags(column, 0, *ask[1:]).view(np.uint8)
         else:
-            own = np.concatenate([_values(WIDE if kind == DECIMAL else kind, *part) for part in _parts(*ask)])
-        values[w].view(own.dtype)[: len(own)] = own
+            item = np.concatenate([_values(WIDE if kind == DECIMAL else kind, *part) for part in _parts(*ask)])
+        values[w].view(item.dtype)[: len(item)] = item
         if valid.shape[1]:
             valid[w] = _flags(column, 1, *ask[1:])
 
@@ -140,8 +145,8 @@ def gather_at(
     bits, pairs = (len(positions) + 7) // 8, list(zip(parts.tolist(), offsets.tolist(), strict=True))
     for i, kind, column in zip(which.tolist(), kinds.tolist(), columns.tolist(), strict=True):
 
-        def flags(field: int, own: Array = table[:, column]) -> Array:
-            addresses = [(own[p, field], o) for p, o in pairs]
+        def flags(field: int, part: Array = table[:, column]) -> Array:
+            addresses = [(part[p, field], o) for p, o in pairs]
             return np.array([_at(a, o + 1, np.uint8)[o] != 0 if a else True for a, o in addresses], np.bool_)
 
         valid, start, _ = places[i]
@@ -153,6 +158,6 @@ def gather_at(
             out[start : start + bits] = np.packbits(flags(0), bitorder="little")
         elif pairs:
             three = [(*table[p, column][:2], 0) for p, _ in pairs]
-            own = [_values(kind, np.array(t), np.array([o])) for t, (_, o) in zip(three, pairs, strict=True)]
-            raw = np.concatenate(own).view(np.uint8)
+            part = [_values(kind, np.array(t), np.array([o])) for t, (_, o) in zip(three, pairs, strict=True)]
+            raw = np.concatenate(part).view(np.uint8)
             out[start : start + len(raw)] = raw

@@ -13,10 +13,10 @@ from psoup.kernels.rows.batch_body import PARTS
 _SPREADING, _ALL = 0x9E37_79B9_7F4A_7C15, 2**64 - 1
 
 
-def _hash(text: bytes) -> int:
-    state = len(text) * _SPREADING & _ALL
-    for at in range(0, len(text), 8):
-        state = (state ^ int.from_bytes(text[at : at + 8], "little")) * _SPREADING & _ALL
+def _hash(data: bytes) -> int:
+    state = len(data) * _SPREADING & _ALL
+    for at in range(0, len(data), 8):
+        state = (state ^ int.from_bytes(data[at : at + 8], "little")) * _SPREADING & _ALL
         state ^= state >> 32
     return int(np.uint64(state * _SPREADING & _ALL).view(np.int64))
 
@@ -30,7 +30,7 @@ def gather_texts(
     keys: Array,
     places: Array,
     sizes: Array,
-    kept: Array,
+    text_rows: Array,
 ) -> int:
     """See the kernel."""
     count = 0
@@ -42,7 +42,7 @@ def gather_texts(
             keys[i] = _hash(_at(text, end, np.uint8)[low:].tobytes() if end else b"")
             places[i], sizes[i] = text + low, end - low
             if not valid or _at(valid, row + 1, np.uint8)[row]:
-                kept[count] = i
+                text_rows[count] = i
                 count += 1
     return count
 

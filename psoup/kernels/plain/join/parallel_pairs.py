@@ -31,22 +31,22 @@ def read_side(
         return False, 0, 0
     write_rows(located, chunks, slot, rows)
     stops = located[:, 4].cumsum()
-    _, least, greatest = gather_keys(kind, column, sources, stride, rows, stops, keys, np.zeros(len(rows), np.int32))
+    _, minimum, maximum = gather_keys(kind, column, sources, stride, rows, stops, keys, np.zeros(len(rows), np.int32))
     rows += np.repeat(np.arange(len(stops)), located[:, 4]).astype(np.int32) << CODE_SHIFT
     if len(heads):
-        if greatest - least >= len(heads):
-            return False, least, greatest
+        if maximum - minimum >= len(heads):
+            return False, minimum, maximum
         heads[:], following[0] = 0, 0
         for row in range(len(keys) - 1, -1, -1):
-            following[row + 1], heads[keys[row] - least] = heads[keys[row] - least], row + 1
-    return True, least, greatest
+            following[row + 1], heads[keys[row] - minimum] = heads[keys[row] - minimum], row + 1
+    return True, minimum, maximum
 
 
 def gather_pairs(
     question: PairQuestion,
     shown: Array,
-    one: SideColumns,
-    other: SideColumns,
+    left_side: SideColumns,
+    right_side: SideColumns,
     left: Array,
     right: Array,
     places: Array,
@@ -55,6 +55,6 @@ def gather_pairs(
 ) -> None:
     """See the kernel."""
     parts = tuple((np.flatnonzero(shown[:, 0] == side), *shown[shown[:, 0] == side, 1:].T) for side in (0, 1))
-    (sources, stride, rows, _), (other_sources, other_stride, other_rows, _) = one, other
+    (sources, stride, rows, _), (other_sources, other_stride, other_rows, _) = left_side, right_side
     tables = (sources, other_sources), (stride, other_stride)
     gather_coded(parts, *tables, rows[left], other_rows[right], places, out, nulls)

@@ -10,14 +10,14 @@ _SEARCHED = ("left", "right", "right", "left")
 _COMPARED = (np.equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
-def narrow_ranges(ordered: Array, keys: Array, kept: int, begin: Array, end: Array) -> int:
+def narrow_ranges(ordered: Array, keys: Array, relation: int, begin: Array, end: Array) -> int:
     """See the kernel."""
     left = 0
     for i, key in enumerate(keys):
         if begin[i] >= end[i]:
             continue
-        place = begin[i] + np.searchsorted(ordered[begin[i] : end[i]], key, _SEARCHED[kept])  # type: ignore[call-overload]
-        (begin if kept < 2 else end)[i] = place
+        place = begin[i] + np.searchsorted(ordered[begin[i] : end[i]], key, _SEARCHED[relation])  # type: ignore[call-overload]
+        (begin if relation < 2 else end)[i] = place
         left += int(end[i]) - int(begin[i])
     return left
 
@@ -30,13 +30,13 @@ def emit_pairs(
     place_rows: Array,
     at: int,
     inside: int,
-    most: int,
+    cap: int,
     left: Array,
     right: Array,
 ) -> tuple[int, int, int, int]:
     """See the kernel."""
     n = looked = 0
-    while at < len(begin) and looked < most:
+    while at < len(begin) and looked < cap:
         places = np.arange(begin[at] + inside, end[at])
         taken = places[: len(left) - n]
         if len(taken) < len(places) and n:

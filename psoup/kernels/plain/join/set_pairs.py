@@ -23,10 +23,10 @@ def pairs_of_sets(
     for number, (left, right) in enumerate(zip(left_of.tolist(), right_of.tolist(), strict=True)):
         firsts = left_rows[left_starts[left] : left_starts[left + 1]]
         seconds = right_rows[right_starts[right] : right_starts[right + 1]]
-        own, other = np.nonzero(left_keys[firsts][:, None] == right_keys[seconds][None, :])
-        room = min(len(own), out.shape[1] - at)
-        out[:, at : at + room] = np.full(room, number), firsts[own[:room]], seconds[other[:room]]
-        if room < len(own):
+        left_at, right_at = np.nonzero(left_keys[firsts][:, None] == right_keys[seconds][None, :])
+        room = min(len(left_at), out.shape[1] - at)
+        out[:, at : at + room] = np.full(room, number), firsts[left_at[:room]], seconds[right_at[:room]]
+        if room < len(left_at):
             return -1
         at += room
     return at

@@ -16,8 +16,8 @@ _NOTHING: Array = np.zeros(0, np.uint8)
 
 
 def answer_located(
-    one: SideArrays,
-    other: SideArrays,
+    left_side: SideArrays,
+    right_side: SideArrays,
     question: PairQuestion,
     shown: Array,
     header: Array,
@@ -28,23 +28,25 @@ def answer_located(
     places: Array,
 ) -> tuple[int, int, int, Array]:
     """See the kernel."""
-    one, other, question = SideArrays(*one), SideArrays(*other), PairQuestion(*question)
+    left_side, right_side, question = SideArrays(*left_side), SideArrays(*right_side), PairQuestion(*question)
     batch, limits = BatchPlaces(*batch), PairLimits(*limits)
-    size, other_size = (own.size if own.size >= 0 else locate(*own[:5], own.located) for own in (one, other))
+    size, other_size = (
+        each.size if each.size >= 0 else locate(*each[:5], each.located) for each in (left_side, right_side)
+    )
     if min(size, other_size) <= 0 or max(size, other_size) > limits.side_rows:
         return 0 if min(size, other_size) == 0 else -2, size, other_size, _NOTHING
     keys = (question.kind, question.column), (question.other_kind, question.other_column)
     sides, codes = list[tuple[Array, Array]](), list[Array]()
-    for own, count, key in zip((one, other), (size, other_size), keys, strict=True):
-        rows, stops = np.empty(count, np.int32), own.located[:, 4].cumsum()
-        write_rows(own.located, own.chunks, own.slot, rows)
-        sides.append(_keyed(*key, own.sources, own.stride, rows, stops))
-        codes.append(rows + (np.repeat(np.arange(len(stops)), own.located[:, 4]) << CODE_SHIFT))
+    for each, count, key in zip((left_side, right_side), (size, other_size), keys, strict=True):
+        rows, stops = np.empty(count, np.int32), each.located[:, 4].cumsum()
+        write_rows(each.located, each.chunks, each.slot, rows)
+        sides.append(_keyed(*key, each.sources, each.stride, rows, stops))
+        codes.append(rows + (np.repeat(np.arange(len(stops)), each.located[:, 4]) << CODE_SHIFT))
     pairs = _pairs_by(question, sides[0], sides[1], limits.places, left, right)
     if pairs <= 0:
         return pairs, size, other_size, _NOTHING
     left[:pairs], right[:pairs] = codes[0][left[:pairs]], codes[1][right[:pairs]]
-    tables, head = ((one.sources, other.sources), (one.stride, other.stride)), header.copy()
+    tables, head = ((left_side.sources, right_side.sources), (left_side.stride, right_side.stride)), header.copy()
     nullable, nulls = np.zeros(len(shown), np.uint8), np.zeros(len(shown), np.int64)
     parts = tuple((np.flatnonzero(shown[:, 0] == side), *shown[shown[:, 0] == side, 1:].T) for side in (0, 1))
     may_be_null(parts, *tables, nullable)

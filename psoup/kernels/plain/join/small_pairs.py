@@ -13,41 +13,41 @@ Keyed = tuple[Array, Array]
 """Keys, and the rows that take part."""
 
 
-def choose_buckets(least: int, greatest: int, count: int) -> tuple[int, int, int, int, bool]:
+def choose_buckets(minimum: int, maximum: int, count: int) -> tuple[int, int, int, int, bool]:
     """See the kernel."""
-    if greatest - least <= max(2 * count, min(16 * count, 131_072)):
-        return least % 2**64, 1, 0, greatest - least + 1, True
+    if maximum - minimum <= max(2 * count, min(16 * count, 131_072)):
+        return minimum % 2**64, 1, 0, maximum - minimum + 1, True
     bits = max(count.bit_length(), 4)
     return 0, int(SPREADING), 64 - bits, 1 << bits, False
 
 
-def _written(found: list[tuple[int, int]], left: Array, right: Array) -> int:
-    if len(found) > len(left):
+def _written(pairs: list[tuple[int, int]], left: Array, right: Array) -> int:
+    if len(pairs) > len(left):
         return -1
-    left[: len(found)], right[: len(found)] = np.array(found, np.int32).reshape(-1, 2).T
-    return len(found)
+    left[: len(pairs)], right[: len(pairs)] = np.array(pairs, np.int32).reshape(-1, 2).T
+    return len(pairs)
 
 
 def pair_keys(
     keys: Array,
     driving: Array,
     other: Array,
-    others: Array,
-    least: int,
-    greatest: int,
-    most: int,
+    partner_rows: Array,
+    minimum: int,
+    maximum: int,
+    cap: int,
     left: Array,
     right: Array,
 ) -> int:
     """See the kernel."""
-    return _written([(r, p) for r in driving for p in others if keys[r] == other[p]], left, right)
+    return _written([(r, p) for r in driving for p in partner_rows if keys[r] == other[p]], left, right)
 
 
 def _keyed(kind: int, column: int, sources: Array, stride: int, rows: Array, stops: Array) -> Keyed:
     """The keys of a side."""
-    keys, kept = np.empty(len(rows), np.int64), np.arange(len(rows), dtype=np.int32)
-    count, _, _ = gather_keys(kind, column, sources, stride, rows, stops, keys, kept)
-    return keys, kept[:count]
+    keys, valid_rows = np.empty(len(rows), np.int64), np.arange(len(rows), dtype=np.int32)
+    count, _, _ = gather_keys(kind, column, sources, stride, rows, stops, keys, valid_rows)
+    return keys, valid_rows[:count]
 
 
 def pair_small(
@@ -61,44 +61,44 @@ def pair_small(
     other_stride: int,
     other_rows: Array,
     other_stops: Array,
-    most: int,
+    cap: int,
     left: Array,
     right: Array,
 ) -> int:
     """See the kernel."""
     keys, driving = _keyed(kinds[0], columns[0], sources, stride, rows, stops)
-    other, others = _keyed(kinds[1], columns[1], other_sources, other_stride, other_rows, other_stops)
-    return pair_keys(keys, driving, other, others, 0, 0, most, left, right)
+    other, partner_rows = _keyed(kinds[1], columns[1], other_sources, other_stride, other_rows, other_stops)
+    return pair_keys(keys, driving, other, partner_rows, 0, 0, cap, left, right)
 
 
-def _pairs_by(question: PairQuestion, one: Keyed, other: Keyed, most: int, left: Array, right: Array) -> int:
+def _pairs_by(question: PairQuestion, left_side: Keyed, right_side: Keyed, cap: int, left: Array, right: Array) -> int:
     """As `psoup.kernels.join.small_pairs._pair_by`, of keys and the rows that take part."""
-    (keys, driving), (others_keys, others) = one, other
-    if keys.min() < question.least or keys.max() > question.greatest:
+    (keys, driving), (others_keys, partner_rows) = left_side, right_side
+    if keys.min() < question.minimum or keys.max() > question.maximum:
         return -2
-    if others_keys.min() < question.other_least or others_keys.max() > question.other_greatest:
+    if others_keys.min() < question.other_minimum or others_keys.max() > question.other_maximum:
         return -2
     if question.is_equality:
-        return pair_keys(keys, driving, others_keys, others, 0, 0, most, left, right)
-    if (np.diff(others_keys[others]) < 0).any():
+        return pair_keys(keys, driving, others_keys, partner_rows, 0, 0, cap, left, right)
+    if (np.diff(others_keys[partner_rows]) < 0).any():
         return -2
     low, high = question.low if question.has_low else -(2**62), question.high if question.has_high else 2**62
-    near = [(r, p) for r in driving for p in others if low <= others_keys[p] - keys[r] <= high]
+    near = [(r, p) for r in driving for p in partner_rows if low <= others_keys[p] - keys[r] <= high]
     return _written(near, left, right)
 
 
 def meet_chained(
-    keys: Array, start: int, stop: int, least: int, heads: Array, following: Array, left: Array, right: Array
+    keys: Array, start: int, stop: int, minimum: int, heads: Array, following: Array, left: Array, right: Array
 ) -> int:
     """See the kernel."""
-    found = list[tuple[int, int]]()
+    pairs = list[tuple[int, int]]()
     for row in range(start, stop):
-        at = int(keys[row]) - least
+        at = int(keys[row]) - minimum
         partner = heads[at] if 0 <= at < len(heads) else 0
         while partner:
-            found.append((row, partner - 1))
+            pairs.append((row, partner - 1))
             partner = following[partner]
-    if len(found) > len(left):
+    if len(pairs) > len(left):
         return -1
-    left[: len(found)], right[: len(found)] = np.array(found, np.int32).reshape(-1, 2).T
-    return len(found)
+    left[: len(pairs)], right[: len(pairs)] = np.array(pairs, np.int32).reshape(-1, 2).T
+    return len(pairs)

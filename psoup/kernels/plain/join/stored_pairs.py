@@ -32,14 +32,14 @@ def meet_kept(
     at: int,
 ) -> int:
     """See the kernel."""
-    for block, of in zip(blocks.tolist(), numbers.tolist(), strict=True):
+    for block, match_of_row in zip(blocks.tolist(), numbers.tolist(), strict=True):
         a, b = left[starts[block] : starts[block + 1]], right[starts[block] : starts[block + 1]]
-        first, stop, bits = spans[of].tolist()
+        first, stop, bits = spans[match_of_row].tolist()
         both = _have(a, int(span[0]), int(span[1]), left_bits if len(left_bits) else None)
         both &= _have(b, first, stop, right_bits[bits] if bits >= 0 else None)
         count = int(both.sum())
         lefts[at : at + count] = (number << 16) + a[both].astype(np.int64)
-        rights[at : at + count] = (of << 16) + b[both].astype(np.int64)
+        rights[at : at + count] = (match_of_row << 16) + b[both].astype(np.int64)
         at += count
     return at
 
@@ -51,9 +51,9 @@ def marked_rows(
     here = np.arange(start, stop)
     hashes = (keys[start:stop].view(np.uint64) * np.uint64(factor)) >> np.uint64(shift)
     marked = np.unpackbits(marks.view(np.uint8), bitorder="little").astype(np.bool_)[hashes.astype(np.int64)]
-    kept = here[marked & _have(here, start, stop, bits if len(bits) else None)]
-    rows[: len(kept)] = kept
-    return len(kept)
+    remaining = here[marked & _have(here, start, stop, bits if len(bits) else None)]
+    rows[: len(remaining)] = remaining
+    return len(remaining)
 
 
 def number_rows(codes: Array, marks: Array, rows: Array, positions: Array) -> int:

@@ -13,14 +13,14 @@ def _texts(
     column: int, sources: Array, stride: int, rows: Array, stops: Array, positions: Array
 ) -> list[tuple[bytes, bool]]:
     """The texts at some positions, and whether each is not NULL."""
-    found = list[tuple[bytes, bool]]()
+    matches = list[tuple[bytes, bool]]()
     for position, part in zip(positions.tolist(), np.searchsorted(stops, positions, "right").tolist(), strict=True):
         values, valid, text = sources[part * stride + PARTS * column :][:PARTS].tolist()
         row = int(rows[position])
         low, end = _at(values, row + 2, np.int64)[row:].tolist()
         content = _at(text, end, np.uint8)[low:].tobytes() if end > low else b""
-        found.append((content, not valid or bool(_at(valid, row + 1, np.uint8)[row])))
-    return found
+        matches.append((content, not valid or bool(_at(valid, row + 1, np.uint8)[row])))
+    return matches
 
 
 def text_bytes_at(column: int, sources: Array, stride: int, rows: Array, stops: Array, positions: Array) -> int:
@@ -41,15 +41,15 @@ def gather_texts_at(
     nulls: Array,
 ) -> None:
     """See the kernel."""
-    found = _texts(column, sources, stride, rows, stops, positions)
+    matches = _texts(column, sources, stride, rows, stops, positions)
     valid, values, text = places[which].tolist()
-    ends = np.cumsum([0, *(len(own) for own, _ in found)], dtype=np.int32).view(np.uint8)
-    content = np.frombuffer(b"".join(own for own, _ in found), np.uint8)
+    ends = np.cumsum([0, *(len(part) for part, _ in matches)], dtype=np.int32).view(np.uint8)
+    content = np.frombuffer(b"".join(part for part, _ in matches), np.uint8)
     out[values : values + len(ends)] = ends
     out[text : text + len(content)] = content
     nulls[which] = 0
     if valid >= 0:
-        flags = np.array([own for _, own in found], np.bool_)
+        flags = np.array([part for _, part in matches], np.bool_)
         bits = np.packbits(flags, bitorder="little")
         out[valid : valid + len(bits)] = bits
         nulls[which] = int((~flags).sum())

@@ -37,36 +37,36 @@ def mix_texts(offsets: Array, data: Array, seeds: Array, out: Array) -> None:
             out[i, lane] = state
 
 
-def look_up(wanted: Array, table: Array, known: Array, found: Array, places: Array) -> None:
+def look_up(wanted: Array, table: Array, slot_names: Array, slots_found: Array, places: Array) -> None:
     """See the kernel."""
-    slots = {tuple(known[slot].tolist()): slot for slot in table[table >= 0].tolist()}
+    slots = {tuple(slot_names[slot].tolist()): slot for slot in table[table >= 0].tolist()}
     for i, name in enumerate(map(tuple, wanted.tolist())):
         if name in slots:
-            found[i] = slots[name]
+            slots_found[i] = slots[name]
             continue
         at = name[0] % len(table)
         while table[at] != -1:
             at = (at + 1) % len(table)
-        table[at] = found[i] = slots[name] = -2 - i
+        table[at] = slots_found[i] = slots[name] = -2 - i
         places[i] = at
 
 
-def fill_table(slots: Array, known: Array, table: Array) -> None:
+def fill_table(slots: Array, slot_names: Array, table: Array) -> None:
     """See the kernel."""
     table[:] = -1
     for slot in slots.tolist():
-        at = int(known[slot, 0]) % len(table)
+        at = int(slot_names[slot, 0]) % len(table)
         while table[at] >= 0:
             at = (at + 1) % len(table)
         table[at] = slot
 
 
-def take_out(slots: Array, known: Array, table: Array) -> int:
+def take_out(slots: Array, slot_names: Array, table: Array) -> int:
     """See the kernel."""
-    return sum(_take_out(slot, known, table) for slot in slots.tolist())
+    return sum(_take_out(slot, slot_names, table) for slot in slots.tolist())
 
 
-def _take_out(slot: int, known: Array, table: Array) -> bool:
+def _take_out(slot: int, slot_names: Array, table: Array) -> bool:
     size = len(table)
     if slot not in table[table >= 0]:
         return False
@@ -75,7 +75,7 @@ def _take_out(slot: int, known: Array, table: Array) -> bool:
     at = (gap + 1) % size
     while table[at] >= 0:  # each of the run is put in again
         mover, table[at] = int(table[at]), -1
-        home = int(known[mover, 0]) % size
+        home = int(slot_names[mover, 0]) % size
         while table[home] != -1:
             home = (home + 1) % size
         table[home] = mover

@@ -7,11 +7,11 @@ import numpy as np
 from psoup.kernels.plain import Array
 
 
-def find_names(wanted: Array, high: Array, low: Array, found: Array) -> None:
+def find_names(wanted: Array, high: Array, low: Array, last_places: Array) -> None:
     """See the kernel."""
     places = {name: at for at, name in enumerate(zip(high.tolist(), low.tolist(), strict=True))}
-    for i, (one, two) in enumerate(wanted.tolist()):
-        found[i] = places.get((one, two), -1)
+    for i, (first, two) in enumerate(wanted.tolist()):
+        last_places[i] = places.get((first, two), -1)
 
 
 def merge_names(

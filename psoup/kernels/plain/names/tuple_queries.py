@@ -37,8 +37,8 @@ def place_by_offset(
     firsts = np.cumsum(sizes) - sizes
     targets = np.empty(len(order), np.int64)
     targets[order] = places[offsets[order]] + np.arange(len(order)) - firsts[offsets[order]]
-    own, base = names[slots].astype(np.int64), bases[slots >> TOGETHER]
-    out[targets] = np.where(base != UNEVEN, base + slots, np.where(own >= 0, own + first, own))
+    part, base = names[slots].astype(np.int64), bases[slots >> TOGETHER]
+    out[targets] = np.where(base != UNEVEN, base + slots, np.where(part >= 0, part + first, part))
     places += sizes
     below = targets[out[targets] < 0]
     several[: len(below)] = below
@@ -53,14 +53,14 @@ def count_bits(rows: Array, count: int, counts: Array) -> None:
 
 def place_bits(rows: Array, queries: Array, places: Array, out: Array, several: Array) -> int:
     """See the kernel."""
-    found = 0
+    matches = 0
     for row, tuple_ in zip(*_set_bits(rows[:, : len(queries)]), strict=True):
         out[places[tuple_]] = queries[row]
         if queries[row] < 0:
-            several[found] = places[tuple_]
-            found += 1
+            several[matches] = places[tuple_]
+            matches += 1
         places[tuple_] += 1
-    return found
+    return matches
 
 
 def _set_bits(rows: Array) -> tuple[Array, Array]:

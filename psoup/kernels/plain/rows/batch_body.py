@@ -66,8 +66,8 @@ def _values(kind: int, three: Array, part: Array) -> Array:
     if kind == NUMBER:
         return part + three[0]
     if kind == WIDE and three[2]:
-        address, width, least = _at(three[2], CODED, np.int64)
-        return _at(address, part[-1] + 1, np.dtype(f"u{width}"))[part].astype(np.int64) + least
+        address, width, minimum = _at(three[2], CODED, np.int64)
+        return _at(address, part[-1] + 1, np.dtype(f"u{width}"))[part].astype(np.int64) + minimum
     values = _at(three[0], part[-1] + 1, np.int32 if kind == NARROW else np.int64)[part]
     return np.stack([values, values >> 63], axis=1).ravel() if kind == DECIMAL else values
 

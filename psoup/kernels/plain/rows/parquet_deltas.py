@@ -96,7 +96,7 @@ def unpack_deltas(words: Array, size: int, levels: bool, count: int, out: Array)
             return False
         values = [value]
         while len(values) < count:
-            least = _signed(reader.varint())
+            minimum = _signed(reader.varint())
             widths = [reader.byte() for _ in range(parts)]
             for width in widths:
                 if len(values) == count:
@@ -105,7 +105,7 @@ def unpack_deltas(words: Array, size: int, levels: bool, count: int, out: Array)
                     return False
                 packed = int.from_bytes(bytes(reader.byte() for _ in range(width * rows // 8)), "little")
                 for i in range(min(rows, count - len(values))):
-                    value = _wrapped(value + least + (packed >> (i * width)) % (1 << width))
+                    value = _wrapped(value + minimum + (packed >> (i * width)) % (1 << width))
                     values.append(value)
     except EOFError:
         return False

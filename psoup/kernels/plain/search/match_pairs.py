@@ -7,11 +7,11 @@ import numpy as np
 from psoup.kernels.plain import Array
 
 
-def add_named(names: Array, values: Array, least: int, table: Array, sums: Array) -> None:
+def add_named(names: Array, values: Array, minimum: int, table: Array, sums: Array) -> None:
     """See the kernel."""
     for name, value in zip(names.tolist(), values.tolist(), strict=True):
-        if least <= name < least + len(table) and table[name - least] >= 0:
-            sums[table[name - least]] += value
+        if minimum <= name < minimum + len(table) and table[name - minimum] >= 0:
+            sums[table[name - minimum]] += value
 
 
 def lists_within(lists: Array, start: int, stop: int, places: Array, counts: Array) -> None:
@@ -28,10 +28,10 @@ def lists_to_pairs(lists: Array, places: Array, counts: Array, names: Array, whi
     offsets[:] = np.concatenate([np.zeros(0, np.int64), *spans])
 
 
-def _numbers(names: Array, least: int, table: Array) -> Array:
+def _numbers(names: Array, minimum: int, table: Array) -> Array:
     """The number of each name, -1 if it is not wanted."""
-    inside = (names >= least) & (names < least + len(table))
-    return np.where(inside, np.append(table, -1)[np.where(inside, names - least, -1)], -1)
+    inside = (names >= minimum) & (names < minimum + len(table))
+    return np.where(inside, np.append(table, -1)[np.where(inside, names - minimum, -1)], -1)
 
 
 def place_rows(starts: Array, rows: Array, base: int, free: Array, out: Array) -> None:
@@ -42,9 +42,9 @@ def place_rows(starts: Array, rows: Array, base: int, free: Array, out: Array) -
             free[place] += 1
 
 
-def named_size(names: Array, counts: Array, places: Array, least: int, table: Array) -> tuple[int, int]:
+def named_size(names: Array, counts: Array, places: Array, minimum: int, table: Array) -> tuple[int, int]:
     """See the kernel."""
-    wanted = _numbers(names, least, table) >= 0
+    wanted = _numbers(names, minimum, table) >= 0
     return int(counts[wanted & (places >= 0)].sum()), int((wanted & (places < 0)).sum())
 
 
@@ -53,7 +53,7 @@ def named_to_pairs(
     names: Array,
     counts: Array,
     places: Array,
-    least: int,
+    minimum: int,
     table: Array,
     start: int,
     stop: int,
@@ -63,7 +63,7 @@ def named_to_pairs(
     """See the kernel."""
     pairs = [
         (number, offset)
-        for number, place, count in zip(_numbers(names, least, table), places, counts, strict=True)
+        for number, place, count in zip(_numbers(names, minimum, table), places, counts, strict=True)
         if number >= 0 and place >= 0
         for offset in lists[place : place + count]
         if start <= offset < stop

@@ -23,7 +23,7 @@ from psoup.kernels.search.result_rows import (
 
 
 def _packed(numbers: Array, sqc_id: int, start: int, stop: int, rows: int) -> tuple[int, int, int]:
-    """What, where and how many."""
+    """Form, address and count."""
     packs = numbers[PACKS_AT:].reshape(-1, PACK_NUMBERS)
     for ids, size, counts, place, lists, bitmaps, words in packs.tolist():
         for at in np.flatnonzero(_at(ids, size, np.int64) == sqc_id).tolist():
@@ -42,14 +42,14 @@ def _mixed(numbers: Array, slot: int, start: int, stop: int) -> Array:
     """The offsets of a slot in an open chunk."""
     _, _, _, slots, size, rows, blocks, height, width, used = numbers[:RUNS_AT].tolist()
     row = int(_at(slots, size, np.int32)[slot]) if slot < size else -1
-    found = [np.zeros(0, np.int64)]
+    matches = [np.zeros(0, np.int64)]
     if 0 <= row < used:
         words = _at(rows, blocks * height * width, np.uint64).reshape(blocks, height, width)
-        found.append(_set_bits(words[:, row].reshape(-1)))
-    for own, offsets, starts, count in numbers[RUNS_AT:].reshape(-1, RUN_NUMBERS).tolist():
+        matches.append(_set_bits(words[:, row].reshape(-1)))
+    for part, offsets, starts, count in numbers[RUNS_AT:].reshape(-1, RUN_NUMBERS).tolist():
         pairs = int(_at(starts, count * (BUCKETS + 1), np.int64)[-1]) if count else 0
-        found.append(_at(offsets, pairs, np.uint16)[_at(own, pairs, np.uint32) == slot])
-    offsets = np.unique(np.concatenate(found))
+        matches.append(_at(offsets, pairs, np.uint16)[_at(part, pairs, np.uint32) == slot])
+    offsets = np.unique(np.concatenate(matches))
     return offsets[(offsets >= start) & (offsets < stop)]
 
 
@@ -75,16 +75,16 @@ def locate(chunks: Array, low: int, high: int, sqc_id: int, slot: int, located: 
 
 def write_rows(located: Array, chunks: Array, slot: int, rows: Array) -> int:
     """See the kernel."""
-    found = [np.zeros(0, np.int64)]
-    for (what, address, start, stop, count), (_, size, *_) in zip(located.tolist(), chunks.tolist(), strict=True):
-        if what == RANGE:
-            found.append(np.arange(start, stop))
-        elif what == LIST:
-            found.append(_at(address, count, np.uint16))
-        elif what == BITS:
+    matches = [np.zeros(0, np.int64)]
+    for (form, address, start, stop, count), (_, size, *_) in zip(located.tolist(), chunks.tolist(), strict=True):
+        if form == RANGE:
+            matches.append(np.arange(start, stop))
+        elif form == LIST:
+            matches.append(_at(address, count, np.uint16))
+        elif form == BITS:
             bits = _set_bits(_at(address, (stop + 63) >> 6, np.uint64))
-            found.append(bits[(bits >= start) & (bits < stop)])
-        elif what == MIXED:
-            found.append(_mixed(_at(address, size, np.int64), slot, start, stop))
-    rows[:] = np.concatenate(found)
+            matches.append(bits[(bits >= start) & (bits < stop)])
+        elif form == MIXED:
+            matches.append(_mixed(_at(address, size, np.int64), slot, start, stop))
+    rows[:] = np.concatenate(matches)
     return len(rows)

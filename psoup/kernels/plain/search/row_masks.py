@@ -17,9 +17,9 @@ def allowed_mask(codes: Array, allowed: Array, mask: Array) -> None:
     mask[:] = allowed[codes]
 
 
-def narrow_codes(keys: Array, valid: Array, least: int, shift: int, out: Array) -> None:
+def narrow_codes(keys: Array, valid: Array, minimum: int, shift: int, out: Array) -> None:
     """See the kernel."""
-    distance = keys.astype(np.uint64) - np.array([least], np.int64).astype(np.uint64)
+    distance = keys.astype(np.uint64) - np.array([minimum], np.int64).astype(np.uint64)
     out[:] = ((distance >> np.uint64(shift)) + np.uint64(len(valid) > 0)).astype(out.dtype)
     if len(valid):
         out[valid == 0] = 0

@@ -25,8 +25,10 @@ def grow_states(
         hit[s] = max(ending, key=lambda p: (len(patterns[p]), p), default=-1)
     child[len(states)] = len(states)
     for p, pattern in enumerate(patterns):
-        others = [q for q, own in enumerate(patterns) if pattern.endswith(own) and (len(own), q) < (len(pattern), p)]
-        parent[p] = max(others, key=lambda q: (len(patterns[q]), q), default=-1)
+        endings = [
+            q for q, part in enumerate(patterns) if pattern.endswith(part) and (len(part), q) < (len(pattern), p)
+        ]
+        parent[p] = max(endings, key=lambda q: (len(patterns[q]), q), default=-1)
     for text, s in numbers.items():
         if len(text) == 1:
             root[text[0]] = s
@@ -34,7 +36,7 @@ def grow_states(
 
 
 def _none_after(states: list[bytes], text: bytes) -> int:
-    """Where the states that follow `text` would begin: after all that follow states before it."""
+    """The first number of the states that follow `text`: after all that follow states before it."""
     return 1 + sum(1 for other in states if other and (len(other) - 1, other[:-1]) < (len(text), text))
 
 
@@ -50,12 +52,12 @@ def search_texts(
     for t in range(first, len(offsets) - 1):
         if size > len(out_tuples) - len(parent):
             return t, size
-        text, found = data[offsets[t] : offsets[t + 1]].tobytes() + b"\xff", set[int]()
-        for p in [int(hit[s]) for s, own in enumerate(states) if own and own in text]:
+        text, matches = data[offsets[t] : offsets[t + 1]].tobytes() + b"\xff", set[int]()
+        for p in [int(hit[s]) for s, part in enumerate(states) if part and part in text]:
             while p >= 0:
-                found.add(p)
+                matches.add(p)
                 p = int(parent[p])
-        for p in found:
+        for p in matches:
             out_tuples[size], out_patterns[size], seen[p] = t, p, t + 1
             size += 1
     return len(offsets) - 1, size

@@ -14,17 +14,17 @@ def _texts(offsets: Array, data: Array) -> list[bytes]:
 
 
 def hit_clauses(
-    tuples: Array, found: Array, driven_ptr: Array, driven: Array, pattern_ptr: Array, patterns: Array, wanted: Array,
-    seen: Array, out_clauses: Array, out_tuples: Array,
+    tuples: Array, hit_patterns: Array, driven_ptr: Array, driven: Array, pattern_ptr: Array, patterns: Array, wanted:
+    Array, seen: Array, out_clauses: Array, out_tuples: Array,
 ) -> int:  # fmt: skip
     """See the kernel."""
     size, hits = 0, dict[int, list[int]]()
-    for t, p in zip(tuples.tolist(), found.tolist(), strict=True):
+    for t, p in zip(tuples.tolist(), hit_patterns.tolist(), strict=True):
         hits.setdefault(t, []).append(p)
-    for t, own in hits.items():
-        seen[own] = t + 1
-        for clause in [clause for p in own for clause in driven[driven_ptr[p] : driven_ptr[p + 1]].tolist()]:
-            if wanted[clause] and set(patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()) <= set(own):
+    for t, part in hits.items():
+        seen[part] = t + 1
+        for clause in [clause for p in part for clause in driven[driven_ptr[p] : driven_ptr[p + 1]].tolist()]:
+            if wanted[clause] and set(patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()) <= set(part):
                 out_clauses[size], out_tuples[size] = clause, t
                 size += 1
     return size
@@ -37,8 +37,8 @@ def keep_texts(
     """See the kernel."""
     texts, sought = _texts(offsets, data), _texts(p_offsets, p_data)
     for i, (clause, t) in enumerate(zip(clauses.tolist(), tuples.tolist(), strict=True)):
-        own = patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()
-        keep[i] &= all(texts[t].endswith(sought[p]) if ends[p] else sought[p] in texts[t] for p in own)
+        part = patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()
+        keep[i] &= all(texts[t].endswith(sought[p]) if ends[p] else sought[p] in texts[t] for p in part)
 
 
 def keep_likes(
@@ -48,8 +48,8 @@ def keep_likes(
     """See the kernel, which leaves open what takes it long."""
     texts, wholes = _texts(offsets, data), _texts(p_offsets, p_data)
     for i, (clause, t) in enumerate(zip(clauses.tolist(), tuples.tolist(), strict=True)):
-        own = patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()
-        keep[i] *= all(re.fullmatch(_regex(wholes[p]), texts[t].decode(), re.DOTALL) for p in own if wholes[p])
+        part = patterns[pattern_ptr[clause] : pattern_ptr[clause + 1]].tolist()
+        keep[i] *= all(re.fullmatch(_regex(wholes[p]), texts[t].decode(), re.DOTALL) for p in part if wholes[p])
 
 
 def _regex(whole: bytes) -> str:
@@ -66,4 +66,4 @@ def keep_factors(
     for i, (clause, t) in enumerate(zip(clauses.tolist(), tuples.tolist(), strict=True)):
         factors = range(clause_ptr[clause], clause_ptr[clause + 1]) if clause >= 0 else range(0)
         spans = [range(factor_ptr[factor], factor_ptr[factor + 1]) for factor in factors]
-        keep[i] &= all(any(iv_lo[k] <= codes[iv_attr[k], t] < iv_hi[k] for k in own) for own in spans)
+        keep[i] &= all(any(iv_lo[k] <= codes[iv_attr[k], t] < iv_hi[k] for k in part) for part in spans)

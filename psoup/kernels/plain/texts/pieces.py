@@ -45,36 +45,36 @@ def splice_texts(
         first, stop = int(out_ends[i]), int(out_ends[i + 1])
         if first == stop:
             continue
-        (begin, *starts), (end, *others) = begins[:, i].tolist(), stops[:, i].tolist()
+        (begin, *starts), (end, *later_ends) = begins[:, i].tolist(), stops[:, i].tolist()
         if begin < 0:
             out[first:stop] = list(text)
             continue
         made = constants[0]
-        for start, other, constant in zip(starts, others, constants[1:], strict=True):
+        for start, other, constant in zip(starts, later_ends, constants[1:], strict=True):
             made += text[start:other] + constant
         out[first:stop] = list(text[:begin] + made + text[end:])
 
 
 def padded_sizes(
-    ends: Array, data: Array, between: Array, parts: Array, wanted: Array, kept: Array, sizes: Array
+    ends: Array, data: Array, between: Array, parts: Array, wanted: Array, text_bytes: Array, sizes: Array
 ) -> None:
     """See the kernel."""
     for i, (text, part) in enumerate(zip(_texts(ends, data), _texts(between, parts), strict=True)):
         letters = text.decode()
         missing = max(int(wanted[i]) - len(letters), 0)
-        kept[i] = len(letters[: int(wanted[i])].encode())
+        text_bytes[i] = len(letters[: int(wanted[i])].encode())
         filling = part.decode() * missing
-        sizes[i] = kept[i] + len(filling[:missing].encode()) if filling or not missing else -1
+        sizes[i] = text_bytes[i] + len(filling[:missing].encode()) if filling or not missing else -1
 
 
 def pad_texts(
-    ends: Array, data: Array, between: Array, parts: Array, kept: Array, left: bool, out_ends: Array, out: Array
+    ends: Array, data: Array, between: Array, parts: Array, text_bytes: Array, left: bool, out_ends: Array, out: Array
 ) -> None:
     """See the kernel."""
     for i, (text, part) in enumerate(zip(_texts(ends, data), _texts(between, parts), strict=True)):
         first, stop = int(out_ends[i]), int(out_ends[i + 1])
         if first < stop:
-            missing = stop - first - int(kept[i])
+            missing = stop - first - int(text_bytes[i])
             filling = (part * missing)[:missing]
-            text = text[: kept[i]]
+            text = text[: text_bytes[i]]
             out[first:stop] = list(filling + text if left else text + filling)
