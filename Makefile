@@ -147,9 +147,9 @@ browser: $(STAMP) ## Get a browser for the tests of the page, if there is none: 
 	echo "make browser: there is no Chromium, and none can be had here; the tests of the page are skipped" >&2
 
 golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names, what the web application is tested with), for a reviewer to read.
-	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \
+	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/cli/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \
 	  tests/project/test_project_walks.py \
-	  tests/clients/test_web_vectors.py
+	  tests/clients/copies/test_web_vectors.py
 
 fixture: $(STAMP) ## Write the data directory of the present format that the tests open, after a change of the format.
 	@PYTHONPATH=tests $(BIN)/python -m psoup_testing.engines.format_fixture tests/fixtures

@@ -49,8 +49,8 @@ EXCEPTIONS: dict[str, str] = {
     "psoup_testing/spark/spark_duel.py SparkDuel.check": "`ask` draws a window; the question follows, asked again",
     "psoup_testing/oracles/tables.py calls": _COUNTED,
     "psoup_testing/oracles/tables.py check_as_single": _EXPECTED,
-    "storage/test_storage_flips.py open_and_ask": _DAMAGED,
-    "storage/test_storage_overwritten.py said": _DAMAGED,
+    "storage/damage/test_storage_flips.py open_and_ask": _DAMAGED,
+    "storage/damage/test_storage_overwritten.py said": _DAMAGED,
 }
 """Functions of random tests that ask once, by file and name, with the reason."""
 EXCEPTIONS |= {

@@ -83,7 +83,7 @@ class Client:
         whole = list(map(repr, zip(*columns, strict=True)))
         assert how is not None
         mine = [repr(self.rows[ids][: len(columns)]) for ids in sorted(self.rows)]
-        if how.order:  # the client sorts them: `tests/clients/test_client_copies_joins.py`
+        if how.order:  # the client sorts them: `tests/clients/copies/test_client_copies_joins.py`
             whole.sort()
             mine.sort()
         if complete:

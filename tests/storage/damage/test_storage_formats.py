@@ -15,7 +15,7 @@ from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.format_fixture import END, Soup, ask, readings
 
-FIXTURES = sorted((Path(__file__).resolve().parent.parent / "fixtures").glob("format-*.tar.xz"))
+FIXTURES = sorted((Path(__file__).resolve().parents[2] / "fixtures").glob("format-*.tar.xz"))
 
 
 @pytest.fixture(params=FIXTURES, ids=lambda path: path.name.partition(".")[0])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[1] / "fixtures" / "clock_shim.c"
+SOURCE = Path(__file__).resolve().parents[2] / "fixtures" / "clock_shim.c"
 
 PROCESS = """
 import json, sys

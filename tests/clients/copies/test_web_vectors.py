@@ -31,7 +31,7 @@ from psoup_proto.v1 import sync_pb2
 
 pytestmark = [pytest.mark.seeded("NOW goes back with the clock")]
 
-FILE = Path(__file__).resolve().parents[2] / "clients/web/tests/vectors.json"
+FILE = Path(__file__).resolve().parents[3] / "clients/web/tests/vectors.json"
 START = 1_700_000_000_000_000
 INSTANT = pa.timestamp("us", "UTC")
 KINDS = {

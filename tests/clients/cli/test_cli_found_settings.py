@@ -157,7 +157,7 @@ def test_a_variable_of_another_program_is_ignored_and_told(variable: str, hint: 
 
 def test_the_variables_of_all_commands_are_known() -> None:
     """Each that the sources name is a setting, or one that a client reads."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     files = [path for folder in ("clients", "service") for path in (root / folder).rglob("*.py")]
     named = {name for path in files for name in re.findall(r'"(PSOUP_[A-Z_]*[A-Z])"', path.read_text("utf-8"))}
     assert {"PSOUP_TOKEN_ADDRESS", "PSOUP_STORE"} <= named

@@ -20,7 +20,7 @@ from psoup_testing.services.gated_service import Door, behind
 from psoup_testing.services.wire import refused
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
-DOCS = Path(__file__).parents[2] / "docs/operations.md"
+DOCS = Path(__file__).parents[3] / "docs/operations.md"
 
 Rows = dict[tuple[str, str, str], float]
 

@@ -33,7 +33,7 @@ from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import Serving, serving
 from psoup_testing.services.zygote import Zygote
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "functions.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "functions.md"
 MODULE = """
 import os, signal, time
 import pyarrow as pa, pyarrow.compute as pc

@@ -1,7 +1,7 @@
 """Clients that watch, on the wire: what is told to whom, and what ends a call.
 
 Each test follows the tokens of its watchers; what they hold is checked against an invocation in
-`tests/clients/test_client_watch.py`.
+`tests/clients/copies/test_client_watch.py`.
 """
 
 from __future__ import annotations
