@@ -41,6 +41,9 @@ observe()
 refuse_unlisted()
 
 _LINES = pytest.StashKey[list[str]]()
+_FILES_TO_A_FREEZE = 10
+_FILES = set[Path]()
+"""The files of the tests that this process has begun."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -80,6 +83,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 10, 50)
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Exclude what the last files left: else each collection that a test asks for looks at all of it, 0.3 s long."""
+    if item.path not in _FILES:
+        _FILES.add(item.path)
+        if len(_FILES) % _FILES_TO_A_FREEZE == 0:
+            gc.collect()
+            gc.freeze()
 
 
 def pytest_report_header() -> str:

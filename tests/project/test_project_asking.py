@@ -116,11 +116,20 @@ def random_units(path: Path) -> frozenset[str]:
         chance |= more
 
 
-def mentioned(unit: ast.AST) -> set[str]:
+@cache
+def mentioned(unit: ast.AST) -> frozenset[str]:
     """The names, attributes and parameters in a piece of code."""
-    found = {node.id for node in ast.walk(unit) if isinstance(node, ast.Name)}
-    found |= {node.attr for node in ast.walk(unit) if isinstance(node, ast.Attribute)}
-    return found | {node.arg for node in ast.walk(unit) if isinstance(node, ast.arg)}
+    names, ahead = set[str](), [unit]
+    while ahead:
+        node = ahead.pop()
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        ahead += ast.iter_child_nodes(node)
+    return frozenset(names)
 
 
 def functions_of(unit: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -48,11 +48,17 @@ CALLS: dict[str, Callable[[], Call]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with serving() as service, Client(service.address) as connected:
+        connected.create_stream("CREATE STREAM s (x BIGINT, t TEXT)")
+        yield connected
+
+
 @pytest.mark.parametrize("name", CALLS)
-def test_no_table_outlives_a_refusal(name: str) -> None:
+def test_no_table_outlives_a_refusal(name: str, client: Client) -> None:
     call = CALLS[name]()
-    with serving() as service, Client(service.address) as client, grpc.insecure_channel(client.address) as channel:
-        client.create_stream("CREATE STREAM s (x BIGINT, t TEXT)")
+    with grpc.insecure_channel(client.address) as channel:
         gc.collect()
         gc.disable()
         try:
