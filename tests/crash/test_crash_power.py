@@ -196,6 +196,7 @@ def replayed_tuples_lose_their_order(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(codec, "decode_tuples", careless)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BUGS)
 def test_the_checker_finds_known_bugs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     BUGS[name](monkeypatch)

@@ -24,6 +24,7 @@ from psoup_client import Client, OutOfRange, Unavailable
 from psoup_testing.histories.flights import JOINED, WINDOWS, ask_duckdb, count_in_duckdb
 from psoup_testing.services.threaded_service import serving
 from psoup_testing.services.zygote import Zygote
+from psoup_testing.suite.sweeps import swept
 
 UTC = dt.UTC
 QUESTIONS = (*BEFORE, *DURING, *JOINS, *COUNTS, *AFTER)
@@ -67,7 +68,7 @@ def test_the_weather_has_each_hour_and_airport_once() -> None:
 # The story -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["in memory", pytest.param("killed", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=swept(["in memory", "killed"], fast=0))
 def story(request: pytest.FixtureRequest, flights: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Told twice: by a service in memory, and by one on disk that kill -9 ends in the middle of a replay."""
     if request.param == "in memory":

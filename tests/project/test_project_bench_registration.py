@@ -9,6 +9,7 @@ from benchmarks.arrival import registration
 from benchmarks.tool.run import Run
 
 
+@pytest.mark.long
 def test_a_measurement_is_of_the_queries_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration, "ONE_BY_ONE", 20)
     found = registration.measure(500, 300)

@@ -16,6 +16,7 @@ import pytest
 from psoup_testing.services.zygote import Zygote
 from psoup_testing.suite.documents import named_files
 from psoup_testing.suite.seeded import seeded
+from psoup_testing.suite.sweeps import swept
 from psoup_testing.suite.terminal import run_in_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +75,7 @@ def address(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/copies.md", "docs/joins.md", "docs/saved-searches.md", "docs/windows.md"]
+    "document", swept(["README.md", "docs/copies.md", "docs/joins.md", "docs/saved-searches.md", "docs/windows.md"], 1)
 )
 def test_python_session_prints_what_the_document_shows(
     document: str, address: str, monkeypatch: pytest.MonkeyPatch

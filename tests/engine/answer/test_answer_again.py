@@ -312,6 +312,7 @@ def no_digest(table: pa.Table) -> bytes:
     return b"any"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changed", "seeds"),
     [

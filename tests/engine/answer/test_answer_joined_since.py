@@ -228,6 +228,7 @@ def as_if_nothing_was_kept(self: Any, piece: Any, rows: int) -> HeldBox:
 held_after = module.JoinedSince.held_after
 
 
+@pytest.mark.long
 @pytest.mark.seeded("the steps of a join miss what is new below, or repeat rows of earlier sources")
 @pytest.mark.seeded(
     "a page of a join begins with the row that the last one ended with, or after all rows of its first tuple"

@@ -235,6 +235,7 @@ def bridged(intervals: Any) -> Intervals:
 cut = module._cut
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "planted"),
     [

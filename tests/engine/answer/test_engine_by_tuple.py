@@ -15,6 +15,7 @@ from psoup.errors import OutOfRange
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
 from psoup.reading import ReadBudget
+from psoup_testing.suite.sweeps import swept
 
 
 def filled(queries_before: int, queries_after: int, maintained: bool) -> tuple[LocalPSoup, dict[int, tuple[int, int]]]:
@@ -38,7 +39,7 @@ def filled(queries_before: int, queries_after: int, maintained: bool) -> tuple[L
     return soup, ranges
 
 
-@pytest.mark.parametrize("maintained", [False, True])
+@pytest.mark.parametrize("maintained", swept([False, True], fast=(1,)))
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (3, 0), (5, 40), (40, 300)])
 def test_many_tuples_give_what_each_gives_alone(before: int, after: int, maintained: bool) -> None:
     soup, ranges = filled(before, after, maintained)

@@ -21,6 +21,7 @@ from psoup.plan.sides import side_id
 from psoup.reading import ReadBudget, ReadEnded
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.tables import PLAIN, SMALL, Form, calls, check_as_single, given_up, lived, rows
+from psoup_testing.suite.sweeps import swept
 
 AGGREGATES = (
     ("count(*) AS n", " HAVING count(*) > 2"),
@@ -59,7 +60,7 @@ FORMS = [
 
 
 @pytest.mark.seeded("queries of a block that are gone are answered")
-@pytest.mark.parametrize(("seed", "form"), list(enumerate(FORMS)))
+@pytest.mark.parametrize(("seed", "form"), swept(enumerate(FORMS), fast=(0, 5, 7, 10, 13, 16, 20, 23)))
 def test_a_table_is_the_single_answers(seed: int, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of any queries in any order, some twice, some gone; as of any time; in pieces of any size."""
     rng = np.random.default_rng(1_000 + seed)
@@ -224,7 +225,7 @@ def test_no_step_for_a_query() -> None:
         assert many <= few + 60, (few, many)
 
 
-@pytest.mark.parametrize("end", ["", " LIMIT 1"])
+@pytest.mark.parametrize("end", swept(["", " LIMIT 1"], fast=1))
 def test_a_plan_of_each_query_takes_a_fixed_number_of_steps(end: str) -> None:
     """Of queries that are sets with others, and of those that are answered by themselves: three times as many queries
     take three times as many."""

@@ -14,6 +14,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import NotFound, OutOfRange
 from psoup.local import LocalPSoup
+from psoup_testing.suite.sweeps import swept
 
 BASE = 1_700_000_000_000_000
 ROWS = [
@@ -73,7 +74,7 @@ def check(found: Why, oracle: duckdb.DuckDBPyConnection, number: int) -> None:
             assert oracle.execute(same).fetchone() == (True,), f"{text} is {value} of tuple {number}"
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("window", swept(WINDOWS, fast=2))
 def test_each_verdict_holds_as_sql(soup: LocalPSoup, oracle: duckdb.DuckDBPyConnection, window: str) -> None:
     kept = 0
     for number, where in enumerate([*FACTORS, " AND ".join(f"({one})" for one in FACTORS[::4])]):

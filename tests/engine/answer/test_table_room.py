@@ -30,6 +30,7 @@ from psoup.results.sets import TooManyPairs
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.tables import PLAIN, SMALL, Form, check_as_single, given_up, lived
+from psoup_testing.suite.sweeps import swept
 
 TEXTS = (
     PLAIN,
@@ -175,7 +176,9 @@ def _peak(batches: Iterator[pa.RecordBatch]) -> tuple[int, int, int]:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("form", "same"), [*((form, False) for form in LONG), ("max", True), ("plain", True)])
+@pytest.mark.parametrize(
+    ("form", "same"), swept([*((form, False) for form in LONG), ("max", True), ("plain", True)], fast=range(0, 12, 2))
+)
 def test_a_long_text_that_many_queries_show_takes_the_memory_of_a_piece(form: str, same: bool) -> None:
     """8 MB of answers in a room of 1 MiB; `same`: all of the queries have one clause."""
     soup, count = LocalPSoup(SMALL), 160

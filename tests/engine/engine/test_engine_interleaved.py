@@ -18,6 +18,7 @@ from psoup.config import EngineConfig
 from psoup.events.acknowledgements import Prepared
 from psoup.events.commands import Command, Push, Register, RegisterMany, Unregister
 from psoup.local import LocalPSoup
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=2)
 SYMBOLS = [None, "a", "b", "a", "c", "b", "a", None, "a", "b", "c", "a"] * 6
@@ -73,7 +74,7 @@ class Script:
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["singly", "one run"])
-@pytest.mark.parametrize("upkeep", [False, True], ids=["", "maintained"])
+@pytest.mark.parametrize("upkeep", swept([False, True], fast=(1,)), ids=["", "maintained"])
 def test_a_registration_in_every_position_of_a_batch(together: bool, upkeep: bool) -> None:
     for cut in range(BEFORE, len(VALUES) + 1):
         script = Script(together)

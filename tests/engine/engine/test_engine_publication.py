@@ -33,6 +33,7 @@ from psoup_testing.oracles.duckdb_answers import normal_rows
 from psoup_testing.oracles.questions import again, rows_of
 from psoup_testing.suite.budget import Budget, run_cases
 from psoup_testing.suite.call_counts import calls_of
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, shape=EAGER)
 ROOMY = EngineConfig(chunk_rows=256)
@@ -211,7 +212,7 @@ def calls_of_a_piece(queries: int, narrow: bool) -> int:
     return calls
 
 
-@pytest.mark.parametrize(("few", "many", "narrow"), [(64, 4096, False), (2048, 8192, True)])
+@pytest.mark.parametrize(("few", "many", "narrow"), swept([(64, 4096, False), (2048, 8192, True)], fast=1))
 def test_python_calls_for_a_piece_do_not_depend_on_the_number_of_queries(few: int, many: int, narrow: bool) -> None:
     """Few queries are not put into posting lists, so equalities begin where they are."""
     assert calls_of_a_piece(few, narrow) == calls_of_a_piece(many, narrow)

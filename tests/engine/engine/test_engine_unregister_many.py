@@ -71,7 +71,7 @@ def test_at_once_is_the_same_as_one_after_another(number: int) -> None:
     many, loop = make(), make()
     for soup, own in ((many, source), (loop, same)):
         fill(soup, own, 2)
-    for _ in range(3):
+    for _ in range(2):
         stands = many.queries()
         going = sorted(source.sample(stands, source.choice((1, 2, len(stands) // 2, max(len(stands) - 3, 1)))))
         assert many.unregister_many(source.sample(going * 2, 2 * len(going))) == len(going)

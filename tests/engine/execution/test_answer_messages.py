@@ -17,6 +17,7 @@ from psoup.execution.rows.record_batch import Message
 from psoup.local import LocalPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.sweeps import swept
 
 CHUNK, ROWS = 128, 333
 COLUMNS = {
@@ -62,7 +63,7 @@ def _soup(null_share: float) -> LocalPSoup:
     return soup
 
 
-@pytest.mark.parametrize("null_share", [0.0, 0.02, 1.0])
+@pytest.mark.parametrize("null_share", swept([0.0, 0.02, 1.0], fast=(1,)))
 @pytest.mark.parametrize("window", WINDOWS)
 def test_gathered_rows_equal_those_made_column_by_column(null_share: float, window: str) -> None:
     soup = _soup(null_share)

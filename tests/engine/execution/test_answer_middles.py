@@ -12,6 +12,7 @@ from psoup.execution.ways import WINDOW
 from psoup.local import LocalPSoup
 from psoup_testing.engines.fold_reuse import folding
 from psoup_testing.oracles.ways import only
+from psoup_testing.suite.sweeps import swept
 
 ORDERED = "first(n) AS f, last(n) AS l, sum(n) AS s, count(*) AS c, min(x) AS z"
 
@@ -61,7 +62,7 @@ def test_windows_that_move_by_a_tuple_have_the_rows_they_should(size: int) -> No
     soup.check()
 
 
-@pytest.mark.parametrize("size", [50, 100, 113])
+@pytest.mark.parametrize("size", swept([50, 100, 113], fast=(0, 2)))
 def test_chunks_that_end_between_two_steps_are_counted_once(size: int) -> None:
     soup, query = _soup(49, window=f"BEGIN (NOW - {size} ROWS)")
     for number, rows in enumerate(range(49, 349, 50)):

@@ -25,6 +25,7 @@ from psoup.plan.nodes import Measure
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT
+from psoup_testing.suite.sweeps import swept
 
 COUNT = Measure("count", (), BIGINT)
 SHOWN = [
@@ -75,7 +76,7 @@ def counters(soup: LocalPSoup, form: str = "count(*) AS c, sum(n) AS s", many: i
 
 
 @pytest.mark.seeded("a node lacks a leaf")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", swept(range(4), fast=2))
 def test_tables_are_equal_bit_for_bit_with_packs_and_without(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs and results are dropped at any time; any of the queries are asked for; some come late, some go."""
     monkeypatch.setattr(packed_module, "MOST_PACKS", 2)

@@ -29,6 +29,7 @@ from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.fold_reuse import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of, told
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.suite.kept_structures import KEPT
+from psoup_testing.suite.sweeps import swept
 
 COUNT = Measure("count", (), BIGINT)
 RECIPE = recipe_of((COUNT,))
@@ -36,7 +37,7 @@ RECIPE = recipe_of((COUNT,))
 
 @pytest.mark.seeded("a match in a row and in a run is counted twice")
 @pytest.mark.seeded("a node lacks a leaf")
-@pytest.mark.parametrize(("fan", "seed"), [(2, 1), (2, 2), (16, 3)])
+@pytest.mark.parametrize(("fan", "seed"), swept([(2, 1), (2, 2), (16, 3)], fast=(0, 2)))
 def test_answers_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int) -> None:
     """Folds are dropped at any time, and so are results; windows begin and end anywhere, queries come late."""
     rng, tight, met = random.Random(seed), {"results_bytes": 1 << 13} if seed == 2 else {}, KEPT.counts["fold"]

@@ -18,6 +18,7 @@ from psoup.local import LocalPSoup
 from psoup.reading import ReadBudget
 from psoup_testing.engines.fold_reuse import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.sweeps import swept
 
 KEYS = ["n", "x", "s", "s, n", "n % 3", "x > 0", "n, s, x > 0"]
 ABOVE = ["", "", "HAVING count(*) > 9", "ORDER BY 2 DESC NULLS LAST LIMIT 3"]
@@ -44,7 +45,7 @@ def _pushed(soup: LocalPSoup, numbers: list[int | None], texts: list[str | None]
 
 
 @pytest.mark.seeded("a chunk that is grouped from its rows is left out")
-@pytest.mark.parametrize(("fan", "seed"), [(2, 1), (2, 2), (16, 3)])
+@pytest.mark.parametrize(("fan", "seed"), swept([(2, 1), (2, 2), (16, 3)], fast=(0, 2)))
 def test_groups_are_equal_bit_for_bit_with_folds_and_without(fan: int, seed: int) -> None:
     """Keys are NULL, NaN, zeros of both signs, texts, several; folds and results are dropped at any time."""
     rng, tight = random.Random(seed), {"results_bytes": 1 << 13} if seed == 2 else {}

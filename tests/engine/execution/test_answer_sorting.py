@@ -24,6 +24,7 @@ from psoup.model import BIGINT, DOUBLE, TEXT, DataType
 from psoup.plan.nodes import OrderKey
 from psoup.reading import UNBOUNDED, ReadBudget, ReadEnded
 from psoup_service.host.shared_bytes import SharedBytes
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64)
 
@@ -191,7 +192,7 @@ TOPS = (
 )
 
 
-@pytest.mark.parametrize("sql", TOPS)
+@pytest.mark.parametrize("sql", swept(TOPS, fast=3))
 def test_a_top_of_computed_texts_holds_rows_that_it_shows_and_a_piece(sql: str) -> None:
     """20,000 keys of 2,000 bytes, 40 MB, in a room of 4: rows that cannot be in the answer are dropped in between."""
     soup = _soup(20_000, 10)
@@ -246,7 +247,7 @@ GROUPED = (
 )
 
 
-@pytest.mark.parametrize("sql", GROUPED)
+@pytest.mark.parametrize("sql", swept(GROUPED, fast=1))
 def test_groups_of_computed_texts_are_refused_when_their_room_is_full(sql: str) -> None:
     """40 MB of texts in a room of 4: they come in pieces that are small beside the room."""
     soup = _soup(20_000, 10)

@@ -21,6 +21,7 @@ from psoup.execution.join import lookup_filter
 from psoup.execution.select.clause_matches import KeptBits, matches_in, sides_of_join
 from psoup.local import LocalPSoup
 from psoup_testing.oracles.questions import again
+from psoup_testing.suite.sweeps import swept
 
 CREATE = "(k BIGINT, a BIGINT, t TEXT, d DOUBLE, p DECIMAL(9, 2), on_day DATE)"
 
@@ -100,7 +101,7 @@ JOINS = (
 )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", swept(range(2), fast=1))
 def test_answers_are_the_same_bytes_with_look_ups_and_without(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     soup = filled(rng)

@@ -29,6 +29,7 @@ from psoup_testing.engines.admission_gate import rows
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.services.host_rig import PATIENCE, Gate, happened, held
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, piece_rows=16, delta_queries=4, shape=EAGER)
 STREAMS = (
@@ -107,7 +108,7 @@ def commands(seed: int, count: int) -> list[Command]:
     return result
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", swept(range(4), fast=2))
 def test_the_host_answers_as_the_embedded_engine_and_again_after_a_restart(seed: int) -> None:
     history = [*map(CreateStream, STREAMS), *commands(seed, 150)]
     clock, store = VirtualClock(0), MemoryStore(keep_pushes=True)

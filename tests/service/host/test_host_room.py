@@ -14,6 +14,7 @@ from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant
 from psoup_service.host.fair_turns import Weights
 from psoup_service.host.room import LEAD_S, Division, Room
 from psoup_testing.services.host_rig import PATIENCE, happened, held, serving
+from psoup_testing.suite.sweeps import swept
 
 
 def closed() -> Unavailable:
@@ -298,7 +299,7 @@ def test_who_does_not_fit_is_passed_by_those_who_had_little_more() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", swept(range(5), fast=2))
 def test_tenants_that_are_never_idle_have_what_their_weights_say(seed: int) -> None:
     """However large and dear the commands of each are: within the lead, and the work that each had in the room."""
     chance = random.Random(seed)

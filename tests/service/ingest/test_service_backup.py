@@ -264,6 +264,7 @@ def test_the_receiver_takes_only_what_fits(tmp_path: Path) -> None:
         receiver().end()
 
 
+@pytest.mark.long
 def test_the_commands_go_there_and_back(zygote: Zygote, tmp_path: Path) -> None:
     runner = CliRunner()
     zygote.start(str(tmp_path / "data"))

@@ -106,7 +106,7 @@ def test_a_restart_keeps_everything(tmp_path: Path) -> None:
 
 def test_retries_in_any_order_are_taken_once(tmp_path: Path) -> None:
     """T7: requests are doubled and overtake each other, replies are dropped, the service is restarted in between."""
-    chance, total = random.Random(5), 240
+    chance, total = random.Random(5), 150
     acknowledged: set[tuple[int, int]] = set()
 
     async def send(wire: Wire, producer: int, number: int) -> None:

@@ -71,6 +71,7 @@ def test_a_kernel_is_compiled_by_one_process_at_a_time(
     assert all(map(free, tmp_path.iterdir()))
 
 
+@pytest.mark.long
 @pytest.mark.seeded("the second process that compiles says something, or outlives the first")
 def test_two_processes_have_them_all_and_end_in_silence() -> None:
     """They are kept by then, as the tests begin with this."""

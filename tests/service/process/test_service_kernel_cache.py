@@ -110,6 +110,7 @@ def test_kernels_run_in_a_process_that_has_no_place(tmp_path: Path) -> None:
     assert not Path(place).exists(), "it goes with its process"
 
 
+@pytest.mark.long
 @pytest.mark.seeded("F26: it does not start where it cannot write beside its code")
 def test_a_service_starts_where_only_its_data_directory_can_be_written(tmp_path: Path) -> None:
     data, cache = tmp_path / "data", tmp_path / "data" / "cache"

@@ -27,6 +27,7 @@ from psoup_service.servicers import many as servicer
 from psoup_service.servicers.many import Many
 from psoup_service.servicers.wanted import whole
 from psoup_service.wire import convert
+from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=64, list_limit=4)
 IDS = Ids("00000000")
@@ -118,7 +119,7 @@ ROOM = 1 << 27
 """Bytes of a reply that none fills: an answer that takes half of what is left comes in several batches."""
 
 
-@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("nulls", swept([False, True], fast=(1,)))
 @pytest.mark.parametrize(("select", "form", "shared"), FORMS)
 def test_joins_of_one_form_are_to_the_byte_what_each_is_alone(
     select: str, form: str, shared: bool, nulls: bool, passes: list[int]

@@ -79,6 +79,7 @@ def test_copies_are_the_answers_whatever_happens() -> None:
     assert not missed, f"never met: {missed}"
 
 
+@pytest.mark.long
 def test_who_watches_holds_the_answers() -> None:
     """After every step, and after some in which it did not read; it goes on when the service was stopped."""
     MET.clear()
@@ -249,6 +250,7 @@ PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.seeded("the token is stored in another transaction than the rows")
 @pytest.mark.seeded("a change is applied to a copy that has another token by now")
 @pytest.mark.seeded("a token of a life that was put back is believed")

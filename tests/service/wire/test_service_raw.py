@@ -39,6 +39,7 @@ from psoup_testing.services.authority import Authority
 from psoup_testing.services.threaded_service import serving
 from psoup_testing.services.zygote import Zygote
 from psoup_testing.suite.budget import scaled
+from psoup_testing.suite.sweeps import swept
 
 MIB = 1024 * 1024
 CONNECTIONS = 5
@@ -93,7 +94,7 @@ docs/security.md, and calls under way, which hold two messages of an answer each
 LITTLE = 96 * MIB
 
 
-@pytest.mark.parametrize("name", FLOODS)
+@pytest.mark.parametrize("name", swept(FLOODS, fast=(0, 2, 4, 5)))
 def test_floods(place: Place, name: str) -> None:
     units, make = FLOODS[name]
     with Victim(place.address) as victim, ThreadPoolExecutor(CONNECTIONS) as pool:

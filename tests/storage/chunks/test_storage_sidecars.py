@@ -31,6 +31,7 @@ from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT
+from psoup_testing.suite.sweeps import swept
 
 CREATE = "CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT) RETENTION 400 ROWS ARCHIVE 3600 ROWS"
 BRIEF = "CREATE STREAM t (n BIGINT, x DOUBLE, s TEXT) RETENTION 400 ROWS ARCHIVE 900 ROWS"
@@ -92,7 +93,7 @@ def files(soup: RestartingPSoup) -> list[str]:
 
 @pytest.mark.seeded("a fold is named by a number that a restart gives to another clause")
 @pytest.mark.seeded("values that could not be computed are lost on the way to the disk")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", swept([1, 2], fast=1))
 def test_answers_are_those_without_folds_whenever_the_process_ends(tmp_path: Path, seed: int) -> None:
     """Clauses have other numbers after each start, as some leave; chunks expire in the middle of nodes."""
     rng, met = random.Random(seed), KEPT.counts["fold on disk"]

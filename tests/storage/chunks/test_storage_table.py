@@ -18,6 +18,7 @@ from psoup.model import SECOND
 from psoup_testing.engines.attachments import attach, take, write, write_job
 from psoup_testing.engines.past import rows
 from psoup_testing.engines.restarts import RestartingPSoup
+from psoup_testing.suite.sweeps import swept
 
 CONFIG = EngineConfig(chunk_rows=64, archive_rows=2**40, columnar_queries=8)
 ARCHIVED = "CREATE STREAM s (t TIMESTAMP, x BIGINT, w TEXT) TIMESTAMP BY t RETENTION 100 SECONDS ARCHIVE 9900 SECONDS"
@@ -63,7 +64,7 @@ def asked(soup: RestartingPSoup, ids: Sequence[int], as_of: int | None, archive_
     return invoke_table(snapshot, np.array(ids), tenant=soup.tenant, now=soup.clock.now(), as_of=as_of)
 
 
-@pytest.mark.parametrize("as_of", [None, 600])
+@pytest.mark.parametrize("as_of", swept([None, 600], fast=1))
 @pytest.mark.parametrize("select", range(len(SELECTS)))
 def test_what_is_on_disk_is_in_the_table(soup: RestartingPSoup, select: int, as_of: int | None) -> None:
     snapshot, now = soup.engine.snapshot(), soup.clock.now()

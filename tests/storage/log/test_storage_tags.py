@@ -82,6 +82,7 @@ BUGS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", BUGS)
 def test_the_histories_find_known_bugs(
     bug: Callable[[pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,25 @@
+"""Sweeps over many cases: some cases run in `make test`, and all others in `make test-long`.
+
+@pytest.mark.parametrize("seed", swept(range(6), fast=2))     seeds 0 and 1 in `make test`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+import pytest
+
+Cases = list[Any]
+"""What `pytest.mark.parametrize` takes: its own class of a case has no public name."""
+
+
+def swept(cases: Iterable[Any], fast: int | Container[int]) -> Cases:
+    """The cases of a sweep; those at the places `fast`, or the first so many, run in `make test` too."""
+    places = range(fast) if isinstance(fast, int) else fast
+    return [_case(case, place in places) for place, case in enumerate(cases)]
+
+
+def _case(case: Any, fast: bool) -> Any:
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=() if fast else pytest.mark.long)
