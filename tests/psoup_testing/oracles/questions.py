@@ -61,9 +61,9 @@ def same_rows(first: Any, other: Any) -> bool:
     return sorted(map(repr, plain_rows(first))) == sorted(map(repr, plain_rows(other)))
 
 
-def same_bits(one: pa.Table, other: pa.Table) -> bool:
+def same_bits(left: pa.Table, right: pa.Table) -> bool:
     """Whether all values of two tables are the same, bit for bit: NaN equals itself, and 0.0 is not -0.0."""
-    return _with_bits(one).equals(_with_bits(other))
+    return _with_bits(left).equals(_with_bits(right))
 
 
 def _with_bits(table: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Sweeps over many cases: some cases run in `make test`, and all others in `make test-long`.
+"""Sweeps over many cases: some cases run in `make test`, and the rest in `make test-long`.
 
 @pytest.mark.parametrize("seed", swept(range(6), fast=2))     seeds 0 and 1 in `make test`
 """
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 Cases = list[Any]
-"""What `pytest.mark.parametrize` takes: its own class of a case has no public name."""
+"""The argument of `pytest.mark.parametrize`; the class of its items has no public name."""
 
 
 def swept(cases: Iterable[Any], fast: int | Container[int]) -> Cases:
