@@ -66,7 +66,7 @@ run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights;
 $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*/*.py)
 	@mkdir -p build
 	@$(PYTEST) -q --collect-only > /dev/null 2>&1 & \
-	  $(BIN)/python -m psoup_service.process.compiling; \
+	  $(BIN)/python -m psoup_service.process.kernel_compiler; \
 	  wait
 	@touch $@
 

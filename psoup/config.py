@@ -8,7 +8,7 @@ from math import gcd
 
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
-from psoup.reading import NO_LIMIT
+from psoup.read_budget import NO_LIMIT
 
 CHUNK_ROWS = 65_536
 """The most tuples of a chunk, and the default: an offset in a chunk has 16 bits."""
@@ -131,7 +131,7 @@ class Shape:
     """
 
     page: int = 512
-    """Records in a page of the published maps (`psoup.published.paged`). A change copies its page."""
+    """Records in a page of the published maps (`psoup.published.paged_map`). A change copies its page."""
 
     owner_page: int = 4_096
     """Queries in a page of admission's map from queries to streams."""

@@ -9,7 +9,7 @@
 A function must be deterministic, and the value of a row must depend only on the arguments of that row. PSoup calls it
 with any choice of rows, repeatedly, and keeps results that depend on its values. If it raises, it is called with halves
 of the rows, down to single rows. A single row for which it raises is an error. This module loads and calls functions,
-without SQL. `psoup.expressions.supplied` has the signatures, and makes columns from values.
+without SQL. `psoup.expressions.supplied_functions` has the signatures, and makes columns from values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from psoup.columns import Array, Column, concat_columns
 from psoup.errors import FailedPrecondition, InvalidInput, PSoupError
-from psoup.expressions.supplied import Answer, Signature, Supplied, checked, data_type_of
+from psoup.expressions.supplied_functions import Answer, Signature, Supplied, checked, data_type_of
 from psoup.from_arrow import column_from_arrow
 from psoup.kinds import arrow_type
 from psoup.model import DataType, Kind

@@ -66,7 +66,7 @@ from psoup.execution.many.window_packs import check_packs
 from psoup.execution.select.window import WindowChoice
 from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
-from psoup.plan.standing import Parameter
+from psoup.plan.standing_query import Parameter
 from psoup.published.lifetimes import DAY
 from psoup.runner import Runner, serial
 from psoup.sql import Dropping, drop_stream, first_word, window_clause

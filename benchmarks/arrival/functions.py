@@ -30,7 +30,7 @@ from benchmarks.tool.measure import Row, Target, in_turns
 from benchmarks.tool.run import Run
 from psoup.columns import Column
 from psoup.expressions.evaluate import Scope, evaluate
-from psoup.expressions.mathematics import REAL
+from psoup.expressions.numbers.mathematics import REAL
 from psoup.from_arrow import columns_from_arrow
 from psoup.model import StreamSpec
 from psoup.sql import create_stream, standing_query

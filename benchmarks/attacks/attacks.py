@@ -28,7 +28,7 @@ import pyarrow as pa
 from benchmarks.attacks.half_messages import Stalled
 from benchmarks.tool.elsewhere import go_last, send_little
 from psoup_client import Client, PSoupError, Query
-from psoup_client.token import token_metadata
+from psoup_client.channel.token import token_metadata
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server

@@ -49,7 +49,7 @@ from benchmarks.tool.measure import Row, Sample, Target
 from benchmarks.tool.processes import Served, free_port, resident
 from benchmarks.tool.run import Run
 from psoup_client import Client, ClientOptions, Query, RetryOptions
-from psoup_client.token import TOKEN
+from psoup_client.channel.token import TOKEN
 
 MEMORY_MIB = 1_024
 ROOM_MIB = 512

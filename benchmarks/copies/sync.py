@@ -30,10 +30,10 @@ from benchmarks.tool.run import Run
 from psoup.clock import VirtualClock
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_cli.flights.dataset import create_statement, load
-from psoup_client.json_columns import from_json
-from psoup_client.places import placed
+from psoup_client.copies.json_columns import from_json
+from psoup_client.copies.places import placed
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.sync.changes import Copies, packed

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from benchmarks.copies.sync import POLL, WINDOW, Side, change_in
 from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
-from psoup_client.json_columns import from_json
+from psoup_client.copies.json_columns import from_json
 from psoup_proto.v1 import sync_pb2
 
 SELECT = (

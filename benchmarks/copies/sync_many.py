@@ -23,7 +23,7 @@ from benchmarks.tool.processes import empty_service
 from benchmarks.tool.run import Run
 from psoup_cli.flights.dataset import create_statement, load
 from psoup_client import AnswerCopy, Client
-from psoup_client.copies import want_of
+from psoup_client.copies.answer_copy import want_of
 from psoup_proto.v1 import sync_pb2
 
 SYNC = "/psoup.v1.SyncService/Sync"

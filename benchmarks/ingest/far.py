@@ -24,8 +24,8 @@ from benchmarks.tool import processes
 from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
 from psoup_client import Client
+from psoup_client.ingest.push import DirectPusher
 from psoup_client.payload import Payload
-from psoup_client.push import DirectPusher
 
 DELAY_S = 0.025
 ROWS = 1_000_000

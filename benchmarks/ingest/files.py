@@ -21,9 +21,9 @@ import pyarrow.csv
 from benchmarks.tool import processes
 from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
-from psoup_cli.commands.push import push_files
+from psoup_cli.commands.streams.push import push_files
 from psoup_cli.files.options import FileOptions
-from psoup_cli.pushing import PushedFiles
+from psoup_cli.row_upload import PushedFiles
 from psoup_client import Client
 
 KEPT = 65_536

@@ -10,44 +10,20 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.commands import (
-    admin,
-    ask,
-    audit,
-    backup,
-    check,
-    clock,
-    config,
-    demo,
-    doctor,
-    dump,
-    explain,
-    heartbeat,
-    invoke,
-    match,
-    matches,
-    producer,
-    push,
-    queries,
-    recharge,
-    register,
-    results,
-    serve,
-    sql,
-    status,
-    stream,
-    tenant,
-    token,
-    top,
-    why,
-)
-from psoup_cli.commands.open import open_page
+from psoup_cli.commands.access import admin, audit, tenant, token
+from psoup_cli.commands.copies import recharge
+from psoup_cli.commands.directory import backup, doctor
+from psoup_cli.commands.query import ask, check, explain, invoke, queries, register, sql, top
+from psoup_cli.commands.query.unregister import unregister
+from psoup_cli.commands.service import clock, config, demo, serve, status
+from psoup_cli.commands.service.open import open_page
 from psoup_cli.commands.spark import backfill as spark_backfill
 from psoup_cli.commands.spark import cover as spark_cover
 from psoup_cli.commands.spark import feed as spark_feed
-from psoup_cli.commands.spark import running as spark
+from psoup_cli.commands.spark import run as spark
 from psoup_cli.commands.spark import stand as spark_stand
-from psoup_cli.commands.unregister import unregister
+from psoup_cli.commands.streams import dump, heartbeat, producer, push, stream
+from psoup_cli.commands.tuples import match, matches, results, why
 from psoup_cli.common import ErrorGroup
 
 app = typer.Typer(

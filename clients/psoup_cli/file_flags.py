@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.files.opening import format_of, paths_of
 from psoup_cli.files.options import FileOptions
-from psoup_client.casts import TimeOptions, unit_of
+from psoup_cli.files.row_files import format_of, paths_of
+from psoup_client.columns.casts import TimeOptions, unit_of
 
 
 class FileFormat(StrEnum):

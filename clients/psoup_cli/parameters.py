@@ -15,9 +15,9 @@ import typer
 from psoup_cli.common import unreadable
 from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
 from psoup_cli.files.json_values import json_kind, json_value
-from psoup_cli.files.opening import format_of
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.parquet_file import check_int96, open_parquet
+from psoup_cli.files.row_files import format_of
 from psoup_cli.files.source import Source, Text
 from psoup_client import InvalidData, PSoupError
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from psoup_cli.common import message
 from psoup_cli.output import print_json
-from psoup_cli.pushing import PushedFiles
+from psoup_cli.row_upload import PushedFiles
 from psoup_client import Client, InvalidData, PushResult, ResourceExhausted
-from psoup_client.convert import to_table
+from psoup_client.columns.convert import to_table
 from psoup_client.errors import after_rows
+from psoup_client.ingest.refused_rows import behind
 from psoup_client.payload import BATCH_ROWS
-from psoup_client.refused import behind
-from psoup_client.wording import counted, verb
+from psoup_client.phrases import counted, verb
 
 
 def push_pieces(source: PushedFiles, client: Client, stream: str, as_json: bool) -> PushResult:

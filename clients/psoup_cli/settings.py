@@ -19,9 +19,9 @@ from typing import Any
 
 import typer
 
-from psoup_client.addresses import completed, target
+from psoup_client.channel.addresses import completed, target
+from psoup_client.channel.token import TOKEN_ADDRESS, in_environment
 from psoup_client.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
-from psoup_client.token import TOKEN_ADDRESS, in_environment
 from psoup_service.process.ownership import writable_by_others
 
 FILE_VARIABLE = "PSOUP_CONFIG"

@@ -17,9 +17,11 @@ from psoup_client.calls.dump import DumpInfo
 from psoup_client.calls.matching import MatchResult, Why, WhyStep
 from psoup_client.calls.tenants import Quotas, Tenant, TenantUsage
 from psoup_client.calls.tokens import AccessToken, IssuedToken
+from psoup_client.channel.options import ClientOptions, RetryOptions
 from psoup_client.client import DEFAULT_ADDRESS, Client
 from psoup_client.completeness import Completeness, SourceCompleteness
-from psoup_client.copies import AnswerCopy, Synced
+from psoup_client.copies.answer_copy import AnswerCopy, Synced
+from psoup_client.copies.watch import Watching
 from psoup_client.costs import MemoryBill, MemoryItem, QueryCost
 from psoup_client.errors import (
     AccessDenied,
@@ -40,18 +42,16 @@ from psoup_client.errors import (
     Unavailable,
 )
 from psoup_client.explanation import Checked, Explanation, PlanNode, PlanStep
-from psoup_client.options import ClientOptions, RetryOptions
-from psoup_client.producer import Producer
-from psoup_client.push import Position, PushResult
+from psoup_client.ingest.producer import Producer
+from psoup_client.ingest.push import Position, PushResult
+from psoup_client.ingest.refused_rows import RefusedRows
+from psoup_client.ingest.stage import Stage
 from psoup_client.queries import Queries
 from psoup_client.query import Query
-from psoup_client.refused import RefusedRows
 from psoup_client.results import Results
 from psoup_client.schema import ColumnInfo, QueryInfo, QuerySource, ServerInfo, StreamInfo, SuppliedFunction
 from psoup_client.service_clock import ServiceClock
-from psoup_client.stage import Stage
 from psoup_client.table import AnswerTable, Places, TableFailure, TableGroup
-from psoup_client.watching import Watching
 
 __all__ = [
     "DEFAULT_ADDRESS",

@@ -15,8 +15,8 @@ from psoup_client import html
 from psoup_client.completeness import Completeness
 from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.inputs import PandasOptions
+from psoup_client.phrases import counted
 from psoup_client.times import python_values
-from psoup_client.wording import counted
 from psoup_proto.v1 import types_pb2
 
 if TYPE_CHECKING:

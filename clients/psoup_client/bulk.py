@@ -19,13 +19,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup_client.casts import REFUSALS
+from psoup_client.columns.casts import REFUSALS
 from psoup_client.columns.frames import columns_of_frame, guessed_series, is_pandas, is_series
 from psoup_client.columns.misfits import shown
 from psoup_client.columns.plain import guessed, plain
 from psoup_client.errors import InvalidData
 from psoup_client.payload import split
-from psoup_client.wording import counted, verb
+from psoup_client.phrases import counted, verb
 from psoup_proto.v1 import queries_pb2
 
 PART_QUERIES = 8_192

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 
-from psoup_client.addresses import PORT
 from psoup_client.calls.answers import AnswerCalls
 from psoup_client.calls.attach import AttachCalls
 from psoup_client.calls.backup import BackupCalls
@@ -34,8 +33,9 @@ from psoup_client.calls.streams import StreamCalls
 from psoup_client.calls.sync import SyncCalls
 from psoup_client.calls.tenants import TenantCalls
 from psoup_client.calls.tokens import TokenCalls
-from psoup_client.connection import Connection
-from psoup_client.options import ClientOptions
+from psoup_client.channel.addresses import PORT
+from psoup_client.channel.connection import Connection
+from psoup_client.channel.options import ClientOptions
 
 DEFAULT_ADDRESS = f"127.0.0.1:{PORT}"
 DEFAULT_TIMEOUT = 30.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from psoup_client import html
+from psoup_client.phrases import counted, verb
 from psoup_client.schema import window_kind
 from psoup_client.times import from_proto
-from psoup_client.wording import counted, verb
 from psoup_proto.v1 import types_pb2
 
 

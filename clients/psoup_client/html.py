@@ -15,7 +15,7 @@ from html import escape
 from itertools import islice
 from typing import Any, SupportsIndex, TypeVar, overload
 
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 
 T = TypeVar("T")
 

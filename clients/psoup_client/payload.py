@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup_client.connection import MAX_SEND_BYTES
+from psoup_client.channel.connection import MAX_SEND_BYTES
 from psoup_client.errors import InvalidData
 
 BATCH_ROWS = 65_536

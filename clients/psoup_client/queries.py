@@ -14,9 +14,9 @@ from itertools import accumulate
 from typing import overload
 
 from psoup_client import html
+from psoup_client.phrases import counted
 from psoup_client.query import Query
 from psoup_client.session import Session
-from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2
 
 Span = tuple[str, range]

@@ -25,9 +25,9 @@ from bitarray import frozenbitarray
 from psoup_client import html
 from psoup_client.completeness import Completeness
 from psoup_client.errors import InvalidRequest
+from psoup_client.phrases import counted
 from psoup_client.query import Query
 from psoup_client.tags import check_key, check_labels
-from psoup_client.wording import counted
 
 
 class Results(Mapping[str, frozenbitarray]):

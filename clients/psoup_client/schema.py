@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client import html
+from psoup_client.phrases import counted
 from psoup_client.service_clock import ServiceClock
 from psoup_client.times import from_proto
-from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
 
 _PLAIN: dict[int, pa.DataType] = {

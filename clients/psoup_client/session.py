@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.casts import ISO, TimeOptions
-from psoup_client.connection import Connection, Names
-from psoup_client.convert import to_table
+from psoup_client.channel.connection import Connection, Names
+from psoup_client.columns.casts import ISO, TimeOptions
+from psoup_client.columns.convert import to_table
 from psoup_client.errors import InvalidData, OutOfRange
 from psoup_client.inputs import Rows
 from psoup_client.schema import StreamInfo

@@ -25,10 +25,10 @@ from psoup_client.completeness import Completeness
 from psoup_client.errors import PSoupError, ServerFault, from_failure
 from psoup_client.inputs import PandasOptions
 from psoup_client.payload import read
+from psoup_client.phrases import counted
 from psoup_client.queries import Queries, ranges_of
 from psoup_client.query import Query, ids_of
 from psoup_client.tags import check_labels
-from psoup_client.wording import counted
 from psoup_proto.v1 import queries_pb2
 
 if TYPE_CHECKING:

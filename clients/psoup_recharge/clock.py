@@ -9,7 +9,7 @@ again. Rows are hidden by this clock, and never deleted.
 
 from __future__ import annotations
 
-from psoup_client.moments import Moment, elapsed, step
+from psoup_client.copies.moments import Moment, elapsed, step
 from psoup_recharge.sqlite import File
 
 CLOCK = """

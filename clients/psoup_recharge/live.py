@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from psoup_client import Client
-from psoup_client.copies import REASONS
+from psoup_client.channel.patience import passes
+from psoup_client.copies.answer_copy import REASONS
+from psoup_client.copies.replies import placed_among
+from psoup_client.copies.watch import MOST_WATCHED, WatchMessages
 from psoup_client.errors import NotFound, PSoupError, ServerFault, from_failure
-from psoup_client.patience import passes
-from psoup_client.replies import placed_among
-from psoup_client.watching import MOST_WATCHED, WatchMessages
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.entry import Entry
 from psoup_recharge.rounds import CopyStore, Recharged, recharge

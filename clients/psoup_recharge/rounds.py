@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from psoup_client import Client
-from psoup_client.copies import REASONS, changes
+from psoup_client.copies.answer_copy import REASONS, changes
 from psoup_client.errors import (
     DeadlineExceeded,
     InvalidRequest,

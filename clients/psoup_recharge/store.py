@@ -22,11 +22,11 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client import Client
-from psoup_client.copies import now_of
+from psoup_client.copies.answer_copy import now_of
+from psoup_client.copies.moments import moment
+from psoup_client.copies.places import positions
+from psoup_client.copies.replies import new_rows, suspicious
 from psoup_client.errors import NotFound, PSoupError
-from psoup_client.moments import moment
-from psoup_client.places import positions
-from psoup_client.replies import new_rows, suspicious
 from psoup_client.times import from_micros
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import ledger

@@ -14,8 +14,8 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from psoup_client.held_rows import hidden_columns
-from psoup_client.places import Positions
+from psoup_client.copies.held_rows import hidden_columns
+from psoup_client.copies.places import Positions
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge.values import declared, ordering, shown
 

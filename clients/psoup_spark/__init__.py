@@ -20,10 +20,10 @@ from psoup_spark.cover import CoverResult, cover
 from psoup_spark.datasource import register
 from psoup_spark.failures import SparkFailed, spark_errors
 from psoup_spark.feed import Feed, feed
+from psoup_spark.progress import Progress
 from psoup_spark.session import NoJava, session
 from psoup_spark.sources import Source
-from psoup_spark.standing import Stand, StandResult, stand
-from psoup_spark.watching import Progress
+from psoup_spark.stand_job import Stand, StandResult, stand
 
 __all__ = [
     "BackfillResult",

@@ -29,15 +29,15 @@ from psoup.from_arrow import columns_from_arrow
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.sql import create_stream
 from psoup_client import AttachSite, Client, InvalidData, OutOfRange
-from psoup_client.casts import TimeUnit
+from psoup_client.columns.casts import TimeUnit
+from psoup_client.phrases import counted, verb
 from psoup_client.times import Instant, to_micros
-from psoup_client.wording import counted, verb
-from psoup_spark import mapping as mappings
+from psoup_spark import source_rows as mappings
 from psoup_spark.attempts import attempt, prefix, sweep
 from psoup_spark.bound import known, lacking, signatures_of
 from psoup_spark.epochs import check_unit
-from psoup_spark.sending import PATIENCE, insist
-from psoup_spark.watching import Tell, Watch
+from psoup_spark.progress import Tell, Watch
+from psoup_spark.row_sender import PATIENCE, insist
 from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
 
 Statements = tuple[tuple[int, str], ...]

@@ -22,8 +22,8 @@ from psoup.sql import create_stream
 from psoup_client import Client, CoverSite, InvalidData, QueryInfo
 from psoup_spark.attempts import attempt, prefix
 from psoup_spark.bound import known, lacking, signatures_of
-from psoup_spark.sending import insist
-from psoup_spark.watching import Tell, Watch
+from psoup_spark.progress import Tell, Watch
+from psoup_spark.row_sender import insist
 from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
 from psoup_storage.formats.matches import SUFFIX, ranges_of
 

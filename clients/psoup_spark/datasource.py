@@ -33,9 +33,9 @@ from pyspark.sql.types import StructField, StructType
 from psoup.config import CHUNK_ROWS
 from psoup_client import Client, InvalidRequest, Query, Stage
 from psoup_client.times import to_micros
-from psoup_spark.reading import QueryRead, between, select, windows
+from psoup_spark.row_sender import BatchId, RowTarget, Sent, abort, begin, commit, send_partition
 from psoup_spark.schemas import check_fits, spark_schema
-from psoup_spark.sending import BatchId, RowTarget, Sent, abort, begin, commit, send_partition
+from psoup_spark.window_reads import QueryRead, between, select, windows
 
 PATIENCE = 60.0
 MOST_PARTITIONS = 64

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegralType, NumericType, StringType
 
-from psoup_client.casts import UNITS, TimeUnit, unit_of
+from psoup_client.columns.casts import UNITS, TimeUnit, unit_of
 
 _DIGITS = {"s": 6, "ms": 3, "us": 0, "ns": 0}
 """Digits behind the point that a unit may have in a TIMESTAMP."""

@@ -23,11 +23,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 
 from psoup_client import Client, PSoupError, PushResult
-from psoup_client.casts import TimeUnit
+from psoup_client.columns.casts import TimeUnit
 from psoup_spark.failures import refused_values
-from psoup_spark.running import QUERY_ID, Running
+from psoup_spark.row_sender import PATIENCE, BatchId, RowTarget, insist, send
 from psoup_spark.schemas import check_fits
-from psoup_spark.sending import PATIENCE, BatchId, RowTarget, insist, send
+from psoup_spark.stream_handle import QUERY_ID, Running
 
 Progress = Callable[[int, PushResult], None]
 """Function called after each batch, with its number and the outcome of its rows."""

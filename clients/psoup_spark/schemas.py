@@ -6,8 +6,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from psoup_client import InvalidData, StreamInfo
-from psoup_client.casts import TimeOptions, TimeUnit
-from psoup_client.convert import to_table
+from psoup_client.columns.casts import TimeOptions, TimeUnit
+from psoup_client.columns.convert import to_table
 
 
 def spark_schema(stream: StreamInfo, *, counted: bool = False) -> StructType:

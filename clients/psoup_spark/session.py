@@ -19,8 +19,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from psoup_client import PSoupError
-from psoup_client.tls import VARIABLES
-from psoup_client.token import TOKEN_ADDRESS, TOKEN_FILE
+from psoup_client.channel.tls import VARIABLES
+from psoup_client.channel.token import TOKEN_ADDRESS, TOKEN_FILE
 from psoup_spark.nanoseconds import SETTING
 
 JAVA = 17

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from psoup_client import InvalidData, StreamInfo
-from psoup_client.casts import TimeUnit
+from psoup_client.columns.casts import TimeUnit
 from psoup_spark.epochs import as_times
 from psoup_spark.nanoseconds import as_instants, marked
 from psoup_spark.schemas import spark_schema

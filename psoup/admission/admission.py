@@ -18,7 +18,7 @@ import numpy as np
 
 from psoup.admission.access import KnownTokens, decide_token
 from psoup.admission.attachment import AttachTarget, check_stored, decide_attach
-from psoup.admission.binding import Binding, takes_long
+from psoup.admission.bind_steps import Binding, takes_long
 from psoup.admission.books import Books
 from psoup.admission.budget import Budget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant

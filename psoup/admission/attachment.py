@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk_caches import Zone
-from psoup.data.stored import Stored
+from psoup.data.stored_chunk import Stored
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
 from psoup.events.acknowledgements import AttachAcknowledgement, Prepared
 from psoup.events.commands import Attach, Extent
 from psoup.events.events import Attached, Pushed
 from psoup.expressions.tree import ID_INDEX
 from psoup.model import StreamSpec, time_text
-from psoup.wording import counted
+from psoup.phrases import counted
 
 MAX_JOB_BYTES = 256
 """The most bytes of a job's name."""

@@ -24,7 +24,7 @@ from psoup.errors import ResourceExhausted
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.model import StreamSpec
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql.templates.block import BoundBlock
 
 ROW_BYTES = 400

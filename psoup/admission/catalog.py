@@ -13,13 +13,13 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from psoup.admission.attachment import Past
+from psoup.admission.known_removals import KnownRemovals
 from psoup.admission.producers import Producers
-from psoup.admission.removed import KnownRemovals
 from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
 from psoup.events.tenants import Quotas
 from psoup.model import StreamSpec
-from psoup.published.replaced import Succession, WhyGone
+from psoup.published.departures import Succession, WhyGone
 from psoup.sql import Prepared
 from psoup.sql.templates.forms import Forms
 

@@ -16,10 +16,10 @@ from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.events.events import StreamAltered, StreamCreated, StreamDropped
 from psoup.model import Attribute, StreamSpec
+from psoup.phrases import counted
 from psoup.plan.canonical import describe_duration
 from psoup.sql import MAX_ATTRIBUTES, Alteration, alter_statement, alter_stream, create_statement, create_stream
-from psoup.sql.guards import check_budget
-from psoup.wording import counted
+from psoup.sql.parser.guards import check_budget
 
 _EXAMPLES = 3
 

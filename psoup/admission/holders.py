@@ -20,9 +20,9 @@ from psoup.admission.tags import Call, KnownTags
 from psoup.columns import Array
 from psoup.errors import Conflict, InvalidInput
 from psoup.events.tags import TagColumns
-from psoup.plan.standing import StandingQuery
+from psoup.phrases import counted
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import QueryRecord
-from psoup.wording import counted
 
 _SHOWN = 120
 """The most characters of a text that a conflict shows."""

@@ -1,7 +1,7 @@
 """Registration: the decision to register queries, and its event.
 
     command ──repeated?──> the earlier answer
-       └──bind (`binding`), now or beside──> does it fit, are its streams unchanged? ──> event
+       └──bind (`bind_steps`), now or beside──> does it fit, are its streams unchanged? ──> event
 
 Functions here change no state on which decisions depend.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from psoup.admission.binding import Binding
+from psoup.admission.bind_steps import Binding
 from psoup.admission.budget import Budget
 from psoup.admission.catalog import KnownTenant
 from psoup.admission.holders import Asked, check_replace, held
@@ -29,7 +29,7 @@ from psoup.events.commands import Register, RegisterMany
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, TagColumns
 from psoup.joins.pairs_store import join_with_pairs
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
 

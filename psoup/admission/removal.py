@@ -2,7 +2,7 @@
 
     IDs                 all must exist, or none is removed
     labels, a prefix    of keys: all that exist, perhaps none
-    request ID          a retry gets the answer of the first call (`psoup.admission.removed`)
+    request ID          a retry gets the answer of the first call (`psoup.admission.known_removals`)
 
 Functions here change nothing.
 """
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from psoup.admission.catalog import KnownStream, KnownTenant
+from psoup.admission.known_removals import removal_digest
 from psoup.admission.query_streams import Owners
-from psoup.admission.removed import removal_digest
 from psoup.admission.requests import check_request_id
 from psoup.admission.tags import KnownTags, check_prefix, check_tag
 from psoup.columns import Array
@@ -24,7 +24,7 @@ from psoup.events.acknowledgements import Prepared, QueryAcknowledgement, Remova
 from psoup.events.commands import Unregister, UnregisterMany
 from psoup.events.events import Unregistered, UnregisteredMany
 from psoup.events.tags import Tag
-from psoup.wording import counted
+from psoup.phrases import counted
 
 _NAMED = 3
 """The most missing queries that an error names."""

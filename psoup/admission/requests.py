@@ -22,7 +22,7 @@ from psoup.errors import Conflict, FailedPrecondition, InvalidInput
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.invariants import ensure
-from psoup.wording import counted, verb
+from psoup.phrases import counted, verb
 
 MAX_REQUEST_ID_BYTES = 256
 """The most bytes of a request ID."""

@@ -25,11 +25,11 @@ from psoup.errors import InvalidInput
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns, coded, tag_of
 from psoup.invariants import ensure
+from psoup.phrases import counted
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.records import QueryRecord
 from psoup.published.selection import NothingPublished, Published, among, with_labels, with_prefix
 from psoup.published.tags import Runs, find, key_names, key_run, runs_of, with_run
-from psoup.wording import counted
 
 MAX_KEY_BYTES = 256
 """The most bytes of a key."""

@@ -30,7 +30,7 @@ from psoup.events.tenants import (
     no_tenant,
 )
 from psoup.model import DEFAULT_TENANT
-from psoup.wording import counted
+from psoup.phrases import counted
 
 MOST_TENANTS = 1_000
 """The most tenants."""

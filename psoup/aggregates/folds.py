@@ -27,7 +27,7 @@ from psoup.aggregates.refusals import Refusals
 from psoup.aggregates.spans import Span, cover, lacking, single
 from psoup.columns import Array
 from psoup.errors import PSoupError
-from psoup.reading import NOT_HELD, HeldBytes
+from psoup.read_budget import NOT_HELD, HeldBytes
 
 _INNER = 4
 """Latest windows of a clause and its measures whose inner chunks are kept as one fold."""
@@ -148,7 +148,7 @@ class Folds:
 
 
 class Shelf(Protocol):
-    """Folds of chunks that are not in memory (`psoup.aggregates.shelved`)."""
+    """Folds of chunks that are not in memory (`psoup.aggregates.stored_folds`)."""
 
     def fetch(self, folds: Folds, first: int, stop: int, fan: int, budget: HeldBytes = NOT_HELD) -> int:
         """Read the spans of the chunks [first, stop) that are not in memory; returns their bytes.

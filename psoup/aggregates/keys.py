@@ -5,8 +5,8 @@
     SUN   NaN                1                  1            1
     IBM   NULL               0                  2            2            0 << 32 | 2, numbered like any integer
 
-A chunk's column that is a key for the second time is stored as codes (`psoup/data/coded.py`). Then only its different
-values are numbered, not its rows. `numbers` numbers the values of one key.
+A chunk's column that is a key for the second time is stored as codes (`psoup/data/dictionary_column.py`). Then only its
+different values are numbered, not its rows. `numbers` numbers the values of one key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from psoup.aggregates.numbers import Hold, Integers, Numbers, Room, in_order, numbers_of
 from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
-from psoup.data.coded import ASKED, USELESS, Coded, is_worth_keeping
+from psoup.data.dictionary_column import ASKED, USELESS, Coded, is_worth_keeping
 from psoup.kernels.fold import group_numbers
 from psoup.model import BIGINT, DataType
 

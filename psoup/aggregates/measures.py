@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from psoup.aggregates.listed import Distinct, Gathered
+from psoup.aggregates.list_states import Distinct, Gathered
 from psoup.aggregates.moments import Moments
 from psoup.aggregates.picks import Extreme, Pick
 from psoup.aggregates.sketches import Buckets, Registers

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.aggregates.keys import Keys
-from psoup.aggregates.listed import Distinct, Gathered
+from psoup.aggregates.list_states import Distinct, Gathered
 from psoup.aggregates.measures import folding_of
 from psoup.aggregates.numbers import Hold
 from psoup.aggregates.picks import Extreme

@@ -22,13 +22,13 @@ from psoup.errors import FailedPrecondition, InvalidInput, ResourceExhausted
 from psoup.execution.select.archive_work import COVER
 from psoup.execution.select.window import WindowChoice
 from psoup.model import StreamSpec
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.sql import Prepared, prepare, standing_query
-from psoup.sql.guards import check_budget
+from psoup.sql.parser.guards import check_budget
 from psoup.sql.templates.forms import form_of, in_order
 from psoup.sql.templates.ladder import Values, bind_values, gathered
 

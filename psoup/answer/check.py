@@ -14,7 +14,7 @@ from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_nodes
 from psoup.execution.select.window import Reach, reaches, windows_of
 from psoup.plan.canonical import describe_window
 from psoup.plan.nodes import Node, Source
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import Snapshot
 
 

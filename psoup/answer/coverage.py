@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.columns import Array
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.execution.select.clause_matches import is_kept
 from psoup.model import time_text
+from psoup.phrases import counted
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
-from psoup.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

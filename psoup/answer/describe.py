@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-from psoup.data.archived import ENTRY_BYTES
+from psoup.data.archived_chunk import ENTRY_BYTES
 from psoup.events.tags import Labels
 from psoup.model import StreamSpec
 from psoup.plan.sides import is_side
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 
 _CHECKED = 1_024
 """Queries between two checks of the budget."""

@@ -17,7 +17,7 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.join_ranges import Placed, placed
 from psoup.answer.question import Question
 from psoup.columns import Column
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.execution.aggregate.window_case import WindowCase
 from psoup.execution.join.located_side import chunks_of, count_of, errors_of, found_sides
 from psoup.execution.plan import Reading, rows_of
@@ -32,7 +32,7 @@ from psoup.model import Kind
 from psoup.plan.nodes import Node
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 
 _MAX_ROWS = 65_536
 _BATCH_BYTES = 1 << 30

@@ -26,7 +26,7 @@ from psoup.execution.many.many_joins import EVERY, Pairs, can_be_together
 from psoup.execution.many.query_sets import Alike, asked_for
 from psoup.execution.rows.record_batch import Cuts
 from psoup.plan.nodes import Join, Project
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.failures import NO_FAILURES

@@ -16,7 +16,7 @@ from psoup.data.windows import last_rows
 from psoup.execution.join.located_side import ChunkRun, Located, run_of
 from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import Ranges, Reach, joint_now, reaches, windows_of
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.reader_notes import NoteKind
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.sets import TooManyPairs
 
 _MOST = 1 << 28

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from psoup.data.windows import refuse_truncation
 from psoup.execution.select.window import Ranges, Reach, WindowChoice, instant, reach, reaches, windows_of
 from psoup.model import WindowClause
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import StreamView
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from psoup.answer.question import Question
 from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place
 from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
 from psoup.columns import Array
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.errors import Internal, PSoupError
 from psoup.execution.aggregate.single_row import aggregate_of
 from psoup.execution.many.query_sets import Asked, Failed, asked_for
@@ -32,7 +32,7 @@ from psoup.execution.rows.record_batch import row_bytes
 from psoup.execution.select.window import WindowChoice
 from psoup.kinds import arrow_type
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.sets import TooManyPairs
 
 _QUERIES = 1 << 17

@@ -19,7 +19,7 @@ from psoup.answer.piece_room import PieceRoom
 from psoup.answer.question import Question
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
 from psoup.execution.many.many_folds import Folds, folds_of
 from psoup.execution.many.many_groups import ranked
@@ -43,10 +43,10 @@ from psoup.execution.select.window import Reach
 from psoup.expressions.evaluate import TooMuchText
 from psoup.kernels.fold.segments import spread_names
 from psoup.model import Kind, WindowClause
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.sets import TooManyPairs
 
 MOST_GROUPS = 1_024

@@ -27,7 +27,7 @@ from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.factors import Key, Term
-from psoup.plan.standing import ClauseColumns, Edges, TermColumn
+from psoup.plan.standing_query import ClauseColumns, Edges, TermColumn
 
 _START = 0
 """The code below all values; then come D boundaries (1 to D), the code above all (= NULL), and the code past NULL."""

@@ -21,7 +21,7 @@ import numpy as np
 from psoup.clauses.index.predicate_index import Part, PredicateIndex
 from psoup.columns import Array, Column
 from psoup.config import TextLimits
-from psoup.expressions.guarded import Compute
+from psoup.expressions.error_guard import Compute
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.invariants import ensure
 from psoup.kernels.arrive.work_counters import tally_cells, tally_work

@@ -24,7 +24,7 @@ from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.factors import Factor
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 
 _OPEN: dict[Edge, int] = {START: -1, END: -2, PAST_NULL: -3}
 

@@ -23,7 +23,7 @@ from psoup.kinds import ends
 from psoup.model import BOOLEAN, Kind
 from psoup.plan.canonical import expr_text, factor_text
 from psoup.plan.factors import Factor, Interval
-from psoup.plan.standing import ClauseColumns, TermColumn
+from psoup.plan.standing_query import ClauseColumns, TermColumn
 
 _FIRST = 64
 _ROOMY = 16

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from psoup.columns import Array
-from psoup.expressions.guarded import Compute, guarded
-from psoup.expressions.supplied import shown_name
+from psoup.expressions.error_guard import Compute, guarded
+from psoup.expressions.supplied_functions import shown_name
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.invariants import ensure
 from psoup.plan.canonical import expr_text

@@ -37,7 +37,7 @@ from psoup.config import EngineConfig
 from psoup.invariants import corrupt, ensure
 from psoup.model import Schema
 from psoup.plan.factors import Factor
-from psoup.plan.standing import ClauseColumns
+from psoup.plan.standing_query import ClauseColumns
 
 
 class QuerySteM:

@@ -22,7 +22,7 @@ from psoup.clauses.names import ClauseNames
 from psoup.columns import Array
 from psoup.invariants import corrupt, ensure
 from psoup.plan.factors import Factor
-from psoup.plan.standing import ClauseColumns
+from psoup.plan.standing_query import ClauseColumns
 
 _FIRST = 16
 _ROOMY = 4

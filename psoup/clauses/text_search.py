@@ -24,7 +24,7 @@ from psoup.clauses.cheap_clauses import Stripped, strip
 from psoup.clauses.index.posting_lists import Layout
 from psoup.clauses.index.predicate_index import Part
 from psoup.columns import Array
-from psoup.expressions.like import SoughtText, sought_text
+from psoup.expressions.texts.like import SoughtText, sought_text
 from psoup.expressions.tree import Expr
 from psoup.kernels.texts.automaton import END, grow_states
 from psoup.plan.factors import Factor, Interval

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from psoup.columns import Array, Batch, Column, address_of, lasting_array
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk_caches import MemoryCaches, Places
 from psoup.data.narrow import Short
 from psoup.expressions.tree import TIME_INDEX

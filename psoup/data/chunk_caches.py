@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psoup.columns import Array
-from psoup.data.coded import Coded
-from psoup.data.keyed import Keyed
+from psoup.data.dictionary_column import Coded
+from psoup.data.key_index import Keyed
 from psoup.data.narrow import Narrow, Short
 from psoup.plan.factors import Key
 
@@ -63,7 +63,7 @@ class MemoryCaches(ChunkCaches):
         self.short: dict[int, Short | int] = {}
         """The values in 32 bits, of columns by which many rows were joined; see `psoup.data.key_room`."""
         self.coded: dict[int, Coded | int] = {}
-        """Columns as numbers of their values, of those that were grouped by; see `psoup.data.coded`."""
+        """Columns as numbers of their values, of those that were grouped by; see `psoup.data.dictionary_column`."""
         self.places: list[Places] = []
         """Arrays of `ChunkView.addresses`, the newest last. All stay as long as the chunk, as readers use them."""
 

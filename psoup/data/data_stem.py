@@ -23,11 +23,11 @@ import numpy as np
 
 from psoup.columns import Array, Batch, Column, concat_batches
 from psoup.config import EngineConfig, Shape
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import Numbers, joined, sorted_by
 from psoup.data.chunk import ChunkView, OpenChunk
-from psoup.data.stored import Passed
-from psoup.data.widening import widen_batch
+from psoup.data.schema_growth import widen_batch
+from psoup.data.stored_chunk import Passed
 from psoup.invariants import corrupt, ensure
 from psoup.kernels.rows.radix_sort import order_keys
 from psoup.model import Kind, Schema, StreamSpec

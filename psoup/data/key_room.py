@@ -21,13 +21,13 @@ from typing import NamedTuple
 from weakref import ref
 
 from psoup.config import Shape
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import DECODED, ChunkView
-from psoup.data.coded import ASKED
-from psoup.data.keyed import USELESS, Keyed, KeyIndex, key_index
+from psoup.data.dictionary_column import ASKED
+from psoup.data.key_index import USELESS, Keyed, KeyIndex, key_index
 from psoup.data.narrow import Short, short
 from psoup.data.zones import Zones
-from psoup.reading import NO_LIMIT
+from psoup.read_budget import NO_LIMIT
 
 _ASKED = 16
 """Indexes that are checked together for recent use."""

@@ -4,7 +4,7 @@
     name     128 bits: the kind of result                                         ├─> bytes, or nothing
                                                                                   ┘
 A port: the store keeps them, and may lose them at any time at the cost of time only. Bytes whose span has another
-checksum belong to other tuples, and are not found. Their meaning is defined in `psoup.aggregates.shelved`.
+checksum belong to other tuples, and are not found. Their meaning is defined in `psoup.aggregates.stored_folds`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import numpy as np
 
 from psoup.columns import Array, Column, empty_column, plain
 from psoup.config import TextLimits
+from psoup.expressions.error_guard import Compute, Raised, guarded
 from psoup.expressions.evaluate import TooMuchText
-from psoup.expressions.guarded import Compute, Raised, guarded
 from psoup.expressions.tree import TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.arrive import codes as kernels
 from psoup.kernels.rows.batch_body import take_texts

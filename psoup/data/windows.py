@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from psoup.errors import OutOfRange
 from psoup.model import NOW, Anchor, Bound, Retention, StreamSpec, WindowClause
+from psoup.phrases import counted
 from psoup.plan.canonical import describe_duration
-from psoup.wording import counted
 
 Position = Callable[[int], int]
 
@@ -63,7 +63,7 @@ def apply_window(
     """The tuple IDs of `window` with NOW := `now`; later tuples are not in it. O(log n).
 
     Retention counts from `current`. `now` is None while a stream has no time yet; then the window is empty. Chunks are
-    read (see `psoup.data.archived`) only if the window reaches into the archive.
+    read (see `psoup.data.archived_chunk`) only if the window reaches into the archive.
     """
     if now is None:
         edge = retention_edge(timeline, retention, current)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.chunk_caches import Zone
 from psoup.data.narrow import Narrow, narrow

@@ -1,7 +1,7 @@
 """ALTER STREAM inside the engine: a stream gets new columns, with NULL in its old tuples, or another AHEAD.
 
     open chunk     closed early: a chunk has one schema
-    closed chunks  wider views of the same tuples (`psoup.data.widening`)
+    closed chunks  wider views of the same tuples (`psoup.data.schema_growth`)
     buffered       wider batches, which are charged in the memory budget
 
 Clauses and results do not change: earlier queries do not know the new columns, not even `SELECT *`.

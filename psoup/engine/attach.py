@@ -8,7 +8,7 @@ Results of attached chunks are not kept in memory, so attaching history adds no 
 
 from __future__ import annotations
 
-from psoup.data.widening import widen_chunk
+from psoup.data.schema_growth import widen_chunk
 from psoup.engine.stream.state import StreamState
 from psoup.events.events import Attached
 

@@ -21,7 +21,7 @@ from psoup.data.chunk import Keep
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
 from psoup.engine.maintenance.agenda import Agenda, Choose, longest_ago
-from psoup.engine.maintenance.offered import Offered
+from psoup.engine.maintenance.offers import Offered
 from psoup.engine.maintenance.rules import overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry

@@ -30,7 +30,7 @@ from psoup.events.events import Registered, RegisteredMany
 from psoup.invariants import ensure
 from psoup.joins.pairs_store import KeptPairs, PairKey, PairRow, PairTable, join_with_pairs, pair_text
 from psoup.plan.nodes import Join
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql.templates.block import BoundBlock
 
 _AT_ONCE = 32

@@ -4,7 +4,7 @@
                                           └ new ────> SQC ID, slot: it joins the Query SteM
     a block        the same for all of its queries together; they stay columns (see `psoup.published.records`)
     a join         a record without a clause, and its sides (`psoup.plan.sides`): each a query of its own stream
-    unregister     the clause is removed with its last member; many together by columns (`psoup.engine.leaving`)
+    unregister     the clause is removed with its last member; many together by columns (`psoup.engine.removal_columns`)
 
 Owned by the engine's writer; readers get frozen maps.
 """
@@ -19,8 +19,8 @@ import numpy as np
 from psoup.clauses.factor_table import FactorTable, PreparedQueries
 from psoup.columns import Array
 from psoup.config import Shape
-from psoup.engine.joining import grouped, sides_by_stream, tags_of
-from psoup.engine.leaving import LeavingQueries, gone_clauses, sides_in
+from psoup.engine.query_sides import grouped, sides_by_stream, tags_of
+from psoup.engine.removal_columns import LeavingQueries, gone_clauses, sides_in
 from psoup.engine.stream.checks import check_stream
 from psoup.engine.stream.clauses import GoneClauses
 from psoup.engine.stream.state import StreamState
@@ -31,12 +31,12 @@ from psoup.events.tags import NO_TAG, Tag
 from psoup.gc_pause import without_collector
 from psoup.invariants import corrupt, ensure
 from psoup.plan.sides import is_side, query_of, side_id
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
+from psoup.published.departures import Departed, WhyGone
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.members import add, remove, remove_all, with_sides
-from psoup.published.paged import Editor, PagedMap
+from psoup.published.paged_map import Editor, PagedMap
 from psoup.published.records import NO_CLAUSE, ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
-from psoup.published.replaced import Departed, WhyGone
 from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock, ManyQueries
 

@@ -34,7 +34,7 @@ from psoup.events.events import (
 )
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 
 
 class Change(NamedTuple):

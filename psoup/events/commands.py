@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from psoup.columns import Array
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.events.access import IssueToken, RevokeToken
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.model import DEFAULT_TENANT
-from psoup.plan.standing import Parameter
+from psoup.plan.standing_query import Parameter
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from psoup.columns import Array, Batch
-from psoup.data.archived import ArchivedChunk
-from psoup.data.stored import Stored
+from psoup.data.archived_chunk import ArchivedChunk
+from psoup.data.stored_chunk import Stored
 from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.commands import Extent
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.standing_query import Parameter, StandingQuery
 
 
 def no_queries() -> Array:

@@ -6,7 +6,7 @@
 
     Arrivals   the matches of a source in stream order           chunk, ascending offsets
     JoinRows   the rows of several sources that belong together  a position in each source
-    GroupRows  a row for each group of either (`grouped`)        a place in a table, once all rows have been folded
+    GroupRows  a row for each group of either (`groups`)         a place in a table, once all rows have been folded
     Arranged   any of them, told apart (DISTINCT) and sorted     tuple IDs or positions, once all keys have been seen
 
 All may be `cut`. Nothing is read before the reader of the answer asks for rows. `psoup.execution.rows.select_list`

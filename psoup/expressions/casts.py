@@ -14,11 +14,13 @@ from collections.abc import Callable
 import numpy as np
 
 from psoup.columns import Array, Column
-from psoup.expressions import formats, parse_numbers, parse_times, wide
+from psoup.expressions import formats
 from psoup.expressions.civil import DAY_MICROS
 from psoup.expressions.frame import Evaluator, Frame, finish, finish_text, text_bytes
-from psoup.expressions.numeric import mul_int64, too_wide
-from psoup.expressions.rounding import round_half_away, scale_down
+from psoup.expressions.numbers import parse_numbers, wide
+from psoup.expressions.numbers.numeric import mul_int64, too_wide
+from psoup.expressions.numbers.rounding import round_half_away, scale_down
+from psoup.expressions.times import parse_times
 from psoup.expressions.tree import Call, Literal
 from psoup.model import EXACT_DOUBLE, DataType, Kind
 

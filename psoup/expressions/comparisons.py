@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.columns import Array, Column, float_keys
-from psoup.expressions import wide
 from psoup.expressions.frame import Evaluator, Frame, booleans, finish
+from psoup.expressions.numbers import wide
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN, Kind
 

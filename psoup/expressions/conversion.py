@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from psoup.errors import InvalidInput
-from psoup.expressions import long_numbers
 from psoup.expressions.evaluate import constant
+from psoup.expressions.numbers import long_numbers
 from psoup.expressions.plainly import plain_value
 from psoup.expressions.tree import Call, Expr, Literal, LongNumber
 from psoup.kinds import TYPES, Family, kinds_of

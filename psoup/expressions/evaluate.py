@@ -21,26 +21,12 @@ import numpy as np
 from psoup.columns import Column, concat_columns
 from psoup.config import TextLimits
 from psoup.errors import InvalidInput
-from psoup.expressions import (
-    casts,
-    comparisons,
-    conditional,
-    like,
-    logic,
-    mathematics,
-    moments,
-    numeric,
-    regex,
-    rounding,
-    strptime,
-    supplied,
-    temporal,
-    text,
-    text_pieces,
-    wide,
-)
+from psoup.expressions import casts, comparisons, conditional, logic, supplied_functions
 from psoup.expressions.frame import Evaluator, Frame, Scope, Sizes, TooMuchText, TooMuchWork, null_column, text_bytes
+from psoup.expressions.numbers import mathematics, numeric, rounding, wide
 from psoup.expressions.render import render
+from psoup.expressions.texts import like, regex, text, text_pieces
+from psoup.expressions.times import moments, strptime, temporal
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.limbs import number_of
 from psoup.model import DATE, TIMESTAMP, Kind
@@ -89,7 +75,7 @@ def _varies(expr: Expr) -> bool:
     """Whether the value may change: the result of a supplied function is not known before the call."""
     if isinstance(expr, AttributeRef | Now):
         return True
-    return not isinstance(expr, Literal) and (supplied.is_supplied(expr.name) or any(map(_varies, expr.args)))
+    return not isinstance(expr, Literal) and (supplied_functions.is_supplied(expr.name) or any(map(_varies, expr.args)))
 
 
 __all__ = ["EVALUATORS", "Scope", "TooMuchText", "evaluate"]
@@ -99,8 +85,8 @@ class _Evaluators(dict[str, Evaluator]):
     """The evaluators of all functions; supplied functions share one."""
 
     def __missing__(self, name: str) -> Evaluator:
-        if supplied.is_supplied(name):
-            return supplied.column_of_call
+        if supplied_functions.is_supplied(name):
+            return supplied_functions.column_of_call
         raise KeyError(name)
 
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from psoup.columns import Array, Column
 from psoup.expressions.civil import civil_from_days
-from psoup.expressions.temporal import split
-from psoup.expressions.wide import text_of
+from psoup.expressions.numbers.wide import text_of
+from psoup.expressions.times.temporal import split
 from psoup.model import Kind
 
 

@@ -19,7 +19,7 @@ and, with the same name as in SQL: abs round floor ceil sqrt power greatest leas
 substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex`, `mathematics`,
 `moments` and `strptime`; dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a
 TEXT constant in front. Names in `sugar` are others in disguise; `docs/sql.md` shows all.
-Those that the operator brings are in `supplied`.
+Those that the operator brings are in `supplied_functions`.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -67,10 +67,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psoup.errors import InvalidInput
-from psoup.expressions import long_numbers, rules, rules_texts, rules_times, supplied
+from psoup.expressions import rules, rules_texts, rules_times, supplied_functions
 from psoup.expressions.conversion import cast
 from psoup.expressions.evaluate import Scope, constant, evaluate
-from psoup.expressions.mathematics import REAL
+from psoup.expressions.numbers import long_numbers
+from psoup.expressions.numbers.mathematics import REAL
 from psoup.expressions.render import render
 from psoup.expressions.sugar import SUGAR, Sugar
 from psoup.expressions.tree import Expr, LongNumber
@@ -237,7 +238,7 @@ BUILT_IN = frozenset(
 
 def names() -> tuple[str, ...]:
     """The names that users may call as functions, with aliases and supplied functions, sorted."""
-    return tuple(sorted([*BUILT_IN, *supplied.known_names()]))
+    return tuple(sorted([*BUILT_IN, *supplied_functions.known_names()]))
 
 
 def resolve(name: str, args: Sequence[Expr]) -> Expr:
@@ -252,7 +253,7 @@ def resolve(name: str, args: Sequence[Expr]) -> Expr:
             return exact
         if name not in _EXACT:
             args = long_numbers.summands(args) if name in ("add", "sub") else long_numbers.plain(args)
-    signature = supplied.known(name)  # first, as a later release may have a function of this name
+    signature = supplied_functions.known(name)  # first, as a later release may have a function of this name
     if signature is not None:
         return rules.supplied_call(signature, args)
     canonical = ALIASES.get(name, name)

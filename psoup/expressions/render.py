@@ -13,10 +13,10 @@ from collections.abc import Callable
 
 from psoup.expressions import formats
 from psoup.expressions.frame import constant_column
-from psoup.expressions.supplied import shown_name
+from psoup.expressions.supplied_functions import shown_name
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, MAX_DECIMAL_PRECISION, DataType, Kind
-from psoup.wording import quoted, quoted_text
+from psoup.phrases import quoted, quoted_text
 
 _INFIX = {
     "eq": "=",

@@ -24,8 +24,8 @@ from psoup.expressions.conversion import (
     truth,
     unify,
 )
-from psoup.expressions.long_numbers import plain
-from psoup.expressions.supplied import Signature
+from psoup.expressions.numbers.long_numbers import plain
+from psoup.expressions.supplied_functions import Signature
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import (
     BIGINT,

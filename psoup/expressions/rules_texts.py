@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from psoup.errors import InvalidInput
 from psoup.expressions.conversion import as_text, is_null_literal, is_text_literal, mismatch, need
-from psoup.expressions.like import MOST_TOKENS, tokenize, too_long
-from psoup.expressions.regex import OPTIONS, check_replacement, regex_of
 from psoup.expressions.rules import Rule
+from psoup.expressions.texts.like import MOST_TOKENS, tokenize, too_long
+from psoup.expressions.texts.regex import OPTIONS, check_replacement, regex_of
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT, DataType
 

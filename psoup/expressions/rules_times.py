@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from psoup.errors import InvalidInput
 from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES, TRUNC_PARTS
 from psoup.expressions.conversion import NUMBERS, cast, is_null_literal, is_text_literal, mismatch, need
-from psoup.expressions.moments import DAYS, SHORT, SPECIFIERS, UNITS, pieces
-from psoup.expressions.strptime import READABLE, unreadable
+from psoup.expressions.times.moments import DAYS, SHORT, SPECIFIERS, UNITS, pieces
+from psoup.expressions.times.strptime import READABLE, unreadable
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP
 

@@ -41,7 +41,7 @@ class Literal:
 class LongNumber(Literal):
     """A constant with more than 18 digits: `value` is the nearest DOUBLE, `digits / 10**places` the exact number.
 
-    Comparisons use the exact number (`psoup.expressions.long_numbers`); elsewhere the constant is a DOUBLE.
+    Comparisons use the exact number (`psoup.expressions.numbers.long_numbers`); elsewhere the constant is a DOUBLE.
     """
 
     digits: int

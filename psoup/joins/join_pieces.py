@@ -28,7 +28,7 @@ from psoup.joins.side import JoinSide
 from psoup.joins.sort_builds import Builds, all_rows
 from psoup.joins.steps import Places, StepFigures
 from psoup.plan.nodes import Join
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 
 _GROWTH = 4
 """Each piece may have this many times the rows of the piece before."""

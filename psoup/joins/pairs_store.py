@@ -25,7 +25,7 @@ from psoup.config import JoinLimits
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted
 from psoup.expressions.conversion import comparable
-from psoup.expressions.guarded import column_of
+from psoup.expressions.error_guard import column_of
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.invariants import ensure
 from psoup.joins.join_pieces import joined
@@ -33,7 +33,7 @@ from psoup.joins.key_columns import FLIPPED
 from psoup.joins.residual import without_rest
 from psoup.plan.nodes import Join, Node, PairFactor, walk
 from psoup.plan.plan_facts import plan_fact
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 
 _NAMES = ("l", "r")
 """Names of the streams in the text of factors."""

@@ -14,14 +14,14 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.config import TextLimits
+from psoup.expressions.error_guard import every_value
 from psoup.expressions.evaluate import Scope, TooMuchText
-from psoup.expressions.guarded import every_value
 from psoup.expressions.tree import AttributeRef, Call, Expr, columns_of, of_source
 from psoup.joins.side import JoinSide
 from psoup.model import BOOLEAN
 from psoup.plan.nodes import Join
 from psoup.plan.plan_facts import plan_fact
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 
 
 @plan_fact

@@ -15,7 +15,7 @@ Rooms, in reading order:
 
 Never here: types of the engine, logs, exceptions, threads. A kernel releases the interpreter's lock.
 Each kernel has a twin of the same name and signature in `psoup.kernels.plain`; tests compare the two.
-`psoup.compiled` lists the types that are compiled before a client comes.
+`psoup.kernel_signatures` lists the types that are compiled before a client comes.
 
 Numba refuses to compile a function that it cannot keep. If no folder can be written, a process makes a private one.
 It is removed when the process ends.

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.columns import Array
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import ChunkView
+from psoup.data.key_index import KeyIndex, text_numbers
 from psoup.data.key_room import KeyRoom
-from psoup.data.keyed import KeyIndex, text_numbers
 from psoup.expressions.tree import AttributeRef
 from psoup.invariants import ensure
 from psoup.kernels.search.key_index import find_keys, take_found

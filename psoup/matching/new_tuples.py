@@ -24,11 +24,11 @@ from psoup.clauses.sides import Side, Subset
 from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import AllValues
+from psoup.expressions.error_guard import Compute, guarded
 from psoup.expressions.evaluate import TooMuchText
-from psoup.expressions.guarded import Compute, guarded
 from psoup.expressions.tree import Call
+from psoup.matching.deferred_tuples import needed_by_texts
 from psoup.matching.failures import count_failures
-from psoup.matching.needed import needed_by_texts
 from psoup.matching.shard import ShardJoin
 from psoup.matching.survivors import may_wait, survivors
 from psoup.matching.texts import attributes_read, join_texts

@@ -4,7 +4,7 @@
     many          an index over them, and the chunk in pieces, as on arrival
 
 The open chunk is covered at registration, closed chunks by maintenance. The caller records the covered clauses, and the
-expressions that raised: see `psoup.expressions.guarded`.
+expressions that raised: see `psoup.expressions.error_guard`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from psoup.clauses.sides import Subset
 from psoup.config import EngineConfig
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.data_stem import Piece
-from psoup.expressions.guarded import Compute, Raised, guarded
+from psoup.expressions.error_guard import Compute, Raised, guarded
 from psoup.matching.new_tuples import probe
 from psoup.matching.scan import scan
 from psoup.results.failures import is_lone

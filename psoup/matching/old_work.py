@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from psoup.clauses.block import Clauses
-from psoup.expressions.supplied import is_supplied
+from psoup.expressions.supplied_functions import is_supplied
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.matching.old_tuples import COVER_TOGETHER
 from psoup.model import TEXT
 from psoup.plan.factors import Factor
-from psoup.plan.standing import ClauseColumns
+from psoup.plan.standing_query import ClauseColumns
 
 _PLAIN = 20
 """Work for a value of a column."""

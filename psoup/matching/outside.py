@@ -2,9 +2,9 @@
 
     statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> matches and errors of each clause
 
-The matches are stored beside the chunk; see `psoup.data.archived.ChunkSource.matches`. Windows are not applied, as
-matches do not depend on them. If the evaluation of rows raises, it is repeated by halves, down to single rows with an
-error.
+The matches are stored beside the chunk; see `psoup.data.archived_chunk.ChunkSource.matches`. Windows are not applied,
+as matches do not depend on them. If the evaluation of rows raises, it is repeated by halves, down to single rows with
+an error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.errors import InvalidInput, NotFound
-from psoup.expressions.guarded import EVERY_ROW
+from psoup.expressions.error_guard import EVERY_ROW
 from psoup.matching.old_tuples import cover
 from psoup.model import StreamSpec
 from psoup.plan.factors import Factor
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
-from psoup.results.sealed import seal
+from psoup.results.pack import seal
 from psoup.runner import serial
 from psoup.sql.templates.forms import Forms
 

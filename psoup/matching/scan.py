@@ -22,10 +22,10 @@ from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.data.chunk_caches import Zone
 from psoup.data.values import Values, spread, taken, values_of
-from psoup.expressions import waiting
+from psoup.expressions import deferral
+from psoup.expressions.error_guard import EVERY_ROW, Compute
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.frame import RowsOf
-from psoup.expressions.guarded import EVERY_ROW, Compute
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.search.row_masks import allowed_mask, range_mask
 from psoup.plan.factors import Factor, Interval, Term
@@ -104,7 +104,7 @@ class _Scan:
         errors: Array = np.zeros(rows, np.uint8)
         for term in factor.terms:
             expr = term.attribute
-            if len(left) * waiting.WORTH <= rows and expr not in self._values_so_far and self._waits(expr):
+            if len(left) * deferral.WORTH <= rows and expr not in self._values_so_far and self._waits(expr):
                 columns, ids, times, texts = self._rows
                 values = spread(
                     values_of(self._compute(expr, *taken(expr, columns, ids, times, left), texts)), left, rows
@@ -118,7 +118,7 @@ class _Scan:
 
     def _waits(self, expr: Expr) -> bool:
         """Whether evaluating an expression for the remaining rows only is worth the effort."""
-        return len(self._rows[1]) >= waiting.LEAST_ROWS and not isinstance(expr, AttributeRef)
+        return len(self._rows[1]) >= deferral.LEAST_ROWS and not isinstance(expr, AttributeRef)
 
     def _values(self, expr: Expr) -> Values:
         values = self._values_so_far.pop(expr, None)

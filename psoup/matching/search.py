@@ -22,20 +22,20 @@ import numpy as np
 
 from psoup.columns import Array, Column, empty_column
 from psoup.config import TextLimits
-from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
+from psoup.data.archived_chunk import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.chunk import ChunkView
 from psoup.data.chunk_caches import Zone
 from psoup.data.key_room import KeyRoom
 from psoup.data.narrow import KeySpan, Narrow
 from psoup.data.zones import Zones, narrowed
-from psoup.expressions.guarded import every_row
+from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.search.row_masks import codes_mask, codes_mask_and, mask_offsets
 from psoup.matching.key_search import KeySearch, LookedUp, Part, are_few
 from psoup.matching.scan import scan, zone_excludes
 from psoup.model import BIGINT, Kind
 from psoup.plan.factors import Factor, Interval
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE = 8

@@ -27,7 +27,7 @@ from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values
-from psoup.expressions import waiting
+from psoup.expressions import deferral
 from psoup.expressions.tree import Expr
 from psoup.matching.shard import ShardJoin
 from psoup.results.open import OpenResults
@@ -43,9 +43,9 @@ _SHARD = -1
 
 def may_wait(side: Side, derived: Mapping[int, Expr], piece: Piece) -> set[int]:
     """The derived attributes that may be delayed in this piece."""
-    if len(piece) < waiting.LEAST_ROWS:
+    if len(piece) < deferral.LEAST_ROWS:
         return set()
-    return {a for a, expr in derived.items() if waiting.may_wait(expr) and side.waits.due(a)}
+    return {a for a, expr in derived.items() if deferral.may_wait(expr) and side.waits.due(a)}
 
 
 def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], needed: Array) -> dict[int, Array]:
@@ -63,7 +63,7 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
     tuples_needed = {}
     for attribute, place in order.items():
         here = np.flatnonzero(needed[place])
-        if len(here) * waiting.WORTH <= rows:
+        if len(here) * deferral.WORTH <= rows:
             tuples_needed[attribute] = here
     many = set(order) - set(tuples_needed)
     for attribute in many & _lightest(side, waits) if len(many) > 1 else many:
@@ -74,7 +74,7 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
 def _lightest(side: Side, waits: Collection[int]) -> set[int]:
     """The delayed attributes that are the lightest one of a clause."""
     ids: Array = np.array(sorted(waits), np.int64)
-    weights: Array = np.array([waiting.weight(side.attributes[attribute]) for attribute in ids.tolist()], np.int64)
+    weights: Array = np.array([deferral.weight(side.attributes[attribute]) for attribute in ids.tolist()], np.int64)
     ranks = np.empty(len(ids), np.int64)
     ranks[np.lexsort((ids, weights))] = np.arange(len(ids))
     lightest = {a for _, plan in side.searched for a in plan.stripped.part.index.attributes.tolist()}
@@ -150,7 +150,7 @@ class Candidates:
 def candidates(side: Side, number: int, part: Part, values: Mapping[int, Values], rows: int) -> Candidates:
     """Find the pairs of `rows` tuples and clauses that they pass; clauses with too many tuples are listed without
     pairs."""
-    share = max(waiting.WORTH, len(part.index) * rows // _MAX_PAIRS)
+    share = max(deferral.WORTH, len(part.index) * rows // _MAX_PAIRS)
     aside = OpenResults(side.config, len(part.index))
     join = ShardJoin(part, values, 0, rows, _config(side.config, share), [side.scratch.of(_SHARD, number)])
     join.encode()

@@ -22,8 +22,8 @@ from psoup.clauses.text_search import PatternSet, Searched
 from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values, values_of
-from psoup.expressions.like import matching, sought_text
-from psoup.expressions.text import small_letters
+from psoup.expressions.texts.like import matching, sought_text
+from psoup.expressions.texts.text import small_letters
 from psoup.kernels.rows.bit_blocks import set_bits
 from psoup.kernels.texts.automaton import search_texts
 from psoup.kernels.texts.patterns import hit_clauses, keep_factors, keep_likes, keep_texts

@@ -19,8 +19,8 @@ import numpy as np
 
 from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal, LongNumber, Now
 from psoup.model import EPOCH, SECOND, Anchor, Bound, DataType, Kind, WindowClause
+from psoup.phrases import quoted, quoted_text
 from psoup.plan.factors import Factor, Interval, Key, Term
-from psoup.wording import quoted, quoted_text
 
 UNITS: dict[str, int] = {
     "MICROSECOND": 1,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from psoup.plan.above import Distinct, Limit, Project, Sort
-from psoup.plan.grouped import Aggregate, Having, Measure
+from psoup.plan.aggregate import Aggregate, Having, Measure
 from psoup.plan.inputs import Join, OrderKey, Output, PairFactor, Source, names_of
 
 __all__ = [

@@ -20,7 +20,7 @@ from psoup.config import EngineConfig
 from psoup.kernels.names.tuple_queries import TOGETHER, UNEVEN, write_out
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.members import since
-from psoup.published.paged import PagedMap
+from psoup.published.paged_map import PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord
 from psoup.results.open import OpenResults
 from psoup.results.room import RowRoom

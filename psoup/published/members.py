@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from psoup.config import Shape
 from psoup.plan.sides import FIRST_SIDE
-from psoup.published.paged import PagedMap
+from psoup.published.paged_map import PagedMap
 
 Members = tuple[int, ...] | PagedMap[bool]
 """Query IDs, ascending; never changes. `len` counts them."""

@@ -21,7 +21,7 @@ from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.invariants import ensure
 from psoup.plan.factors import Factor
 from psoup.plan.sides import side_id
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.members import Members
 from psoup.sql.templates.block import ManyQueries
 

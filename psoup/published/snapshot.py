@@ -30,7 +30,7 @@ from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import IndexView
 from psoup.columns import Array
 from psoup.config import EngineConfig, GroupLimits
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import ArrivalView
 from psoup.data.key_room import KeyRoom
 from psoup.data.refusals import RefusedTimes
@@ -42,12 +42,12 @@ from psoup.invariants import corrupt
 from psoup.joins.pairs_store import NO_PAIRS, KeptPairs
 from psoup.model import StreamSpec
 from psoup.plan.sides import FIRST_SIDE, side_id
+from psoup.published.departures import NOT_KNOWN, WhyGone
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.match_room import MatchRoom
-from psoup.published.paged import PagedMap
+from psoup.published.paged_map import PagedMap
 from psoup.published.reader_notes import NoteKind, ReaderNotes
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
-from psoup.published.replaced import NOT_KNOWN, WhyGone
 from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import OfferBox

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from psoup.columns import Array
 from psoup.events.tags import NO_TAG, Tag, TagColumns
-from psoup.published.paged import PagedMap
+from psoup.published.paged_map import PagedMap
 from psoup.published.records import QueryBlock, QueryRecord
 
 KEY = ""

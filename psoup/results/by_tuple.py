@@ -16,8 +16,8 @@ from psoup.columns import Array
 from psoup.config import CHUNK_ROWS
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenView
+from psoup.results.pack import Pack
 from psoup.results.runs import order_of
-from psoup.results.sealed import Pack
 
 _ONE = np.uint64(1)
 

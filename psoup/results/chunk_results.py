@@ -22,8 +22,8 @@ from psoup.invariants import ensure
 from psoup.results.failures import NO_FAILURES, Failures
 from psoup.results.gaps import NO_GAPS, WHOLE, Gaps
 from psoup.results.open import OpenView
+from psoup.results.pack import Pack, merge_packs
 from psoup.results.places import Places, places_of
-from psoup.results.sealed import Pack, merge_packs
 
 ALL = 2**62
 """A `covered_before` above every SQC ID: the open chunk covers all clauses."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.results.chunk_results import ChunkResults
-from psoup.results.sealed import Pack
+from psoup.results.pack import Pack
 
 PIECES = 32
 """Pieces of offers that may wait for the writer."""

@@ -13,7 +13,7 @@ import numpy as np
 from psoup.columns import Array, address_of
 from psoup.kernels.search.result_rows import OPEN, PACKED
 from psoup.results.open import OpenView
-from psoup.results.sealed import Pack
+from psoup.results.pack import Pack
 
 
 class Places(NamedTuple):

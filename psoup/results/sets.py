@@ -29,8 +29,8 @@ from psoup.kernels.search.match_pairs import (
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenView
+from psoup.results.pack import Pack
 from psoup.results.runs import order_of
-from psoup.results.sealed import Pack
 
 _MANY = 256
 """The fewest clauses for which a table is made."""

@@ -13,8 +13,8 @@ import numpy as np
 from psoup.columns import Array
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenView
+from psoup.results.pack import Pack
 from psoup.results.runs import order_of
-from psoup.results.sealed import Pack
 
 _ENTRY_BYTES = 20
 """Bytes of a clause's entry in a pack."""

@@ -10,7 +10,7 @@ from psoup.sql.statement import (
     standing_query,
     window_clause,
 )
-from psoup.sql.templates.prepared import Prepared
+from psoup.sql.templates.prepared_statement import Prepared
 
 __all__ = [
     "MAX_ATTRIBUTES",

@@ -3,7 +3,7 @@
     sum(price) FILTER (WHERE qty > 5)   ->   Measure("sum", (price,), DECIMAL(38,2), condition=qty > 5)
     median(price)                       ->   Measure("quantile_cont", (price as DOUBLE,), DOUBLE, fraction=0.5)
 
-A statement has each measure once, and its expressions read it by number. `grouping` replaces the numbers with columns
+A statement has each measure once, and its expressions read it by number. `group_by` replaces the numbers with columns
 of the table of groups. Types are DuckDB's but for quantiles and counts, which are BIGINT or DOUBLE (docs/sql.md).
 """
 

@@ -20,7 +20,7 @@ from psoup.expressions.conversion import is_null_literal, truth
 from psoup.expressions.evaluate import constant
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISION, TEXT, TIMESTAMP
-from psoup.resting import may_rest
+from psoup.rest_points import may_rest
 from psoup.sql import spans
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, aggregate_of, measured
 from psoup.sql.elsewhere.advice import advised_arguments
@@ -29,7 +29,7 @@ from psoup.sql.names import Names
 from psoup.sql.refusals import refuse_node
 from psoup.sql.source import StatementText
 from psoup.sql.spans import Operand, Span
-from psoup.sql.spelled import BUCKETS, SPANNED, SPELLED, bucket, position_arguments, refuse_bare, spanned
+from psoup.sql.special_forms import BUCKETS, SPANNED, SPELLED, bucket, position_arguments, refuse_bare, spanned
 from psoup.sql.types import bits_of, data_type, interval, number
 
 MAX_LIST = 10_000

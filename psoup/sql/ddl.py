@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from psoup.model import RESERVED_NAMES, Attribute, Kind, Retention, Schema, StreamSpec
+from psoup.phrases import quoted
 from psoup.plan.canonical import describe_duration
-from psoup.sql.dialect import PSoup
+from psoup.sql.parser.dialect import PSoup
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.types import data_type
 from psoup.sql.windows import MAX_TIME, duration, is_rows, row_count
-from psoup.wording import quoted
 
 MAX_ATTRIBUTES = 1_000
 MAX_NAME = 128

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
-from psoup.resting import MOVES, may_rest
+from psoup.rest_points import MOVES, may_rest
 from psoup.sql.elsewhere.statements import STATEMENTS
 from psoup.sql.instead import (
     FOR_STATEMENT,
@@ -22,8 +22,8 @@ from psoup.sql.instead import (
     feature_hint,
     join_hint,
 )
+from psoup.sql.parser.syntax import BoundNode, BoundsNode, Duration
 from psoup.sql.source import StatementText, nearest
-from psoup.sql.syntax import BoundNode, BoundsNode, Duration
 
 MAX_TREE = 100
 """The deepest expression; an AND or OR chain counts once. Evaluation recurses over expressions."""

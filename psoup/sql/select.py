@@ -16,13 +16,14 @@ from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT
 from psoup.plan.canonical import factor_text, literal_text
 from psoup.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Project, Sort, Source, walk
-from psoup.plan.standing import Selection, StandingQuery
+from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import FromList, Lookup, from_list
-from psoup.sql.grouping import Groups, group_keys, having_condition, in_having
-from psoup.sql.guards import tokens_of
-from psoup.sql.parsing import parse, untie
+from psoup.sql.group_by import Groups, group_keys, having_condition, in_having
+from psoup.sql.join_conditions import apart, filled, side_text, split
+from psoup.sql.parser.guards import tokens_of
+from psoup.sql.parser.parse_tree import parse, untie
 from psoup.sql.refusals import (
     refuse_clauses,
     refuse_node,
@@ -32,7 +33,6 @@ from psoup.sql.refusals import (
 )
 from psoup.sql.select_list import listed_outputs, order_keys
 from psoup.sql.source import StatementText
-from psoup.sql.splitting import apart, filled, side_text, split
 from psoup.sql.where.factors import factors_of
 
 __all__ = ["Lookup", "bind_select", "clause_text", "selected"]

@@ -16,19 +16,19 @@ from typing import TypeVar
 from sqlglot.tokenizer_core import Token
 
 from psoup.model import StreamSpec, WindowClause
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql.ddl import Alteration, Dropping, alteration, dropping, stream_spec
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.elsewhere.statements import CREATED
-from psoup.sql.guards import tokens_of
-from psoup.sql.parsing import parse
+from psoup.sql.parser.guards import tokens_of
+from psoup.sql.parser.parse_tree import parse
+from psoup.sql.parser.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DropStreamNode
+from psoup.sql.parser.texts import after_comment
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Known, Lookup, selected
 from psoup.sql.source import StatementText
-from psoup.sql.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DropStreamNode
-from psoup.sql.templates.prepared import Prepared
+from psoup.sql.templates.prepared_statement import Prepared
 from psoup.sql.templates.template import prepared
-from psoup.sql.texts import after_comment
 from psoup.sql.vague import refuse_vague
 from psoup.sql.windows import window
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from psoup.errors import InvalidInput, PSoupError
-from psoup.expressions import supplied
+from psoup.expressions import supplied_functions
 from psoup.expressions.functions import FUNCTIONS
-from psoup.expressions.supplied import Signature, Supplied
+from psoup.expressions.supplied_functions import Signature, Supplied
 from psoup.model import Attribute, Schema, StreamSpec
 from psoup.sql.statement import standing_query
 
@@ -20,7 +20,7 @@ def make_known(functions: Iterable[Supplied]) -> None:
     installed = tuple(functions)
     for function in installed:
         _check_name(function.signature)
-    supplied.install(installed)
+    supplied_functions.install(installed)
 
 
 def _check_name(signature: Signature) -> None:
@@ -29,9 +29,9 @@ def _check_name(signature: Signature) -> None:
     spec = StreamSpec("s", Schema(columns))
     text = f"SELECT {signature.name}({', '.join(column.name for column in columns)}) AS x FROM s"
     try:
-        with supplied.declared([str(signature)]):
+        with supplied_functions.declared([str(signature)]):
             query = standing_query(text, lambda name: spec)
-        bound = any(supplied.calls_supplied(output.expr) for output in query.select)
+        bound = any(supplied_functions.calls_supplied(output.expr) for output in query.select)
     except PSoupError:
         bound = False
     if not bound or signature.name in FUNCTIONS:

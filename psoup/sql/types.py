@@ -18,7 +18,7 @@ from decimal import Context, Decimal, InvalidOperation
 from sqlglot import exp
 
 from psoup.errors import SqlError
-from psoup.expressions.long_numbers import MOST_PLACES, exact_number
+from psoup.expressions.numbers.long_numbers import MOST_PLACES, exact_number
 from psoup.expressions.tree import Literal
 from psoup.model import (
     BIGINT,

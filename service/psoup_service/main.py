@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from psoup.errors import PSoupError, Unavailable
-from psoup_service.host.turns import ShortTurns
+from psoup_service.host.turns.interpreter import ShortTurns
 from psoup_service.host.worker import told
 from psoup_service.process import allocators, event_loop, kernel_cache, log
 from psoup_service.process.lean import lean

@@ -24,7 +24,7 @@ from psoup.admission import Admission
 from psoup.answer.describe import bill
 from psoup.clock import Clock
 from psoup.engine.engine import Engine
-from psoup.engine.maintenance.offered import Offered
+from psoup.engine.maintenance.offers import Offered
 from psoup.errors import Internal, InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup_service.chores.expiry import ExpiryWait
@@ -33,22 +33,22 @@ from psoup_service.figures.metrics import Metrics
 from psoup_service.figures.probes import Probes
 from psoup_service.figures.watchdog import Watchdog
 from psoup_service.functions.process import FunctionProcess
+from psoup_service.gate.addresses import listen_on
 from psoup_service.gate.audit import NAME, Audit
 from psoup_service.gate.call_turns import CallTurns
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import Certificates
 from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import is_loopback, nobody_may_come
-from psoup_service.gate.listening import listen_on
 from psoup_service.gate.meters import Meters
 from psoup_service.gate.open_id import open_id
-from psoup_service.gate.standing import Standing
-from psoup_service.host.fair_turns import Weights
+from psoup_service.gate.token_table import Standing
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
 from psoup_service.host.room import HostLimits
 from psoup_service.host.runner import TaskPool, cores
 from psoup_service.host.threads import Threads, on
+from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.process.clock import guarded
 from psoup_service.process.late_kernels import watched
 from psoup_service.process.settings import Settings
@@ -58,12 +58,12 @@ from psoup_service.servicers.health import HealthServicer
 from psoup_service.servicers.server import ServerServicer
 from psoup_service.servicers.services import services_of
 from psoup_service.servicers.usage import tell_usage
-from psoup_service.wire.answering import Answering
+from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.calls import Calls
 from psoup_service.wire.decoders import Decoders
-from psoup_service.wire.decoding import Decoding
 from psoup_service.wire.grpc_calls import GrpcCalls
-from psoup_service.wire.receiving import touch_memory
+from psoup_service.wire.payload_decoder import Decoding
+from psoup_service.wire.request_bodies import touch_memory
 from psoup_storage import DurableStore
 from psoup_storage.contract import Store
 from psoup_storage.memory import MemoryStore

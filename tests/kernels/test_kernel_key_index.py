@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from psoup.columns import Array, Column
-from psoup.data.keyed import KeyIndex, key_index
+from psoup.data.key_index import KeyIndex, key_index
 from psoup.errors import Corrupt
 from psoup.kernels.plain.search import key_index as plain
 from psoup.kernels.search import key_index as keyed

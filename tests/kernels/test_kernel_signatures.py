@@ -14,7 +14,7 @@ from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.sigutils import normalize_signature
 
-from psoup.compiled import SIGNATURES, compile_listed, line_of
+from psoup.kernel_signatures import SIGNATURES, compile_listed, line_of
 from psoup.kernels.rows.bit_blocks import count_rows
 from psoup_service.process import late_kernels
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psoup.data.keyed import text_numbers
+from psoup.data.key_index import text_numbers
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup_testing.engines.restarts import making
 from psoup_testing.histories.near_far import COLLIDING, NEIGHBOURS

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pytest
 
 from psoup.config import EngineConfig
-from psoup.expressions import supplied
+from psoup.expressions import supplied_functions
 from psoup.functions import MARK, function
 from psoup.local import LocalPSoup
 from psoup.sql.supplied_names import make_known
@@ -84,7 +84,7 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
         # What raises here is NULL there: a condition that is an error does not hold, and neither does its negation.
         connection.create_function("picky", lambda n: None if n % 5 == 0 else n > 10, ["BIGINT"], "BOOLEAN", **null)  # type: ignore[arg-type]
         yield connection
-    supplied.install(())
+    supplied_functions.install(())
 
 
 def rows(dice: random.Random) -> pa.Table:

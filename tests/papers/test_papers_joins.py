@@ -27,7 +27,7 @@ from psoup.joins.steps import Step
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Join, walk
-from psoup.reading import UNBOUNDED
+from psoup.read_budget import UNBOUNDED
 from psoup_testing.histories.join_sides import Side
 
 QUERY = "SELECT r._id AS r, s._id AS s, a, b FROM r, s WHERE r.a < 5 AND r.a > s.b AND s.b > 1"

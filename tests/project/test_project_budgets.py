@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 _PROGRAM = "a program without a host gives no budget; a service always does"
 _CHECK = "a check of structures, on demand; it reads as a test does"
 ALLOWED = {
-    "psoup/reading.py <module>": "the definition of UNBOUNDED",
+    "psoup/read_budget.py <module>": "the definition of UNBOUNDED",
     "psoup/answer/invoke.py invoke": _PROGRAM,
     "psoup/answer/ask.py ask": _PROGRAM,
     "psoup/answer/table.py invoke_table": _PROGRAM,
@@ -20,7 +20,7 @@ ALLOWED = {
     "psoup/execution/aggregate/check_folds.py _check_equal": _CHECK,
     "psoup/execution/aggregate/check_folds.py _check_spans": _CHECK,
     "psoup/execution/ahead/packs_ahead.py _find": "it only looks which names lie on the disk, and evaluates nothing",
-    "service/psoup_service/host/expectations.py on_loop": "its `ask` ends it after two milliseconds on the loop",
+    "service/psoup_service/host/reads/expectations.py on_loop": "its `ask` ends it after two milliseconds on the loop",
 }
 """Functions that make a budget without a limit of bytes, or take UNBOUNDED but as a default: why they may."""
 

@@ -23,17 +23,17 @@ EXCEPTIONS = {
     "service/psoup_service/gate/oidc.py": "PyJWT is told not to look at the times; the gate does",
     "service/psoup_service/gate/audit.py": "a line about a service that does not run",
     "storage/psoup_storage/durable/sqlite/database.py": "when a data directory was made, for people",
-    "storage/psoup_storage/durable/issuing.py": "a token of a service that does not run",
+    "storage/psoup_storage/durable/first_token.py": "a token of a service that does not run",
     "storage/psoup_storage/durable/tools/setting_aside.py": "a note about a service that does not run",
     "storage/psoup_storage/durable/tools/backup.py": "when a backup was made, for people",
-    "clients/psoup_client/moments.py": "a client's own clocks, compared with each other",
-    "clients/psoup_client/push.py": "an epoch of a producer: it must be greater than the one of an earlier process",
-    "clients/psoup_client/producer.py": "an epoch, as in push.py",
-    "clients/psoup_spark/standing.py": "rows that a service will refuse: Spark has no clock of a service",
+    "clients/psoup_client/copies/moments.py": "a client's own clocks, compared with each other",
+    "clients/psoup_client/ingest/push.py": "an epoch of a producer: greater than the one of an earlier process",
+    "clients/psoup_client/ingest/producer.py": "an epoch, as in push.py",
+    "clients/psoup_spark/stand_job.py": "rows that a service will refuse: Spark has no clock of a service",
     "clients/psoup_recharge/store.py": "when a copy was asked for last, for people",
     "clients/psoup_recharge/entry.py": "how long ago that is",
     "clients/psoup_recharge/ledger.py": "a line of a log",
-    "clients/psoup_cli/commands/token.py": "how long a token lasts, if a command says until when",
+    "clients/psoup_cli/commands/access/token.py": "how long a token lasts, if a command says until when",
 }
 """Files that ask the wall clock, and why they may.
 

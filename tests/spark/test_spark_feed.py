@@ -125,7 +125,7 @@ def test_a_feed_goes_on_where_it_ended(
 
 def test_a_task_that_is_run_again_counts_once(spark: Any, client: Client, make_stream: Make, running: Serving) -> None:
     """The first attempts have sent a part of their rows when they die."""
-    from psoup_spark.sending import BatchId, RowTarget, send
+    from psoup_spark.row_sender import BatchId, RowTarget, send
 
     name = make_stream("(id BIGINT)")
 
@@ -204,7 +204,7 @@ def test_what_does_not_fit_is_named(
 
 def test_a_service_without_room_slows_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another stage holds the room; while the sender pauses, it is committed."""
-    from psoup_spark import sending
+    from psoup_spark import row_sender
 
     pauses: list[float] = []
     with serving(Settings(port=0, staged_mib=1)) as service, Client(service.address) as client:
@@ -217,8 +217,8 @@ def test_a_service_without_room_slows_the_sender(monkeypatch: pytest.MonkeyPatch
             pauses.append(seconds)
             other.commit()
 
-        monkeypatch.setattr(sending, "time", SimpleNamespace(sleep=pause))
-        sent = sending.send_partition(sending.RowTarget(service.address, "s", 60), mine.id, [rows])
+        monkeypatch.setattr(row_sender, "time", SimpleNamespace(sleep=pause))
+        sent = row_sender.send_partition(row_sender.RowTarget(service.address, "s", 60), mine.id, [rows])
         assert (sent.problem, sent.rows) == (None, 80_000)
         assert pauses == [0.5], "as long as the service asked for"
         assert mine.commit(sent.parts).accepted == 80_000

@@ -181,8 +181,8 @@ def test_a_batch_that_a_heartbeat_has_outrun_is_written_anew(
     services: list[Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It lay there whole, its driver dead. Without the heartbeat it is attached as it is."""
-    from psoup_spark import standing
-    from psoup_spark.shared import BatchFolder
+    from psoup_spark import stand_job as standing
+    from psoup_spark.batch_folder import BatchFolder
 
     client, statement = services[0], "CREATE STREAM b (t TIMESTAMP, x BIGINT) TIMESTAMP BY t"
     client.create_stream(statement)
@@ -213,7 +213,7 @@ def test_a_batch_that_a_heartbeat_has_outrun_is_written_anew(
 
 def test_queries_are_asked_for_again_where_a_backup_was_restored() -> None:
     """The same number is another query there."""
-    from psoup_spark.standing import _Queries
+    from psoup_spark.stand_job import _Queries
 
     def now(incarnation: str) -> tuple[tuple[int, str], ...]:
         query = SimpleNamespace(info=SimpleNamespace(query_id=f"q-{incarnation}-7", sql=f"of {incarnation}", clause=""))

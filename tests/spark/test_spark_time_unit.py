@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from psoup_cli.app import app
 from psoup_client import Client, InvalidData
-from psoup_client.casts import INSTANT, TimeOptions, cast
+from psoup_client.columns.casts import INSTANT, TimeOptions, cast
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import serving
 from psoup_testing.spark.session import needs_java

@@ -21,7 +21,7 @@ from psoup_service.web.calls import WebCalls
 from psoup_service.web.gateway import Gateway
 from psoup_service.web.methods import ALLOWED
 from psoup_service.web.refusals import STATUSES
-from psoup_service.wire.answering import Answering
+from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.status import CODES, OWN_CODES
 from psoup_testing.browser.page_requests import CALL, Page, WebRefusal, path_of
 from psoup_testing.services.threaded_service import Serving

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from psoup.errors import InvalidInput
 from psoup_client import Client, ClientOptions
-from psoup_service.gate.audit_reading import lines_of
+from psoup_service.gate.audit_chain import lines_of
 from psoup_service.process.settings import Settings
 from psoup_service.web.gateway import Gateway, opened_gateway
 from psoup_storage import DurableStore

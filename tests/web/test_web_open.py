@@ -6,7 +6,7 @@ import webbrowser
 
 import pytest
 
-from psoup_cli.commands.open import _seen_from_here
+from psoup_cli.commands.service.open import _seen_from_here
 from psoup_cli.main import main
 from psoup_testing.services.threaded_service import Serving, serving
 

@@ -27,8 +27,8 @@ from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import Records, read_records
 from psoup_cli.files.source import not_in
 from psoup_client import InvalidData
-from psoup_client.casts import REFUSALS
-from psoup_client.wording import counted
+from psoup_client.columns.casts import REFUSALS
+from psoup_client.phrases import counted
 
 _SEPARATOR = re.compile(rb"sep=([\x01-\x7f])\r?\n")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from psoup_client.casts import failing
-from psoup_client.decimals import is_number, of_texts
+from psoup_client.columns.casts import failing
+from psoup_client.columns.decimals import is_number, of_texts
 
 
 def _in_any_case(words: tuple[str, ...]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from psoup_cli.files.json_values import double
 from psoup_client import InvalidData, StreamInfo
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 
 
 def columns_of(fields: Sequence[str], stream: StreamInfo, ignore_extra: bool, line: int) -> list[str | None]:

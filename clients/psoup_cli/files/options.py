@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass, field
 
-from psoup_client.casts import TimeOptions
+from psoup_client.columns.casts import TimeOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

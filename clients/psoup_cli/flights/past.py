@@ -20,13 +20,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup_cli.commands.spark.running import spark_module
+from psoup_cli.commands.spark.run import spark_module
 from psoup_cli.flights.dataset import LAST_HEARTBEAT
 from psoup_cli.flights.questions import AFTER, BEFORE, DURING
 from psoup_cli.flights.show import say
 from psoup_cli.flights.story import JULY, Story
 from psoup_client import Client, PushResult
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 
 LIVE_FROM = "2013-07"
 """The first month, of UTC, that is fed."""

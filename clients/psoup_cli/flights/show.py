@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from psoup_client import Answer, Completeness
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 
 NEW_YORK = ZoneInfo("America/New_York")
 SHOWN_ROWS = 5

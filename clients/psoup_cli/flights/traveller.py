@@ -17,7 +17,7 @@ from rich.table import Table
 from psoup_cli.flights.questions import Question
 from psoup_cli.flights.show import clock, say
 from psoup_client import Client
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 from psoup_recharge import Recharge, Store
 
 BUDGET = 200_000

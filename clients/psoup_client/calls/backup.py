@@ -17,8 +17,8 @@ from typing import BinaryIO
 from psoup_client import html
 from psoup_client.arguments import checking_arguments
 from psoup_client.errors import InvalidData
+from psoup_client.phrases import counted, verb
 from psoup_client.session import Session
-from psoup_client.wording import counted, verb
 from psoup_proto.file_names import DATABASE, backup_path
 from psoup_proto.v1 import backup_pb2
 

@@ -7,15 +7,15 @@ import uuid
 from typing import Unpack
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.casts import TimeOptions, TimeUnit
-from psoup_client.connection import Connection
+from psoup_client.channel.connection import Connection
+from psoup_client.columns.casts import TimeOptions, TimeUnit
 from psoup_client.errors import InvalidData, NotFound
+from psoup_client.ingest.producer import Producer, ProducerOptions
+from psoup_client.ingest.push import DirectPusher, Position, PushResult, ids_of, together
+from psoup_client.ingest.stage import Stage
 from psoup_client.inputs import Rows
 from psoup_client.payload import split
-from psoup_client.producer import Producer, ProducerOptions
-from psoup_client.push import DirectPusher, Position, PushResult, ids_of, together
 from psoup_client.session import Session
-from psoup_client.stage import Stage
 from psoup_client.times import Instant, from_proto, to_proto
 from psoup_proto.v1 import ingest_pb2
 

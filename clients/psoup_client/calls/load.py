@@ -20,12 +20,12 @@ from psoup_client.calls.dump import DumpInfo, Progress, open_part, read_descript
 from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.streams import StreamCalls
 from psoup_client.errors import FailedPrecondition, NotFound
+from psoup_client.ingest.push import PushResult
+from psoup_client.ingest.stage import Stage
 from psoup_client.payload import BATCH_ROWS
-from psoup_client.push import PushResult
+from psoup_client.phrases import counted, verb
 from psoup_client.schema import StreamInfo
-from psoup_client.stage import Stage
 from psoup_client.times import from_proto, to_proto
-from psoup_client.wording import counted, verb
 
 _NAME = re.compile(r'(\s*CREATE\s+STREAM\s+)("(?:[^"]|"")*"|\w+)', re.IGNORECASE)
 _TIMEOUT = 86_400.0

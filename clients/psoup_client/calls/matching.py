@@ -19,16 +19,16 @@ import pyarrow.compute as pc
 
 from psoup_client import html
 from psoup_client.arguments import checking_arguments
-from psoup_client.connection import naming
+from psoup_client.channel.connection import naming
 from psoup_client.errors import InvalidData
 from psoup_client.inputs import Row, Rows
 from psoup_client.payload import read, split
+from psoup_client.phrases import counted
 from psoup_client.query import ONE_MESSAGE_BYTES, Query
 from psoup_client.results import Results, gathered
 from psoup_client.session import Session
 from psoup_client.tags import check_key, check_labels
 from psoup_client.times import Instant, to_proto
-from psoup_client.wording import counted
 from psoup_proto.v1 import matching_pb2, queries_pb2
 
 _ROWS = 16_384

@@ -9,7 +9,7 @@ from itertools import islice
 
 from psoup_client.arguments import checking_arguments
 from psoup_client.bulk import Progress, Tagging, check_replace, lifetime, parameters_of_one, requests_of
-from psoup_client.connection import naming
+from psoup_client.channel.connection import naming
 from psoup_client.costs import ORDERS, CostOrder, QueryCost
 from psoup_client.explanation import Checked
 from psoup_client.html import Listing

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from psoup_client.arguments import checking_arguments
+from psoup_client.channel.options import seconds
 from psoup_client.costs import MemoryBill
 from psoup_client.errors import DeadlineExceeded, Unavailable
-from psoup_client.options import seconds
 from psoup_client.schema import ServerInfo
 from psoup_client.session import Session
 from psoup_proto.v1 import admin_pb2, server_pb2

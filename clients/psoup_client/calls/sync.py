@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from psoup_client.arguments import checking_arguments
-from psoup_client.copies import AnswerCopy, Synced, copy_of_bytes, sync_copies
+from psoup_client.copies.answer_copy import AnswerCopy, Synced, copy_of_bytes, sync_copies
+from psoup_client.copies.watch import MOST_WATCHED, Watching
 from psoup_client.query import Query
 from psoup_client.session import Session
 from psoup_client.tags import check_key
-from psoup_client.watching import MOST_WATCHED, Watching
 
 
 @checking_arguments

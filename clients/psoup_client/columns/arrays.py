@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from psoup_client.casts import REFUSALS, TimeOptions, cast, goes_as_it_is, may_convert
+from psoup_client.columns.casts import REFUSALS, TimeOptions, cast, goes_as_it_is, may_convert
 from psoup_client.columns.misfits import COUNTS, misfit
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo

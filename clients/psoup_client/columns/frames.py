@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup_client.casts import REFUSALS, TimeOptions
 from psoup_client.columns.arrays import Column, fit_array
+from psoup_client.columns.casts import REFUSALS, TimeOptions
+from psoup_client.columns.decimals import are_near
 from psoup_client.columns.lists import fit_list
 from psoup_client.columns.plain import goes_together, guessed, kinds_of
-from psoup_client.decimals import are_near
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup_client.casts import INSTANT, ISO, REFUSALS, TimeOptions, cast
 from psoup_client.columns.arrays import Column, fit_array
+from psoup_client.columns.casts import INSTANT, ISO, REFUSALS, TimeOptions, cast
+from psoup_client.columns.decimals import are_near, exact
 from psoup_client.columns.misfits import misfit
 from psoup_client.columns.plain import goes_together, kinds_of, midnight, plain
-from psoup_client.decimals import are_near, exact
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo
 from psoup_client.times import to_micros

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from psoup_client.casts import TimeOptions
+from psoup_client.columns.casts import TimeOptions
 from psoup_client.columns.plain import plain
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo

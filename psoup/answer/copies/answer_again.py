@@ -36,7 +36,7 @@ from psoup.kernels.rows.increasing_subsequence import longest_rising
 from psoup.plan.nodes import Having, Node
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 
 _STEP_BYTES = 8 * 1024 * 1024
 """Bytes of rows that are gathered before they are charged to the read."""

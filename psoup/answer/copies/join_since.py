@@ -37,7 +37,7 @@ from psoup.plan.nodes import Join, Node, OrderKey, Output, Project, Sort
 from psoup.plan.plan_facts import plan_fact
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 
 _SLICE = 4_096
 """Fewest tuples of the first source in the first slice, if every source has more.

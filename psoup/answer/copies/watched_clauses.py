@@ -26,7 +26,7 @@ from psoup.kernels.arrive.watch_hits import hits_in_rows, hits_in_run
 from psoup.model import Anchor
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.reading import NO_LIMIT
+from psoup.read_budget import NO_LIMIT
 from psoup.results.open import OpenView
 from psoup.results.sets import Wanted, all_evaluated, evaluated, kept_counts
 

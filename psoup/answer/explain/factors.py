@@ -16,10 +16,10 @@ from psoup.columns import key_float
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import SECOND, DataType, Kind, time_text
+from psoup.phrases import counted
 from psoup.plan.factors import Factor, Term
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
-from psoup.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

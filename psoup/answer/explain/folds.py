@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from psoup.aggregates.measures import states_for
 from psoup.aggregates.recipes import Recipe
-from psoup.aggregates.shelved import name_of, shelf_of
 from psoup.aggregates.spans import Span, cover, lacking
+from psoup.aggregates.stored_folds import name_of, shelf_of
 from psoup.config import EngineConfig, TextLimits
 from psoup.execution.aggregate.single_row import folding_of
 from psoup.execution.aggregate.window_case import inner_of, middle_of

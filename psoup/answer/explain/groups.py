@@ -22,10 +22,10 @@ from psoup.execution.aggregate.fold_rows import Folder, states_of
 from psoup.execution.aggregate.row_parts import parts_of
 from psoup.execution.rows.source_rows import Arrivals, Reading
 from psoup.execution.select.clause_matches import Side, matches_in
+from psoup.phrases import counted
 from psoup.plan.nodes import Aggregate
 from psoup.published.snapshot import Snapshot
-from psoup.reading import GroupBytes, ReadBudget
-from psoup.wording import counted
+from psoup.read_budget import GroupBytes, ReadBudget
 
 _MOST = 4_194_304
 """Most tuples of a window whose groups are counted, which takes some tens of milliseconds."""

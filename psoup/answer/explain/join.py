@@ -21,10 +21,10 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Side
 from psoup.joins.join_pieces import Joined, joined
 from psoup.joins.pairs_store import PairTable, join_with_pairs
+from psoup.phrases import counted
 from psoup.plan.nodes import Join, Node
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
-from psoup.wording import counted
+from psoup.read_budget import ReadBudget
 
 _MOST = 4_194_304
 """Most candidates, which take some tens of milliseconds."""

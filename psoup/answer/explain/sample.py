@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.config import TextLimits
-from psoup.expressions.guarded import every_row
+from psoup.expressions.error_guard import every_row
 from psoup.matching.scan import scan
 from psoup.plan.factors import Factor
 from psoup.published.snapshot import StreamView
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 
 SAMPLE = 1_024
 """Most tuples of the sample."""

@@ -19,12 +19,12 @@ from psoup.execution.select.clause_matches import ChunkMatches, chunk_matches, s
 from psoup.execution.select.window import Reach
 from psoup.matching.search import Search
 from psoup.model import WindowClause, time_text
+from psoup.phrases import counted, verb
 from psoup.plan.canonical import describe_window
-from psoup.plan.standing import Selection
+from psoup.plan.standing_query import Selection
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
-from psoup.reading import ReadBudget
-from psoup.wording import counted, verb
+from psoup.read_budget import ReadBudget
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from psoup.config import EngineConfig, GroupLimits
 from psoup.execution.rows.sort import most_held
 from psoup.kinds import arrow_type
 from psoup.plan.nodes import Limit, Node, Sort, walk
-from psoup.reading import NO_LIMIT, ReadBudget
+from psoup.read_budget import NO_LIMIT, ReadBudget
 
 _VALUE = 8
 """Estimated bytes of a key."""

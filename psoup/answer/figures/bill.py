@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from psoup.columns import Array
-from psoup.data.archived import ENTRY_BYTES
+from psoup.data.archived_chunk import ENTRY_BYTES
 from psoup.data.chunk import ChunkView
-from psoup.data.coded import Coded
-from psoup.data.keyed import KeyIndex
+from psoup.data.dictionary_column import Coded
+from psoup.data.key_index import KeyIndex
 from psoup.data.narrow import Short
 from psoup.published.snapshot import Snapshot, StreamView
 

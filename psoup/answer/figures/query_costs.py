@@ -21,10 +21,10 @@ from operator import attrgetter
 
 from psoup.clauses.costs import SlotCosts
 from psoup.execution.select.clause_matches import chunk_matches
+from psoup.phrases import counted, verb
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.sizes import column_size
-from psoup.wording import counted, verb
 
 _VAIN_FROM = 10_000
 """Fewest candidates for a warning that a query has no selective condition."""

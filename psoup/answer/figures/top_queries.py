@@ -27,7 +27,7 @@ from psoup.plan.sides import FIRST_SIDE, query_of
 from psoup.published.members import since
 from psoup.published.records import NO_CLAUSE, picked
 from psoup.published.snapshot import Snapshot
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 from psoup.results.sizes import sizes_by_slot
 
 ORDERS = ("cpu", "candidates", "matched", "bytes")

@@ -31,7 +31,7 @@ from psoup.execution.select.window import reach
 from psoup.model import NOW, START, Anchor, Bound, WindowClause, time_text
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 
 MOST_BYTES = 1 << 30
 """Most bytes of bits in one call."""

@@ -21,13 +21,13 @@ from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
 from psoup.columns import Array, Batch
 from psoup.data.data_stem import Piece
-from psoup.expressions.guarded import every_row
+from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.names.tuple_queries import count_bits, count_offsets, place_bits, place_by_offset
 from psoup.matching.new_tuples import probe
 from psoup.published.match_room import Named, TooManyRows, passing
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 from psoup.results.open import OpenResults
 
 _MOST_PAIRS = 1 << 22

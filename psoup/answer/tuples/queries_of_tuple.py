@@ -23,14 +23,14 @@ from psoup.data.data_stem import Piece
 from psoup.data.windows import retention_edge
 from psoup.errors import OutOfRange
 from psoup.execution.select.clause_matches import chunk_matches, search_of
-from psoup.expressions.guarded import every_row
+from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, AttributeRef
 from psoup.matching.new_tuples import probe
 from psoup.published.match_room import Named
 from psoup.published.members import Members, since
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 from psoup.results.by_tuple import open_pairs_at, pairs_at
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults

@@ -23,13 +23,13 @@ from psoup.columns import Array, Column
 from psoup.data.windows import retention_edge
 from psoup.errors import OutOfRange
 from psoup.execution.select.window import Reach, instant, reach
-from psoup.expressions.guarded import every_row
+from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, Expr, Literal, columns_of
 from psoup.matching.scan import scan
 from psoup.model import TIMESTAMP, Kind
 from psoup.plan.canonical import describe_window, expr_text, factor_text, literal_text
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 
 _SHOWN = 200
 """Most characters of a text in a reason."""

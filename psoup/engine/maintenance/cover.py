@@ -29,7 +29,7 @@ from psoup.matching.old_tuples import cover
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
-from psoup.results.sealed import seal
+from psoup.results.pack import seal
 from psoup.runner import Runner, serial, threads_of
 
 Resting = Callable[[], Callable[[], object]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psoup.aggregates.folds import FoldRoom
-from psoup.aggregates.shelved import ShelfOnDisk, shelf_of
+from psoup.aggregates.stored_folds import ShelfOnDisk, shelf_of
 from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
 from psoup.runner import Runner, serial

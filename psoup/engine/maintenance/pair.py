@@ -12,7 +12,7 @@ from psoup.engine.kept_pairs import KeptJoin, KeptJoins, Missing
 from psoup.engine.stream.state import StreamState
 from psoup.errors import ResourceExhausted
 from psoup.joins.pairs_store import BYTES, PairRow, pairs_of
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 from psoup.runner import Runner, serial
 
 

@@ -14,8 +14,8 @@ from psoup.engine.maintenance.replace import Replace
 from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
 from psoup.published.snapshot import ChunkEntry
+from psoup.results.pack import seal
 from psoup.results.room import RowRoom
-from psoup.results.sealed import seal
 from psoup.runner import Runner, serial
 
 

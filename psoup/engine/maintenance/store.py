@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView, Keep
-from psoup.data.widening import widen_chunk
+from psoup.data.schema_growth import widen_chunk
 from psoup.engine.maintenance.task import Begin, Installable
 from psoup.engine.stream.state import StreamState
 from psoup.errors import ResourceExhausted

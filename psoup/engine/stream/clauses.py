@@ -33,7 +33,7 @@ from psoup.expressions.tree import AttributeRef, Expr
 from psoup.invariants import corrupt, ensure
 from psoup.model import Schema
 from psoup.plan.factors import Factor
-from psoup.plan.standing import ClauseColumns
+from psoup.plan.standing_query import ClauseColumns
 from psoup.published.records import ClauseRecord
 from psoup.results.gaps import NO_GAPS, Gaps
 

@@ -14,7 +14,7 @@ from psoup.config import Shape
 from psoup.data.arrivals import Arrivals, ArrivalView
 from psoup.data.data_stem import ReorderBuffer
 from psoup.data.refusals import Refusals, RefusedTimes
-from psoup.data.stored import Stored
+from psoup.data.stored_chunk import Stored
 from psoup.engine.stream.attention import Attention
 from psoup.events.events import Attached, Pushed, WatermarkRaised
 from psoup.invariants import ensure

@@ -16,14 +16,14 @@ from itertools import pairwise
 
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.data.archived import ArchivedChunk, Chunk
+from psoup.data.archived_chunk import ArchivedChunk, Chunk
 from psoup.data.chunk import ChunkView
-from psoup.data.keyed import KeyIndex
-from psoup.data.stored import Stored
-from psoup.data.widening import widen_chunk
+from psoup.data.key_index import KeyIndex
+from psoup.data.schema_growth import widen_chunk
+from psoup.data.stored_chunk import Stored
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.deaths import Deaths
-from psoup.engine.stream.waiting import may_wait
+from psoup.engine.stream.store_delay import may_wait
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.published.snapshot import ChunkEntry

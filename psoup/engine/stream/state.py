@@ -21,7 +21,7 @@ from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
 from psoup.columns import Array
 from psoup.config import EngineConfig
-from psoup.data.archived import ENTRY_BYTES
+from psoup.data.archived_chunk import ENTRY_BYTES
 from psoup.data.chunk import Keep
 from psoup.data.data_stem import DataSteM
 from psoup.engine.stream.allowance import SEVERAL
@@ -38,7 +38,7 @@ from psoup.matching.old_tuples import cover
 from psoup.matching.old_work import OldTuples, work_of, work_of_columns
 from psoup.model import StreamSpec
 from psoup.plan.factors import Factor
-from psoup.plan.standing import ClauseColumns
+from psoup.plan.standing_query import ClauseColumns
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
 from psoup.results.chunk_results import ChunkResults

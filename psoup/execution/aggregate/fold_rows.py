@@ -16,7 +16,7 @@ import numpy as np
 
 from psoup.aggregates.growth import is_fixed
 from psoup.aggregates.keys import Keys
-from psoup.aggregates.listed import Distinct, Gathered, listed
+from psoup.aggregates.list_states import Distinct, Gathered, listed
 from psoup.aggregates.measures import folding_of, rows_for
 from psoup.aggregates.numbers import Hold, over_keys
 from psoup.aggregates.recipes import FOLD_BYTES, Fold
@@ -24,7 +24,7 @@ from psoup.aggregates.state import Folding, State, copied, size_of
 from psoup.budgets import SORT_ROWS
 from psoup.columns import Array, Column, value_bytes
 from psoup.config import GroupLimits
-from psoup.data.coded import Coded
+from psoup.data.dictionary_column import Coded
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable, parts_of
 from psoup.execution.aggregate.window_ends import first_of
@@ -35,7 +35,7 @@ from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.plan.nodes import Aggregate, Measure
 from psoup.published.snapshot import Snapshot
-from psoup.reading import GroupBytes, ReadBudget
+from psoup.read_budget import GroupBytes, ReadBudget
 
 _QUICK = 2 * 1024**2
 """Most bytes of states whose results take a few milliseconds. A read waits for its turn before it makes more."""

@@ -14,7 +14,7 @@ from psoup.aggregates.keys import coded_column
 from psoup.aggregates.numbers import Hold
 from psoup.columns import Column
 from psoup.data.chunk import ChunkView
-from psoup.data.coded import Coded
+from psoup.data.dictionary_column import Coded
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.rows.select_list import Group
 from psoup.execution.rows.source_rows import Arrivals

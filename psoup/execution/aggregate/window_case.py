@@ -23,7 +23,7 @@ from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
 from psoup.plan.nodes import Node
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ALL
 
 STEPS = 16

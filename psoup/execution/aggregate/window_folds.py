@@ -18,8 +18,8 @@ from psoup import budgets
 from psoup.aggregates.folds import Folds
 from psoup.aggregates.packs import fold_in
 from psoup.aggregates.recipes import Between, Fold, Recipe
-from psoup.aggregates.shelved import ShelfOnDisk, name_of, shelf_of
 from psoup.aggregates.spans import cover
+from psoup.aggregates.stored_folds import ShelfOnDisk, name_of, shelf_of
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.fold_rows import fold_of
@@ -37,7 +37,7 @@ from psoup.plan.nodes import Aggregate
 from psoup.plan.way import TryNext
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import GroupBytes, ReadBudget
+from psoup.read_budget import GroupBytes, ReadBudget
 
 
 def accepts(case: WindowCase) -> bool:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from psoup.aggregates.folds import Folds
 from psoup.aggregates.recipes import Fold, Recipe, recipe_of
-from psoup.aggregates.shelved import shelf_of
+from psoup.aggregates.stored_folds import shelf_of
 from psoup.execution.aggregate.fold_rows import fold_of
 from psoup.execution.aggregate.single_row import aggregate_of
 from psoup.execution.aggregate.window_folds import named_folds
@@ -33,7 +33,7 @@ from psoup.execution.select.clause_matches import ChunkMatches, known_matches
 from psoup.plan.nodes import Aggregate, Node
 from psoup.published.records import ClauseRecord, QueryBlock
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.reading import GroupBytes, ReadBudget
+from psoup.read_budget import GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
 
 _MOST = 1_024

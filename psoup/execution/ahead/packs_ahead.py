@@ -32,7 +32,7 @@ from psoup.plan.nodes import Measure, Node
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.records import NO_CLAUSE, QueryBlock, picked
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
+from psoup.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.results.sets import all_evaluated
 

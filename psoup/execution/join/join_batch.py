@@ -28,7 +28,7 @@ from psoup.kernels.join.text_columns import gather_texts_at, text_bytes_at
 from psoup.kernels.rows.batch_body import NUMBER, PARTS, TEXT, WIDE, has_nulls
 from psoup.plan.nodes import Output
 from psoup.plan.plan_facts import plan_fact
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.runner import Task
 
 _WHOLE = 2

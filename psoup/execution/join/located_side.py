@@ -19,9 +19,9 @@ import numpy as np
 
 from psoup.columns import Array, scratch_array
 from psoup.config import TextLimits
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import ChunkView
-from psoup.data.coded import ASKED
+from psoup.data.dictionary_column import ASKED
 from psoup.data.key_room import KeyRoom
 from psoup.execution.rows.record_batch import tabled
 from psoup.execution.select.clause_matches import Known, Matches, Side, sides_of_join
@@ -30,7 +30,7 @@ from psoup.kernels.rows.batch_body import PARTS
 from psoup.kernels.search.result_rows import locate, write_rows
 from psoup.published.reader_notes import NoteKind
 from psoup.published.snapshot import ChunkEntry
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.results.failures import NO_FAILURES
 from psoup.runner import Runner

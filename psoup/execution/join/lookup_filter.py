@@ -17,8 +17,8 @@ import numpy as np
 
 from psoup.columns import Array, float_keys
 from psoup.config import Shape
+from psoup.data.key_index import key_numbers
 from psoup.data.key_room import KeyRoom
-from psoup.data.keyed import key_numbers
 from psoup.execution.join.located_side import count_of
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.source_rows import Reading

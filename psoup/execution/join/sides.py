@@ -34,7 +34,7 @@ from psoup.kernels.join.pair_columns import gather_keys
 from psoup.kernels.join.pair_filter import gather_texts
 from psoup.kernels.rows.batch_body import NUMBER, TEXT, WIDE
 from psoup.model import Kind
-from psoup.reading import NO_LIMIT, ReadBudget
+from psoup.read_budget import NO_LIMIT, ReadBudget
 from psoup.runner import Runner, serial
 
 _WHOLE_FROM = 4_096

@@ -18,8 +18,8 @@ import numpy as np
 
 from psoup.aggregates.growth import group_bytes, room_to_add
 from psoup.aggregates.keys import Keys
-from psoup.aggregates.listed import Distinct
-from psoup.aggregates.listed import Gathered as Values
+from psoup.aggregates.list_states import Distinct
+from psoup.aggregates.list_states import Gathered as Values
 from psoup.aggregates.measures import counts_rows, folding_of, read_by, rows_for, state_of
 from psoup.aggregates.state import State
 from psoup.columns import Array, Column, empty_column, plain, value_bytes
@@ -40,7 +40,7 @@ from psoup.expressions.tree import Expr
 from psoup.kernels.fold.segments import group_within
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate
-from psoup.reading import NO_LIMIT, HeldBytes
+from psoup.read_budget import NO_LIMIT, HeldBytes
 from psoup.results.sets import TooManyPairs
 
 _NUMBER_BYTES = 64

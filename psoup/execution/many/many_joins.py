@@ -38,7 +38,7 @@ from psoup.plan.nodes import Join, Node, Project, walk
 from psoup.plan.sides import side_id
 from psoup.published.records import picked
 from psoup.published.snapshot import Snapshot
-from psoup.reading import HeldBytes, ReadBudget
+from psoup.read_budget import HeldBytes, ReadBudget
 from psoup.results.sets import TooManyPairs
 
 EVERY = -1

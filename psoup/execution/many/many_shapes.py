@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.columns import Array, Column, plain, value_bytes
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.execution.rows.select_list import computed_at_once
 from psoup.execution.rows.sort_keys import distinct_rows, ranks
 from psoup.execution.rows.source_rows import Reading
@@ -28,7 +28,7 @@ from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.fold.segments import count_rows, cut_within, order_within, place_rows, put_values
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
-from psoup.reading import NO_LIMIT, ReadBudget
+from psoup.read_budget import NO_LIMIT, ReadBudget
 from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
 

@@ -16,21 +16,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from psoup.aggregates.packs import FoldPack, Packs, uses_of
-from psoup.aggregates.shelved import shelf_of
 from psoup.aggregates.shelved_packs import Roster, decoded_pack, encoded_pack, name_of_packs
 from psoup.aggregates.spans import Span
+from psoup.aggregates.stored_folds import shelf_of
 from psoup.columns import Array
 from psoup.data.sidecars import ChunkSpan, Hold, OnDisk
 from psoup.errors import ResourceExhausted
 from psoup.execution.many.many_folds import Folded
 from psoup.execution.rows.source_rows import Reading
-from psoup.expressions.supplied import calls_supplied
+from psoup.expressions.supplied_functions import calls_supplied
 from psoup.plan.nodes import Measure
-from psoup.plan.standing import ClauseColumns
+from psoup.plan.standing_query import ClauseColumns
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord, QueryBlock, picked
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import GroupBytes, ReadBudget
+from psoup.read_budget import GroupBytes, ReadBudget
 
 _UNKNOWN = -1
 """In place of a query ID or an SQC ID that has no counterpart."""

@@ -20,8 +20,8 @@ from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound, PSoupError
 from psoup.plan.nodes import Node, Output
 from psoup.plan.sides import FIRST_SIDE
+from psoup.published.departures import NOT_KNOWN, WhyGone
 from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord, picked
-from psoup.published.replaced import NOT_KNOWN, WhyGone
 from psoup.published.snapshot import Snapshot
 from psoup.results.runs import order_of
 

@@ -31,7 +31,7 @@ from psoup.execution.select.many_matches import Part, Progress, Together, parts_
 from psoup.invariants import ensure
 from psoup.plan.nodes import Measure
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import UNBOUNDED
+from psoup.read_budget import UNBOUNDED
 from psoup.results.sets import all_evaluated, evaluated
 
 _SHELVED = 64

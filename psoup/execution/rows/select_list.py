@@ -17,14 +17,14 @@ import numpy as np
 from psoup.budgets import ROW_BYTES
 from psoup.columns import Array, Column, concat_columns, empty_column, value_bytes
 from psoup.config import TextLimits
-from psoup.data.archived import ArchivedChunk, Chunk
+from psoup.data.archived_chunk import ArchivedChunk, Chunk
 from psoup.errors import ResourceExhausted
+from psoup.expressions.error_guard import every_value
 from psoup.expressions.evaluate import Scope, TooMuchText
 from psoup.expressions.frame import text_bytes
-from psoup.expressions.guarded import every_value
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, Kind
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.runner import Runner, serial, threads_of
 
 _NOT_READ = empty_column(BIGINT)

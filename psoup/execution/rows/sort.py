@@ -23,7 +23,7 @@ from psoup.execution.rows.sort_keys import distinct_rows, flagged, pieces, sorte
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.nodes import OrderKey
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 
 _REDUCED_FROM = 262_144
 """Rows from which on it is worth while to drop those that cannot be in the answer."""

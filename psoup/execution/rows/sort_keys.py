@@ -20,7 +20,7 @@ from psoup.kernels.rows.radix_sort import count_digits, digit_pass, mark_changes
 from psoup.limbs import integers
 from psoup.model import Kind
 from psoup.plan.nodes import OrderKey
-from psoup.reading import UNBOUNDED, ReadBudget
+from psoup.read_budget import UNBOUNDED, ReadBudget
 
 _FEW = 8_192
 """Rows up to which a digit has 8 bits: with more its table is larger than what is sorted."""

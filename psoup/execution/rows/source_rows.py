@@ -17,7 +17,7 @@ import numpy as np
 from psoup.aggregates.recipes import Between
 from psoup.columns import Array, Column
 from psoup.config import GroupLimits, JoinLimits, TextLimits
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.key_room import KeyRoom
 from psoup.execution.rows.select_list import Group, computed, computed_at_once
 from psoup.execution.rows.sort_keys import sorted_by
@@ -25,7 +25,7 @@ from psoup.execution.select.clause_matches import Matches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.joins.pairs_store import PairTable
-from psoup.reading import GroupBytes, HeldBytes, ReadBudget
+from psoup.read_budget import GroupBytes, HeldBytes, ReadBudget
 from psoup.runner import Runner, serial
 
 _DISK_ROWS = 16_384

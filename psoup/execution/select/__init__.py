@@ -9,7 +9,7 @@ Files, in reading order:
     clause_matches          matches of one clause in a range
     many_matches            matches of many clauses in a range, without a step for each
     match_bits_at_ends      matches at the ends of a window as bits, without a list
-    offering                offers of evaluated results to the writer
+    column_offers           offers of evaluated results to the writer
     archive_work            the cost of chunks on disk, and its refusal
 
 Invariant: "not covered" is never read as "no match".

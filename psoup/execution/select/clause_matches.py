@@ -20,17 +20,17 @@ import numpy as np
 
 from psoup.columns import Array
 from psoup.config import CHUNK_ROWS, TextLimits
-from psoup.data.archived import ArchivedChunk, Chunk
+from psoup.data.archived_chunk import ArchivedChunk, Chunk
 from psoup.execution.select.archive_work import ArchiveWork, refuse_together
+from psoup.execution.select.column_offers import offer
 from psoup.execution.select.match_bits_at_ends import EndBits
-from psoup.execution.select.offering import offer
 from psoup.expressions.tree import Expr
 from psoup.kernels.rows.bitmaps import bits_to_offsets
 from psoup.matching.search import Search
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
-from psoup.reading import NO_LIMIT, UNBOUNDED, ReadBudget
+from psoup.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE

@@ -21,19 +21,19 @@ import numpy as np
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
 from psoup.columns import Array, Column
-from psoup.data.archived import ArchivedChunk, Chunk, LazyColumns
+from psoup.data.archived_chunk import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.data_stem import Piece
 from psoup.execution.select.archive_work import ArchiveWork
 from psoup.execution.select.clause_matches import ChunkMatches, chunk_matches, search_of
-from psoup.execution.select.offering import is_wanted, offer_pairs
-from psoup.expressions.guarded import every_row
+from psoup.execution.select.column_offers import is_wanted, offer_pairs
+from psoup.expressions.error_guard import every_row
 from psoup.matching.new_tuples import probe
 from psoup.matching.old_tuples import COVER_TOGETHER
-from psoup.plan.standing import ClauseColumns
+from psoup.plan.standing_query import ClauseColumns
 from psoup.published.members import Members, with_sides
 from psoup.published.records import ClauseBlock, ClauseRecord, picked
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from psoup.data.windows import WindowRange, apply_window, as_of_window, last_rows
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.model import Anchor, WindowClause, time_text
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 

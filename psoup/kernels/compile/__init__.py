@@ -10,5 +10,5 @@ Files, in reading order:
 
 Invariant: a kernel is compiled anew when any file that its code comes from has changed.
 Never here: a loop over tuples.
-Not for: the list of types that are compiled before a client comes (`psoup.compiled`).
+Not for: the list of types that are compiled before a client comes (`psoup.kernel_signatures`).
 """

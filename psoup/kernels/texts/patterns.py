@@ -155,8 +155,8 @@ def _like(data, begin, end, p_data, p_begin, p_end):
 def keep_likes(clauses, tuples, offsets, data, pattern_ptr, patterns, p_offsets, p_data, keep):
     """Clear keep[i] where text tuples[i] is not LIKE a pattern of clause clauses[i]; 2 where that takes long to tell.
 
-    p_offsets, p_data: patterns as bytes (`psoup.expressions.like.SoughtText.whole`), empty ones match all; the rest:
-    see `keep_texts`. keep: uint8[k], written. O(bytes of the texts and patterns) for each pair and pattern.
+    p_offsets, p_data: patterns as bytes (`psoup.expressions.texts.like.SoughtText.whole`), empty ones match all; the
+    rest: see `keep_texts`. keep: uint8[k], written. O(bytes of the texts and patterns) for each pair and pattern.
     """
     for i in range(clauses.shape[0]):
         begin, end = offsets[tuples[i]], offsets[tuples[i] + 1]

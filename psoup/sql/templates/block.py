@@ -19,7 +19,7 @@ import pyarrow as pa
 from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.plan.nodes import Node, Source
-from psoup.plan.standing import ClauseColumns, Parameter, StandingQuery
+from psoup.plan.standing_query import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.templates.values import Columns, rows_of_columns
 
 _MADE = 1_024

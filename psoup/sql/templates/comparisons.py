@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 
 from psoup.columns import Array, float_keys
 from psoup.expressions.conversion import NUMBERS, cast
-from psoup.expressions.long_numbers import moved
+from psoup.expressions.numbers.long_numbers import moved
 from psoup.expressions.tree import Expr, Literal, LongNumber
 from psoup.kinds import ends
 from psoup.model import EXACT_DOUBLE, STREAMED, TEXT, DataType, Kind
 from psoup.plan.factors import Interval, Key
-from psoup.plan.standing import Edges, TermColumn
+from psoup.plan.standing_query import Edges, TermColumn
 from psoup.sql.where.intervals import ENDS, Intervals, compared, cut
 
 Keys = Callable[[Sequence[Literal]], Intervals]

@@ -19,8 +19,8 @@ from decimal import Decimal
 
 from psoup.errors import InvalidInput
 from psoup.model import StreamSpec
-from psoup.plan.sharing import SharedPlans
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.shared_plans import SharedPlans
+from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.sql.select import Lookup
 from psoup.sql.statement import prepare, standing_query
 from psoup.sql.templates.template import Template

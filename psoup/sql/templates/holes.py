@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import InvalidInput
 from psoup.expressions.conversion import NUMBERS, TIMES, cast
-from psoup.expressions.long_numbers import exact_number
+from psoup.expressions.numbers.long_numbers import exact_number
 from psoup.expressions.tree import Literal
 from psoup.model import (
     BIGINT,
@@ -34,9 +34,9 @@ from psoup.model import (
     Kind,
     decimal,
 )
-from psoup.plan.standing import Parameter
+from psoup.phrases import counted, verb
+from psoup.plan.standing_query import Parameter
 from psoup.sql.source import StatementText
-from psoup.wording import counted, verb
 
 MAX_PARAMETERS = 1_000
 

@@ -16,14 +16,14 @@ from sqlglot import exp
 
 from psoup.errors import InvalidInput
 from psoup.model import DataType
-from psoup.plan.standing import Parameter, Selection, StandingQuery
+from psoup.plan.standing_query import Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.from_list import FromList
+from psoup.sql.join_conditions import filled, side_text, split
 from psoup.sql.source import StatementText
-from psoup.sql.splitting import filled, side_text, split
 from psoup.sql.templates.block import BoundBlock, ManyQueries, SameQueries
 from psoup.sql.templates.holes import Holes
-from psoup.sql.templates.prepared import Prepared, named
+from psoup.sql.templates.prepared_statement import Prepared, named
 from psoup.sql.templates.values import Columns
 
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from psoup.config import COLUMNAR_QUERIES
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.sql.select import Lookup
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms
-from psoup.sql.templates.prepared import Prepared
+from psoup.sql.templates.prepared_statement import Prepared
 from psoup.sql.templates.values import Columns, columns_of_rows, numbers_of_text, rows_of_columns
 
 Way = Literal["columns", "rows"]

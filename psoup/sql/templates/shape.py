@@ -15,8 +15,8 @@ from psoup.sql.binder import Binder
 from psoup.sql.select import bind_in_having
 from psoup.sql.templates.conjuncts import Condition, Conjuncts, conjuncts
 from psoup.sql.templates.holes import Holes
-from psoup.sql.where.growing import grows
 from psoup.sql.where.intervals import FLIPPED
+from psoup.sql.where.monotone import grows
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "eq",

@@ -22,13 +22,13 @@ from psoup.expressions.tree import Literal
 from psoup.model import DataType
 from psoup.plan.canonical import factor_text
 from psoup.plan.nodes import Join, walk
-from psoup.plan.standing import ClauseColumns, Parameter, Selection, StandingQuery
+from psoup.plan.standing_query import ClauseColumns, Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import from_list
-from psoup.sql.guards import tokens_of
 from psoup.sql.names import Names
-from psoup.sql.parsing import parse
+from psoup.sql.parser.guards import tokens_of
+from psoup.sql.parser.parse_tree import parse
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Lookup, bind_select, clause_text, plan_above, selected
 from psoup.sql.source import StatementText
@@ -37,7 +37,7 @@ from psoup.sql.templates.comparisons import Slow
 from psoup.sql.templates.conjuncts import Conjuncts
 from psoup.sql.templates.holes import Holes, find_holes
 from psoup.sql.templates.joins import JoinTemplate, side_texts
-from psoup.sql.templates.prepared import Prepared, named
+from psoup.sql.templates.prepared_statement import Prepared, named
 from psoup.sql.templates.shape import NULL, Shape, sample
 from psoup.sql.templates.values import Columns
 from psoup.sql.templates.vectors import clause_columns, fits, vector_groups

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from psoup.errors import InvalidInput
 from psoup.expressions.conversion import NUMBERS
 from psoup.model import DataType, Kind
-from psoup.plan.standing import Parameter
+from psoup.plan.standing_query import Parameter
 
 Columns = tuple[pa.Array, ...]
 """A column for each parameter, of string, int64, float64, decimal128, timestamp('us') (UTC), date32, bool or null."""

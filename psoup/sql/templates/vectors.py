@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from psoup.errors import InvalidInput
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import EPOCH, EXACT_DOUBLE, DataType, Kind
-from psoup.plan.standing import ClauseColumns
+from psoup.plan.standing_query import ClauseColumns
 from psoup.sql.templates.comparisons import Slow, closed_ends, compared_with, int_term, nulls, text_term, unscaled
 from psoup.sql.templates.conjuncts import AttributeConditions, Conjuncts
 from psoup.sql.where.intervals import ENDS

@@ -16,11 +16,11 @@ from contextlib import suppress
 from psoup.errors import InvalidInput
 from psoup.expressions.tree import Literal
 from psoup.model import DataType
-from psoup.plan.sharing import SharedPlans
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.shared_plans import SharedPlans
+from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.holes import Holes
-from psoup.sql.templates.prepared import Prepared, named
+from psoup.sql.templates.prepared_statement import Prepared, named
 from psoup.sql.templates.values import Columns
 
 Whole = Callable[[str], StandingQuery]

@@ -9,7 +9,7 @@ Files, in reading order:
     regular          the list of this work, each part a task
     supervisor       tasks that end by an error are counted and started again
     expiry           the wait of tuples after a start; the end of queries that were not asked for
-    folding          a look for new chunks every few seconds, on the threads of jobs
+    fold_ahead       a look for new chunks every few seconds, on the threads of jobs
     arrival_watch    a look at the writer's time every half minute
 
 Never here: work on the thread of the writer, an answer for a client.

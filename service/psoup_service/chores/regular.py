@@ -14,16 +14,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from psoup.published.snapshot import Snapshot
-from psoup_service.chores import arrival_watch, expiry, folding
+from psoup_service.chores import arrival_watch, expiry, fold_ahead
 from psoup_service.chores.arrival_watch import ArrivalWatch
 from psoup_service.chores.expiry import Expiry
-from psoup_service.chores.folding import Folding
+from psoup_service.chores.fold_ahead import Folding
 from psoup_service.chores.supervisor import Supervisor
 from psoup_service.gate import certificates, credentials
-from psoup_service.host.allowance import Allowance
 from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import FoldNotes
 from psoup_service.host.host import Host
+from psoup_service.host.reads.allowance import Allowance
 from psoup_service.host.threads import Threads
 from psoup_service.process.clock import EVERY_S, GuardedClock
 
@@ -52,7 +52,7 @@ class RegularWork:
         start = self.supervisor.start
         start("clock", clock.run, EVERY_S)
         start("expiry", self.expiry.run, expiry.EVERY_S)
-        start("folding", self.folding.run, folding.EVERY_S)
+        start("folding", self.folding.run, fold_ahead.EVERY_S)
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
         start("gate", gate.run, credentials.EVERY_S)
         start("provider keys", gate.fetch, credentials.EVERY_S)

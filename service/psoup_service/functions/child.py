@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from psoup.errors import FailedPrecondition, PSoupError
-from psoup.expressions.supplied import Supplied
+from psoup.expressions.supplied_functions import Supplied
 from psoup.functions import load
 from psoup_service.functions import messages
 

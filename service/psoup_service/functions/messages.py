@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.columns import Array
-from psoup.expressions.supplied import Answer
+from psoup.expressions.supplied_functions import Answer
 
 HELLO, CALL, VALUES, BROKEN, RAISED = range(5)
 _HEAD = struct.Struct("<BQ")

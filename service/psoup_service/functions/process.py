@@ -29,11 +29,11 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.errors import FailedPrecondition, InvalidInput, PSoupError
-from psoup.expressions import supplied
-from psoup.expressions.supplied import Answer, Supplied, signature_of
+from psoup.expressions import supplied_functions
+from psoup.expressions.supplied_functions import Answer, Supplied, signature_of
 from psoup.functions import Raised
+from psoup.phrases import counted
 from psoup.sql.supplied_names import make_known
-from psoup.wording import counted
 from psoup_service.functions import messages
 
 MOST_FAILURES = 3
@@ -136,8 +136,8 @@ class FunctionProcess:
     def close(self) -> None:
         """End the child; calls are refused from then on. Idempotent."""
         with self._lock:
-            if not self._closed and supplied.installed() == tuple(sorted(self.functions, key=_name_of)):
-                supplied.install(())
+            if not self._closed and supplied_functions.installed() == tuple(sorted(self.functions, key=_name_of)):
+                supplied_functions.install(())
             self._closed = True
             if self._child is not None:
                 self._child.kill()
@@ -149,7 +149,7 @@ class FunctionProcess:
         with self._lock:
             if self._closed:
                 raise self._refused(name, "cannot be called any more: the service ends")
-            client = supplied.caller.get()
+            client = supplied_functions.caller.get()
             if self._failures.of(client, name) >= MOST_FAILURES:
                 raise self._refused(name, f"failed {counted(MOST_FAILURES, 'time')} {_NOT_CALLED[client is None]}")
             kind, content = self._asked(name, call)
@@ -179,7 +179,7 @@ class FunctionProcess:
                 reason = f"did not return in {self._seconds:g} s"
             elif isinstance(problem, PSoupError):
                 reason = f"cannot be loaded again: {problem.message}"
-            failures = self._failures.add(supplied.caller.get(), name)
+            failures = self._failures.add(supplied_functions.caller.get(), name)
             _log.error("a function %s", reason, extra={"function": signature_of(name).shown, "failures": failures})
             raise self._refused(name, reason) from None
 

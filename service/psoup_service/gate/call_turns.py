@@ -25,7 +25,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from psoup_service.gate.meters import Rate
-from psoup_service.host.fair_turns import Weight, equal
+from psoup_service.host.turns.fair_turns import Weight, equal
 
 YOUNG_S = 0.01
 """Seconds after a call's beginning in which busier tenants' calls wait for it."""

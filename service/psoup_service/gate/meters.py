@@ -20,7 +20,7 @@ from math import ceil, exp
 
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import Tenant, over_quota
-from psoup_service.host.fair_turns import TenantTimes
+from psoup_service.host.turns.fair_turns import TenantTimes
 
 _SECONDS = 2.0
 """Seconds over which a reported use per second is averaged."""

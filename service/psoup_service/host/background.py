@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from psoup.budgets import READ_CPU
 from psoup.errors import ResourceExhausted
 from psoup.execution.ahead.attempts import Work
-from psoup.reading import ReadBudget, ReadEnded
-from psoup_service.host.allowance import Allowance
+from psoup.read_budget import ReadBudget, ReadEnded
 from psoup_service.host.fold_notes import FoldNotes
-from psoup_service.host.giving_way import GivingWay, Rests
-from psoup_service.host.turns import ShortTurns
+from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.turns.giving_way import GivingWay, Rests
+from psoup_service.host.turns.interpreter import ShortTurns
 
 MOST_CPU_S = 2.0
 """Most processor seconds of one piece of work, unless a read's limit is lower. Most pieces take milliseconds."""

@@ -28,20 +28,20 @@ from psoup.events.change import rows_of
 from psoup.events.commands import Command
 from psoup.events.events import Event
 from psoup.model import DEFAULT_TENANT
-from psoup.reading import ReadBudget, ReadEnded
+from psoup.read_budget import ReadBudget, ReadEnded
 from psoup.runner import Runner, serial
-from psoup_service.host.allowance import Allowance
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.command_facts import size_of, tenant_of
-from psoup_service.host.fair_turns import ONE_TENANT, Weights
 from psoup_service.host.line import Submission
-from psoup_service.host.pins import Pins
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.readers import Read, Readers
-from psoup_service.host.reads_under_way import ReadsUnderWay
+from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.pins import Pins
+from psoup_service.host.reads.readers import Read, Readers
+from psoup_service.host.reads.reads_under_way import ReadsUnderWay
 from psoup_service.host.room import DEFAULT_LIMITS, HostLimits, Room, TakenRoom
 from psoup_service.host.sequencer import Sequencer
+from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
 from psoup_service.host.worker import Outcome, deliver
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS, Writer
 from psoup_storage.contract import Store

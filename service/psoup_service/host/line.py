@@ -19,13 +19,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from psoup.admission.binding import Binding
+from psoup.admission.bind_steps import Binding
 from psoup.admission.together import MOST, MOST_BYTES, may_join
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command, Push
 from psoup_service.host.command_facts import StreamKey, stream_of, tenant_of
-from psoup_service.host.fair_turns import FairTurns, TenantTimes, Weight, equal
 from psoup_service.host.spooler import Ahead
+from psoup_service.host.turns.fair_turns import FairTurns, TenantTimes, Weight, equal
 
 LARGE_BYTES = 1024 * 1024
 """Room of the smallest large push."""

@@ -16,10 +16,10 @@ from psoup.engine.maintenance.cover import CoverTask, evaluating
 from psoup.engine.maintenance.pair import PairTask, RefusedPairs
 from psoup.runner import Runner, serial
 from psoup_service.host.background import BackgroundBudgets
-from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.ports import TaskPort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.turns import ShortTurns, go_behind
+from psoup_service.host.turns.evaluation_turns import EvaluationTurns
+from psoup_service.host.turns.interpreter import ShortTurns, go_behind
 from psoup_service.host.worker import Failure, StageThread
 
 _log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from math import ceil
 from typing import NamedTuple
 
 from psoup.errors import PSoupError, ResourceExhausted
-from psoup_service.host.fair_turns import ONE_TENANT, FairTurns, TenantTimes, Weights
+from psoup_service.host.turns.fair_turns import ONE_TENANT, FairTurns, TenantTimes, Weights
 from psoup_service.host.worker import Outcome, deliver
 
 RETRY_AFTER_MS = 50

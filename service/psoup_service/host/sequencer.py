@@ -32,12 +32,12 @@ from psoup.events.commands import Push
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
 from psoup_service.host.committer import CommitGroup, Committer, Errand
-from psoup_service.host.fair_turns import TenantTimes, Weight, equal
 from psoup_service.host.jumps import Jumps
 from psoup_service.host.line import Submission, TenantLines, is_large
-from psoup_service.host.pins import Pins
+from psoup_service.host.reads.pins import Pins
 from psoup_service.host.room import Entered, Room
 from psoup_service.host.spooler import Ahead, Spooler, SpoolJob
+from psoup_service.host.turns.fair_turns import TenantTimes, Weight, equal
 from psoup_service.host.worker import Failure, StageThread, deliver
 from psoup_service.host.writer import Writer
 from psoup_storage.contract import Store

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 
 from psoup.model import DEFAULT_TENANT
-from psoup_service.host.fair_turns import ONE_TENANT, Weights
+from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
 
 OWN = 0.5
 """The part of the limit that is the tenants' own."""

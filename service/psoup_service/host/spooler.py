@@ -21,7 +21,7 @@ from psoup.admission.pushes import Foreseen
 from psoup.columns import Batch
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Event, Pushed
-from psoup_service.host.turns import go_behind
+from psoup_service.host.turns.interpreter import go_behind
 from psoup_service.host.worker import Failure, StageThread
 from psoup_storage.contract import Spooled, Store
 

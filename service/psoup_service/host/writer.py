@@ -25,13 +25,13 @@ from psoup.events.change import rows_of
 from psoup.events.events import Event, RegisteredMany
 from psoup.runner import Runner, serial
 from psoup_service.host.background import BackgroundBudgets
-from psoup_service.host.evaluation_turns import EvaluationTurns
-from psoup_service.host.fair_turns import TenantTimes
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
 from psoup_service.host.room import Entered, Room
-from psoup_service.host.turns import ShortTurns
+from psoup_service.host.turns.evaluation_turns import EvaluationTurns
+from psoup_service.host.turns.fair_turns import TenantTimes
+from psoup_service.host.turns.interpreter import ShortTurns
 from psoup_service.host.worker import Failure, Outcome, StageThread, deliver
 
 RUN_ROWS = 65_536

@@ -32,7 +32,7 @@ from psoup.events.change import change_of, rows_of
 from psoup.events.events import Event
 from psoup.execution.ahead.attempts import Lent, Work
 from psoup.execution.ahead.folds_ahead import FoldingAhead
-from psoup.expressions.guarded import guarded
+from psoup.expressions.error_guard import guarded
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.sql.templates.block import BoundBlock
 from psoup_service.functions.process import FunctionProcess
@@ -41,7 +41,7 @@ from psoup_service.host.precautions import Guard
 from psoup_service.host.writer import RUN_EVENTS, RUN_ROWS
 from psoup_service.process.settings import Settings
 from psoup_service.process.warmup import warm_up
-from psoup_storage.durable.looking import LookingStore
+from psoup_storage.durable.read_only_store import LookingStore
 from psoup_storage.durable.tools.findings import Finding, Severity
 
 _NAMED = 8

@@ -15,8 +15,8 @@ from psoup.model import SECOND
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.gate.provider import Provider, role_table, wrong_provider
-from psoup_service.host.allowance import Allowance
-from psoup_service.host.fair_turns import Weights
+from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.wire.limits import Limits
 
 _MIB = 1024 * 1024

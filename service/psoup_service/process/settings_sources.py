@@ -21,8 +21,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from psoup.errors import InvalidInput
-from psoup_service.process.allowed import allowed
 from psoup_service.process.ownership import writable_by_others
+from psoup_service.process.setting_values import allowed
 from psoup_service.process.settings import TOGETHER, Settings
 
 PREFIX = "PSOUP_"

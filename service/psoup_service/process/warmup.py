@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of
 from psoup.answer.invoke import by_way
-from psoup.compiled import compile_listed
 from psoup.config import EngineConfig
 from psoup.execution.rows.record_batch import Message
+from psoup.kernel_signatures import compile_listed
 from psoup.local import LocalPSoup
 from psoup_service.process import kernel_cache, late_kernels
 from psoup_service.process.clock import GuardedClock
-from psoup_service.process.compiling import compile_together
+from psoup_service.process.kernel_compiler import compile_together
 
 _STREAM = (
     "CREATE STREAM warm (a BIGINT, b DOUBLE, c TEXT, d DECIMAL(9,2), e DATE, f BOOLEAN, t TIMESTAMP) TIMESTAMP BY t"

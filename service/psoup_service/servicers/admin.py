@@ -19,8 +19,8 @@ from psoup.events.tenants import GENEROUS, AlterTenant, CreateTenant, DropTenant
 from psoup.model import SECOND
 from psoup_proto.v1 import admin_pb2, admin_pb2_grpc
 from psoup_service.gate.credentials import Gate
-from psoup_service.gate.issuing import issued
 from psoup_service.gate.meters import RATES
+from psoup_service.gate.new_token import issued
 from psoup_service.gate.principal import EVERYBODY
 from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend

@@ -20,8 +20,8 @@ from psoup_service.host.room import TakenRoom
 from psoup_service.host.threads import Threads
 from psoup_service.process.clock import GuardedClock
 from psoup_service.wire.calls import Caller
-from psoup_service.wire.decoding import Decoding
 from psoup_service.wire.limits import Limits
+from psoup_service.wire.payload_decoder import Decoding
 from psoup_storage import DurableStore
 from psoup_storage.contract import Store
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from psoup.answer.coverage import lacking
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.errors import InvalidInput
 from psoup.plan.sides import is_side
 from psoup.published.records import ClauseRecord, QueryRecord
@@ -19,7 +19,7 @@ from psoup_proto.v1 import cover_pb2, cover_pb2_grpc
 from psoup_service.host.threads import on
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
-from psoup_storage.durable.chunks.covering import MOST_QUERIES, TakenCover
+from psoup_storage.durable.chunks.covers import MOST_QUERIES, TakenCover
 from psoup_storage.formats.job_folder import check_name
 
 

@@ -3,8 +3,9 @@
     PushStream   reader:  read ─ decode ─ submit ──> [ in the order sent, at most n waiting ] ──> replies
                           (the next batch is read while earlier ones are being logged)
 
-`decoding` limits a batch's size and decides where it is decoded. With a producer, the host may hold several batches of
-a stream, because a refused batch leaves a gap in the numbers. Without a producer, each batch waits for the one before.
+`payload_decoder` limits a batch's size and decides where it is decoded. With a producer, the host may hold several
+batches of a stream, because a refused batch leaves a gap in the numbers. Without a producer, each batch waits for the
+one before.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.events import commands
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, ProducerAcknowledgement, PushAcknowledgement
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service.host.frames import let_go
 from psoup_service.host.room import TakenRoom

@@ -8,7 +8,7 @@
     InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
 
 The cost of the last invocation, and the window's growth since then, decide where an invocation of the query's own
-window runs (`psoup_service.host.expectations`). If the caller has left, an invocation ends at the next chunk.
+window runs (`psoup_service.host.reads.expectations`). If the caller has left, an invocation ends at the next chunk.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from psoup.errors import InvalidInput
 from psoup.execution.select.window import WindowChoice
 from psoup.plan.sides import MOST_SOURCES
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, statements_pb2
-from psoup_service.host.expectations import Expectations, Unexpected
+from psoup_service.host.reads.expectations import Expectations, Unexpected
 from psoup_service.servicers.backend import Backend
+from psoup_service.servicers.invoke_request import Wanted, whole
 from psoup_service.servicers.many import Many
-from psoup_service.servicers.paging import made_page, wanted_page
-from psoup_service.servicers.wanted import Wanted, whole
+from psoup_service.servicers.row_pages import made_page, wanted_page
 from psoup_service.wire import answers, convert
 from psoup_service.wire.calls import Caller, ender
 from psoup_service.wire.limits import Limits

@@ -20,11 +20,11 @@ from psoup.answer.invoke_many import LEAST, ManyJoins
 from psoup.answer.table_rows import Asking
 from psoup.errors import Internal, InvalidInput, NotFound, PSoupError
 from psoup.events.tags import NO_TAG
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.host.ids import Ids
-from psoup_service.servicers.wanted import Wanted, whole
+from psoup_service.servicers.invoke_request import Wanted, whole
 from psoup_service.wire import answers, convert
 from psoup_service.wire.written import PART_BYTES, Parts, Written
 

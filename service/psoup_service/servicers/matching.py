@@ -17,10 +17,10 @@ from psoup.answer.tuples.queries_of_tuple import matches_between
 from psoup.answer.tuples.why import Row, Step, why
 from psoup.config import CHUNK_ROWS
 from psoup.errors import InvalidInput, NotFound
+from psoup.phrases import counted
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.reading import NO_LIMIT, ReadBudget
-from psoup.wording import counted
+from psoup.read_budget import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import matching_pb2, matching_pb2_grpc
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire import convert

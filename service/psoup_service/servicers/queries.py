@@ -23,11 +23,11 @@ from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowled
 from psoup.events.commands import Register, Unregister, UnregisterMany
 from psoup.events.tags import Labels, TagColumns
 from psoup.model import EXACT_DOUBLE
+from psoup.phrases import counted
 from psoup.published.lifetimes import DAY
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.sql.lifetime import lifetime_days
-from psoup.wording import counted
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service.host.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.host.room import TakenRoom

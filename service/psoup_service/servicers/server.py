@@ -8,12 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 
 from psoup.answer.describe import bill
 from psoup.answer.figures.bill import Item, memory_bill
-from psoup.expressions import supplied
-from psoup.expressions.supplied import Supplied
+from psoup.expressions import supplied_functions
+from psoup.expressions.supplied_functions import Supplied
 from psoup.published.snapshot import Snapshot
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_service.gate.principal import Principal
-from psoup_service.host.pins import Pins
+from psoup_service.host.reads.pins import Pins
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.convert import clock_state, timestamp
@@ -92,7 +92,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             features=FEATURES,
             memory=await self._memory(principal),
             bill=items,
-            functions=[_function(each) for each in supplied.installed()],
+            functions=[_function(each) for each in supplied_functions.installed()],
             watchers=self._under_way.watching if principal.serves else 0,
             calls=self._under_way.open - self._under_way.watching if principal.serves else 0,
             web_address=self._web_address(),

@@ -22,11 +22,11 @@ from psoup.events.commands import STAGED, Push, Recall
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
-from psoup_service.host.fair_turns import Weights
+from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.servicers.backend import PATIENCE_S, Backend
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
-from psoup_service.wire.staged import NO_ROWS, BatchKey, StagedBatch, StagedPart, Stages, one_table, read_token
+from psoup_service.wire.stages import NO_ROWS, BatchKey, StagedBatch, StagedPart, Stages, one_table, read_token
 
 _NAME_BYTES = 256
 

@@ -18,16 +18,16 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from psoup.admission.binding import LONG_TEXT
+from psoup.admission.bind_steps import LONG_TEXT
 from psoup.answer.ask import BoundQuestion, Questions, ask, bind_question
 from psoup.answer.invoke import Answer
 from psoup.errors import FailedPrecondition
 from psoup.execution.select.window import WindowChoice
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.sql import drop_stream, first_word
-from psoup.sql.guards import MAX_BYTES
+from psoup.sql.parser.guards import MAX_BYTES
 from psoup.sql.templates.ladder import Values
 from psoup.sql.templates.values import columns_of_table
 from psoup_proto.v1 import statements_pb2, statements_pb2_grpc, streams_pb2

@@ -8,8 +8,8 @@ from psoup.answer.describe import describe_stream, list_streams
 from psoup.errors import AlreadyExists, FailedPrecondition, NotFound
 from psoup.events.acknowledgements import StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
+from psoup.phrases import counted
 from psoup.published.snapshot import Snapshot
-from psoup.wording import counted
 from psoup_proto.v1 import streams_pb2, streams_pb2_grpc
 from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting

@@ -18,13 +18,13 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_proto.v1 import sync_pb2, sync_pb2_grpc
-from psoup_service.host.expectations import Expectations, Unexpected
+from psoup_service.host.reads.expectations import Expectations, Unexpected
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.invocation import most_bytes
+from psoup_service.servicers.invoke_request import is_in_memory
 from psoup_service.servicers.many import MANY_S
-from psoup_service.servicers.wanted import is_in_memory
 from psoup_service.sync.changes import Copies, packed
 from psoup_service.sync.outcomes import check_wants, outcome_of
 from psoup_service.sync.tokens import Tokens, query_in

@@ -4,7 +4,7 @@
     labels, key prefix ───┴─> IDs by place ─> Table ─> schema | batch | batch | … | groups, failures
 
 IDs are read, queries looked up and rows made on reader threads, at the client's pace. The table holds its snapshot
-while the call lasts, at most for the maximum age of a stream. Its chunks are charged (`psoup_service.host.pins`).
+while the call lasts, at most for the maximum age of a stream. Its chunks are charged (`psoup_service.host.reads.pins`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.events.tags import Labels
 from psoup.execution.many.query_sets import Failed
 from psoup.execution.select.window import WindowChoice
+from psoup.phrases import counted
 from psoup.published.selection import with_labels, with_prefix
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
-from psoup.wording import counted
+from psoup.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.servicers.backend import Backend

@@ -33,15 +33,15 @@ from psoup.execution.select.window import WindowChoice, windows_of
 from psoup.plan.nodes import OrderKey
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.reading import NO_LIMIT, ReadBudget
+from psoup.read_budget import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.ids import Ids
-from psoup_service.sync.asked import Asked
-from psoup_service.sync.compared import ComparedPage, compared_page
-from psoup_service.sync.joined import page_of
+from psoup_service.sync.join_page import page_of
 from psoup_service.sync.json_columns import FEW, stored_to_json, to_json
+from psoup_service.sync.recomputed_page import ComparedPage, compared_page
 from psoup_service.sync.reply_parts import Part, Written, bytes_in, first_parts, raw_of, rows_in
 from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
+from psoup_service.sync.want import Asked
 from psoup_service.wire import convert
 
 MOST_TUPLES = 4 * 1024 * 1024

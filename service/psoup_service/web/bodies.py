@@ -18,7 +18,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from psoup.errors import InvalidInput, ResourceExhausted
-from psoup_service.web.fitting import Misfit, check
+from psoup_service.web.json_check import Misfit, check
 
 MOST_BYTES = 1024 * 1024
 """Bytes of a body."""

@@ -29,10 +29,10 @@ from psoup_service.web.bodies import LONG_BYTES, is_long, jsoned, length, parsed
 from psoup_service.web.connections import PageConnection, connection_of
 from psoup_service.web.guard import CALLS
 from psoup_service.web.methods import WebMethod
-from psoup_service.wire.answering import Answering
+from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.calls import Ended
 from psoup_service.wire.decoders import Decoders
-from psoup_service.wire.receiving import SMALL_BYTES
+from psoup_service.wire.request_bodies import SMALL_BYTES
 
 _NO_STORE = {"cache-control": "no-store"}
 _LAST_WORD_S = 1.0

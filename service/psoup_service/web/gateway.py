@@ -31,7 +31,7 @@ from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection, mo
 from psoup_service.web.guard import CALLS, HEADERS, RequestGuard, check_head
 from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
-from psoup_service.wire.answering import Answering
+from psoup_service.wire.call_steps import Answering
 
 _SEND_BYTES = 256 * 1024
 """Bytes that the system holds for a page that does not read, about."""

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from psoup_service.wire.answering import NamedCall
+from psoup_service.wire.call_steps import NamedCall
 from psoup_service.wire.grpc_calls import WATCHING_METHODS
 
 ALLOWED = {

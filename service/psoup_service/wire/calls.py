@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from psoup.errors import FailedPrecondition, Internal, PSoupError, Unavailable
-from psoup.expressions import supplied
+from psoup.expressions import supplied_functions
 from psoup_service.figures.metrics import Metrics
 from psoup_service.gate.call_turns import CallTurns
 from psoup_service.gate.credentials import Gate
@@ -27,7 +27,7 @@ from psoup_service.gate.held_refusals import HeldRefusals
 from psoup_service.gate.meters import NOT_METERED, Meters
 from psoup_service.gate.principal import Principal
 from psoup_service.host.frames import let_go
-from psoup_service.host.giving_way import GivingWay
+from psoup_service.host.turns.giving_way import GivingWay
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.status import DEADLINE, GONE, OK, code_of
 from psoup_service.wire.under_way import CallsUnderWay
@@ -112,8 +112,8 @@ class Calls:
         long as its client, and has another limit. Raises CancelledError if its client has left.
         """
         started, code, ended = time.perf_counter(), OK, Ended()
-        if supplied.are_there():
-            supplied.caller.set(caller.peer())
+        if supplied_functions.are_there():
+            supplied_functions.caller.set(caller.peer())
         self.under_way.enter(watching)
         try:
             principal = self._gate.admit(name, caller)

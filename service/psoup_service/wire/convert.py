@@ -24,7 +24,7 @@ from psoup.plan.canonical import describe_window, exact_name
 from psoup.plan.nodes import Join, Source, walk
 from psoup.plan.patterns import Pattern
 from psoup.plan.sides import is_side, query_of
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.published.lifetimes import DAY
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot

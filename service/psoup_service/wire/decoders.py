@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from psoup_service.host.turns import go_behind
+from psoup_service.host.turns.interpreter import go_behind
 from psoup_service.host.worker import deliver
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@
 
 `GrpcCalls.add` takes a servicer as the generated code registers it, and wraps each of its methods once, when the server
 is made. Each method is declared to gRPC as one with streamed requests, so that a body is read only when the service is
-ready (`receiving`). On the wire there is no difference, and a call with one reply costs no more.
+ready (`request_bodies`). On the wire there is no difference, and a call with one reply costs no more.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from psoup_service.gate.audit import object_of
 from psoup_service.gate.certificates import end_of
 from psoup_service.gate.principal import STRANGER
 from psoup_service.wire import fields
-from psoup_service.wire.answering import Answering, NamedCall, draining, within
+from psoup_service.wire.call_steps import Answering, NamedCall, draining, within
 from psoup_service.wire.calls import Caller, Ended
-from psoup_service.wire.carried import COPIED_BYTES, Carrying, payload_number, split
 from psoup_service.wire.decoders import Decoders
-from psoup_service.wire.receiving import SMALL_BYTES, Charge, named
+from psoup_service.wire.large_requests import COPIED_BYTES, Carrying, payload_number, split
+from psoup_service.wire.request_bodies import SMALL_BYTES, Charge, named
 from psoup_service.wire.status import abort
 from psoup_service.wire.under_way import CallsUnderWay
 from psoup_service.wire.written import writer

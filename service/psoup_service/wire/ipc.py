@@ -1,6 +1,6 @@
 """Arrow IPC from the wire: a push's bytes become a table, or InvalidBatch. Only this input of a client reaches Arrow.
 
-    bytes ── outline: schema, rows, declared bytes ──> the sender has to wait, or is refused (`decoding`)
+    bytes ── outline: schema, rows, declared bytes ──> the sender has to wait, or is refused (`payload_decoder`)
       │
       ├───── envelope: messages, declared sizes ──> pa.ipc ──> types, view and dictionary sizes ──> pa.Table
       │      (before anything is decompressed)                 (before anything is expanded)

@@ -6,7 +6,7 @@
       psoup.db-wal         its write-ahead log
       chunks/              stored chunks, as Parquet
       incoming/            job directories that wait to be attached; made when the first job begins
-      covers/              matches that jobs found in stored chunks; see `covering`
+      covers/              matches that jobs found in stored chunks; see `covers`
       folds/               what was folded of stored chunks; see `sidecars`
       audit.jsonl          who changed what and who was refused, once there are access tokens; the service writes it
       cache/               compiled kernels, where there is no other place for them

@@ -23,25 +23,27 @@ from typing import cast
 import apsw
 
 from psoup.config import REMEMBERED, Remembered
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events.events import Attached, Event, StreamDropped
 from psoup.model import DEFAULT_TENANT, StreamSpec
 from psoup_storage.contract import InTurn, at_once
 from psoup_storage.durable.chunks.archive import StoredColumns
-from psoup_storage.durable.chunks.attaching import Adopted, adopt, placed
+from psoup_storage.durable.chunks.attachments import Adopted, adopt, placed
+from psoup_storage.durable.chunks.chunk_loader import Restoring
 from psoup_storage.durable.chunks.column_cache import ColumnCache
-from psoup_storage.durable.chunks.covering import Covers, TakenCover
+from psoup_storage.durable.chunks.covers import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, files_of, passed_row
-from psoup_storage.durable.chunks.restoring import Restoring
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import DataDirectory, Notes
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.access import guarded
 from psoup_storage.durable.log.codec import Decoder
 from psoup_storage.durable.log.departures import Departures
-from psoup_storage.durable.log.forgetting import (
+from psoup_storage.durable.log.latest import keep_latest
+from psoup_storage.durable.log.ready import ReadyRows
+from psoup_storage.durable.log.truncation import (
     forget_aged,
     forget_chunks,
     forget_outlived,
@@ -49,8 +51,6 @@ from psoup_storage.durable.log.forgetting import (
     forget_stream,
     forget_the_dead,
 )
-from psoup_storage.durable.log.latest import keep_latest
-from psoup_storage.durable.log.ready import ReadyRows
 from psoup_storage.durable.log.tuples import Edge
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze

@@ -21,12 +21,12 @@ from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
 from psoup_cli.files.csv_values import CsvField
 from psoup_cli.files.header import Names
 from psoup_cli.files.json_rows import json_pieces
-from psoup_cli.files.opening import format_of
 from psoup_cli.files.options import FileOptions
+from psoup_cli.files.row_files import format_of
 from psoup_cli.files.source import Source, Text
-from psoup_cli.pushing import PushedFiles, Rejects, RowSpeed
+from psoup_cli.row_upload import PushedFiles, Rejects, RowSpeed
 from psoup_client import Client, InvalidData, PushResult, StreamInfo
-from psoup_client.convert import to_table
+from psoup_client.columns.convert import to_table
 from psoup_client.schema import ColumnInfo
 from psoup_testing.services.command import Psoup
 from psoup_testing.services.dirty_files import COLUMNS, CORPUS, Dirty, endless

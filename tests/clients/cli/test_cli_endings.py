@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from psoup_cli.commands.push import ToldWaits
+from psoup_cli.commands.streams.push import ToldWaits
 from psoup_cli.files import records
 from psoup_client import Client, Producer, ResourceExhausted, Unavailable, bulk
 from psoup_testing.services.command import ROWS, Psoup

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup_cli.files.opening import format_of, open_rows
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import read_records
+from psoup_cli.files.row_files import format_of, open_rows
 from psoup_client import Client, InvalidData, StreamInfo
 from psoup_testing.services.command import Psoup
 

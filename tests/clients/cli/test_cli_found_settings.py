@@ -11,8 +11,8 @@ import typer
 from psoup.errors import InvalidInput
 from psoup_cli.service import load_settings
 from psoup_client import Client, ClientOptions
+from psoup_client.channel.token import token_metadata
 from psoup_client.errors import InvalidRequest
-from psoup_client.token import token_metadata
 from psoup_service import main
 from psoup_service.process.settings import Settings
 from psoup_service.process.settings_sources import load
@@ -176,7 +176,7 @@ def test_a_misspelt_setting_of_a_file_or_a_flag_is_refused(flags: dict[str, obje
 def test_the_service_of_the_demo_tells_it_too(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own output goes to a log that is shown only if it fails."""
     Path("psoup.toml").write_text('[service]\nfunctions = ["fraud.py"]\n')
-    monkeypatch.setattr("psoup_cli.commands.demo._started", lambda *_: (_ for _ in ()).throw(typer.Exit(9)))
+    monkeypatch.setattr("psoup_cli.commands.service.demo._started", lambda *_: (_ for _ in ()).throw(typer.Exit(9)))
     ran = psoup("demo", "--serve", "--once")
     assert (ran.code, ran.err.count("functions = 'fraud.py' (code that the service runs)")) == (9, 1)
 

@@ -17,12 +17,12 @@ import pytest
 from psoup_cli.files.arrow_rows import parquet_pieces
 from psoup_cli.files.header import Names
 from psoup_cli.files.json_values import json_value
-from psoup_cli.files.opening import open_rows
 from psoup_cli.files.options import FileOptions
+from psoup_cli.files.row_files import open_rows
 from psoup_cli.parameters import read_parameters
 from psoup_client import Client, ColumnInfo, InvalidData, StreamInfo
-from psoup_client.casts import TimeOptions
-from psoup_client.convert import to_table
+from psoup_client.columns.casts import TimeOptions
+from psoup_client.columns.convert import to_table
 from psoup_testing.services.command import Psoup
 
 COLUMNS = (

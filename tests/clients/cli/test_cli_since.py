@@ -54,7 +54,7 @@ def test_a_dump(crowded: Client, psoup: Psoup, tmp_path: Path) -> None:
 def test_a_feed_and_a_batch_of_spark(crowded: Client) -> None:
     """The stages that they begin; Spark itself is not needed for that."""
     pytest.importorskip("pyspark")
-    from psoup_spark.sending import BatchId, RowTarget, begin
+    from psoup_spark.row_sender import BatchId, RowTarget, begin
 
     target = RowTarget(crowded.address, "s", 5.0)
     with pytest.raises(FailedPrecondition, match="forgotten"):

@@ -17,8 +17,8 @@ from psoup.errors import InvalidInput
 from psoup_cli import secrets
 from psoup_cli.expiry import read_expiry
 from psoup_client import AccessDenied, AlreadyExists, Client, ClientOptions, NotFound
+from psoup_client.channel.token import CallToken, token_metadata
 from psoup_client.errors import InvalidRequest
-from psoup_client.token import CallToken, token_metadata
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.engines.format_fixture import leave

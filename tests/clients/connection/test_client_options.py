@@ -26,8 +26,8 @@ from psoup_client import (
     RetryOptions,
     Unavailable,
 )
-from psoup_client.connection import MAX_RECEIVE_BYTES, channel_options
-from psoup_client.patience import Patience
+from psoup_client.channel.connection import MAX_RECEIVE_BYTES, channel_options
+from psoup_client.channel.patience import Patience
 from psoup_proto.v1 import server_pb2, server_pb2_grpc
 from psoup_testing.services.threaded_service import Serving
 
@@ -154,7 +154,7 @@ def test_tls_with_a_certificate_of_its_own(tmp_path: Path) -> None:
 def test_a_call_is_tried_as_often_as_is_said(attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=slept.append)  # threads of other tests sleep as well
-    monkeypatch.setattr("psoup_client.patience.time", clock)
+    monkeypatch.setattr("psoup_client.channel.patience.time", clock)
     retry = RetryOptions(attempts=attempts, first_pause_seconds=0.01, longest_pause_seconds=0.015)
     tried = Servicer(failures=1_000)
     with (

@@ -19,7 +19,7 @@ from google.protobuf import message_factory
 
 import psoup_proto.v1
 from psoup_client import Client, ClientOptions, Query, RetryOptions, Unavailable
-from psoup_client.patience import Patience
+from psoup_client.channel.patience import Patience
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.threaded_service import Serving
@@ -54,7 +54,9 @@ class Restarted:
             self.start()
             return patience(own, problem)
 
-        monkeypatch.setattr("psoup_client.patience.time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+        monkeypatch.setattr(
+            "psoup_client.channel.patience.time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+        )
         monkeypatch.setattr(Patience, "next", following)
 
     @property

@@ -10,8 +10,8 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.model import SECOND
 from psoup_client import AnswerCopy, Client
-from psoup_client import copies as copies_module
-from psoup_client.moments import Moment, elapsed, moment, step
+from psoup_client.copies import answer_copy as copies_module
+from psoup_client.copies.moments import Moment, elapsed, moment, step
 from psoup_testing.services.threaded_service import serving
 
 pytestmark = [

@@ -17,7 +17,7 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.model import SECOND
 from psoup_client import Client, InvalidData, InvalidRequest, NotFound, ResourceExhausted
-from psoup_client.places import placed
+from psoup_client.copies.places import placed
 from psoup_proto.v1 import sync_pb2
 from psoup_service.process.settings import Settings
 from psoup_service.servicers import sync as servicer

@@ -12,8 +12,8 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.model import SECOND
 from psoup_client import AnswerCopy, Client
-from psoup_client.held_rows import in_order
-from psoup_client.json_columns import from_json
+from psoup_client.copies.held_rows import in_order
+from psoup_client.copies.json_columns import from_json
 from psoup_proto.v1 import sync_pb2
 from psoup_testing.copies.copied_rows import same, some, token_of
 from psoup_testing.services.threaded_service import serving

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import AnswerCopy, Client, ServerFault
-from psoup_client.copies import applied
-from psoup_client.replies import body_of
+from psoup_client.copies.answer_copy import applied
+from psoup_client.copies.replies import body_of
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Store, StoreError
 

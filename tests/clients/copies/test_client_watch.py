@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import AnswerCopy, Client, ClientOptions, NotFound, Query, RetryOptions, Synced, Unavailable
+from psoup_client.copies.watch import WatchMessages
 from psoup_client.errors import DeadlineExceeded
-from psoup_client.watching import WatchMessages
 from psoup_proto.v1 import sync_pb2
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore

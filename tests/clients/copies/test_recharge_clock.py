@@ -13,7 +13,7 @@ import pytest
 from psoup.clock import VirtualClock
 from psoup.model import SECOND
 from psoup_client import Client
-from psoup_client.moments import Moment
+from psoup_client.copies.moments import Moment
 from psoup_recharge import Store
 from psoup_recharge import store as store_module
 from psoup_testing.services.threaded_service import serving

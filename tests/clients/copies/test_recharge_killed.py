@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 
 from psoup_client import Client
-from psoup_client.copies import changes
+from psoup_client.copies.answer_copy import changes
 from psoup_recharge import Store
 from psoup_testing.suite.budget import places
 

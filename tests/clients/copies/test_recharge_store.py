@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, InvalidRequest, NotFound, ServerFault
-from psoup_client.copies import changes
+from psoup_client.copies.answer_copy import changes
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Store, StoreError, rounds
 from psoup_testing.oracles.questions import again

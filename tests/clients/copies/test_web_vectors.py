@@ -21,10 +21,10 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from psoup_client.copies import AnswerCopy, applied
+from psoup_client.copies.answer_copy import AnswerCopy, applied
+from psoup_client.copies.held_rows import hidden_columns
+from psoup_client.copies.moments import Moment, elapsed
 from psoup_client.errors import ServerFault
-from psoup_client.held_rows import hidden_columns
-from psoup_client.moments import Moment, elapsed
 from psoup_client.session import Session
 from psoup_client.times import from_micros
 from psoup_proto.v1 import sync_pb2

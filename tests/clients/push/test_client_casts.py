@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, InvalidData
-from psoup_client.casts import TimeOptions, cast
-from psoup_client.convert import array_of
+from psoup_client.columns.casts import TimeOptions, cast
+from psoup_client.columns.convert import array_of
 from psoup_client.schema import ColumnInfo
 
 AT = ColumnInfo("at", "TIMESTAMP", pa.timestamp("us", tz="UTC"), True)

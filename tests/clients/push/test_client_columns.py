@@ -17,7 +17,7 @@ from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup
 from psoup_client import ColumnInfo, InvalidData, StreamInfo
 from psoup_client.bulk import parameters_of
-from psoup_client.convert import to_table
+from psoup_client.columns.convert import to_table
 
 COLUMNS = {
     "id": ColumnInfo("id", "BIGINT", pa.int64(), True),

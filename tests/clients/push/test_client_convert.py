@@ -16,7 +16,7 @@ import pytest
 
 from psoup_client import ColumnInfo, InvalidData, StreamInfo
 from psoup_client.bulk import parameters_of
-from psoup_client.convert import to_table
+from psoup_client.columns.convert import to_table
 from psoup_client.payload import read, split
 
 UTC = dt.UTC

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pytest
 
 from psoup_cli.files.csv_values import has_exponents
-from psoup_cli.files.opening import open_rows
 from psoup_cli.files.options import FileOptions
+from psoup_cli.files.row_files import open_rows
 from psoup_client import ColumnInfo, InvalidData, StreamInfo
-from psoup_client.casts import ISO
 from psoup_client.columns.arrays import fit_array
+from psoup_client.columns.casts import ISO
+from psoup_client.columns.convert import to_table
+from psoup_client.columns.decimals import are_near, exact, of_texts
 from psoup_client.columns.frames import fit_series
 from psoup_client.columns.lists import fit_list
-from psoup_client.convert import to_table
-from psoup_client.decimals import are_near, exact, of_texts
 
 PRICE = pa.decimal128(18, 3)
 COLUMN = ColumnInfo("p", "DECIMAL(18,3)", PRICE, True)

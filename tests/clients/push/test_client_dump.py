@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from psoup_cli.app import app
 from psoup_client import Client, FailedPrecondition, InvalidData, NotFound, Unavailable
 from psoup_client.calls.dump import read_description
-from psoup_client.stage import Stage
+from psoup_client.ingest.stage import Stage
 from psoup_testing.services.threaded_service import Serving
 
 BASE = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)

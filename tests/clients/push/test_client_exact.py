@@ -25,10 +25,10 @@ import pyarrow as pa
 import pytest
 
 from psoup.local import LocalPSoup
-from psoup_cli.files.opening import open_rows
 from psoup_cli.files.options import FileOptions
+from psoup_cli.files.row_files import open_rows
 from psoup_client import ColumnInfo, InvalidData, StreamInfo
-from psoup_client.convert import to_table
+from psoup_client.columns.convert import to_table
 from psoup_testing.oracles.questions import again
 
 COLUMNS = {

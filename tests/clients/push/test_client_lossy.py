@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, ClientOptions, RetryOptions, Unavailable
-from psoup_client.connection import channel_options
+from psoup_client.channel.connection import channel_options
 from psoup_proto.v1 import queries_pb2
 from psoup_service.wire.limits import Limits
 from psoup_testing.oracles.questions import again

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from psoup_client import Client, PushResult, RefusedRows
-from psoup_client.convert import to_table
-from psoup_client.refused import LISTED, instants, refused_rows
+from psoup_client.columns.convert import to_table
+from psoup_client.ingest.refused_rows import LISTED, instants, refused_rows
+from psoup_client.ingest.row_filter import sift
 from psoup_client.schema import ColumnInfo, StreamInfo
-from psoup_client.sifting import sift
 from psoup_service.process.settings import Settings
 
 MakeStream = Callable[[str], str]

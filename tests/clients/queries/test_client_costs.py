@@ -10,7 +10,7 @@ from collections.abc import Callable
 import grpc
 import pytest
 
-from psoup_cli.commands.top import facts, row
+from psoup_cli.commands.query.top import facts, row
 from psoup_cli.main import main
 from psoup_client import Client, InvalidRequest, NotFound, OutOfRange
 from psoup_proto.v1 import queries_pb2

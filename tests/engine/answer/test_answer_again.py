@@ -25,7 +25,7 @@ from psoup.errors import ResourceExhausted
 from psoup.invariants import Corrupt
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_testing.copies.positions import PositionClient, answer, rows_of
 from psoup_testing.suite.budget import SCALE, Budget
 

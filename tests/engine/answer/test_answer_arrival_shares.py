@@ -17,7 +17,7 @@ from psoup.clock import VirtualClock
 from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.dear import TooDear
-from psoup.expressions.guarded import guarded
+from psoup.expressions.error_guard import guarded
 from psoup.expressions.tree import Call
 from psoup.model import DEFAULT_TENANT
 from psoup_testing.engines.recorded import RecordingPSoup

@@ -14,7 +14,7 @@ from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_testing.suite.sweeps import swept
 
 

@@ -18,7 +18,7 @@ from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.plan.sides import side_id
-from psoup.reading import ReadBudget, ReadEnded
+from psoup.read_budget import ReadBudget, ReadEnded
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.tables import PLAIN, SMALL, Form, calls, check_as_single, given_up, lived, rows
 from psoup_testing.suite.sweeps import swept

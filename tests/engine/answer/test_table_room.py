@@ -25,7 +25,7 @@ from psoup.execution.select import many_matches
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
 from psoup.published.snapshot import Snapshot
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.sets import TooManyPairs
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.oracles.questions import again

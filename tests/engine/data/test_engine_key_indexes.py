@@ -14,8 +14,8 @@ from psoup.answer.figures.bill import memory_bill
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, Shape
 from psoup.data.chunk import ChunkView
+from psoup.data.key_index import USELESS, KeyIndex, key_index
 from psoup.data.key_room import KeyRoom
-from psoup.data.keyed import USELESS, KeyIndex, key_index
 from psoup.errors import Corrupt
 from psoup.local import LocalPSoup
 from psoup.matching.search import Search

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup.published.paged import PagedMap
+from psoup.published.paged_map import PagedMap
 
 CHANGES = st.lists(st.tuples(st.sampled_from(["set", "remove", "freeze"]), st.integers(0, 1_500)), max_size=60)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from psoup.config import EngineConfig
 from psoup.results.open import OpenResults
+from psoup.results.pack import seal
 from psoup.results.room import RowRoom
-from psoup.results.sealed import seal
 
 WORDS, BLOCK = 1_024, 64
 ROWS = 256

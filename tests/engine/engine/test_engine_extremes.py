@@ -22,7 +22,7 @@ from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import PSoupError
 from psoup.events.events import Event
-from psoup.expressions import guarded as evaluation
+from psoup.expressions import error_guard as evaluation
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.functions import FUNCTIONS, cast, resolve
 from psoup.expressions.render import render

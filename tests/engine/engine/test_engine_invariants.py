@@ -12,7 +12,7 @@ from psoup.clauses.table import LiveClauses, SlotTable
 from psoup.data.refusals import Refusals
 from psoup.errors import Corrupt, Internal
 from psoup.invariants import corrupt, ensure, shown
-from psoup.published.paged import Editor, PagedMap
+from psoup.published.paged_map import Editor, PagedMap
 from psoup.published.records import RecordBlock
 from psoup.results.room import RowRoom
 

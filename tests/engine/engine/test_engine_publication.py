@@ -24,7 +24,7 @@ from psoup.local import LocalPSoup
 from psoup.model import BIGINT, WindowClause
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.plan.nodes import Output, Project, Source
-from psoup.plan.standing import Selection, StandingQuery
+from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.sql import create_stream
 from psoup_testing.engines.recorded import Player

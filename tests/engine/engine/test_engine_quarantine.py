@@ -15,7 +15,7 @@ from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.cover import evaluating
 from psoup.events.events import Event
-from psoup.expressions.guarded import reason_of
+from psoup.expressions.error_guard import reason_of
 from psoup.model import DEFAULT_TENANT
 from psoup.results.gaps import NO_GAPS, WHOLE
 from psoup_testing.engines.error_expressions import poison, raising

@@ -9,7 +9,7 @@ import pytest
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events.commands import RegisterMany
 from psoup.local import LocalPSoup
-from psoup.published.replaced import Succession
+from psoup.published.departures import Succession
 
 SQL = "SELECT x FROM s WHERE x > {}"
 BLOCK = "SELECT x FROM s WHERE x > ?"

@@ -27,7 +27,7 @@ from psoup.config import Shape
 from psoup.errors import Conflict, NotFound, PSoupError
 from psoup.events.tags import tag_of
 from psoup.model import Schema
-from psoup.wording import quoted_text
+from psoup.phrases import quoted_text
 from psoup_testing.histories.expressions import Maker, Scope
 from psoup_testing.histories.histories import (
     BASE,

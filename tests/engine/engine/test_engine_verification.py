@@ -27,7 +27,7 @@ from psoup.engine.verification import STORY
 from psoup.errors import Corrupt
 from psoup.invariants import Verify
 from psoup.local import LocalPSoup
-from psoup.published.paged import Editor
+from psoup.published.paged_map import Editor
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 

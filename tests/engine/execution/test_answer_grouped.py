@@ -15,11 +15,11 @@ from psoup.answer.invoke import Answer, invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
-from psoup.data.coded import Coded
+from psoup.data.dictionary_column import Coded
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import AlterTenant
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget, ReadEnded
+from psoup.read_budget import ReadBudget, ReadEnded
 
 ROWS: list[tuple[Any, ...]] = [
     ("b", 1, 0.5),

@@ -14,7 +14,7 @@ from psoup.config import EngineConfig, TextLimits
 from psoup.execution.join.located_side import Located, chunks_of, count_of, found_sides, located
 from psoup.execution.select.clause_matches import Side, sides_of_join
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.runner import serial
 
 WHERE = ("", "WHERE n = 3", "WHERE n < 5", "WHERE n >= 1", "WHERE n > 8 AND f", "WHERE n > 99")

@@ -12,7 +12,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.model import DEFAULT_TENANT
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_testing.engines.error_expressions import poison, raising
 from psoup_testing.engines.recorded import RecordingPSoup
 

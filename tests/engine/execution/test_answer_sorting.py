@@ -22,7 +22,7 @@ from psoup.from_arrow import column_from_arrow
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
 from psoup.plan.nodes import OrderKey
-from psoup.reading import UNBOUNDED, ReadBudget, ReadEnded
+from psoup.read_budget import UNBOUNDED, ReadBudget, ReadEnded
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.suite.sweeps import swept
 

@@ -12,10 +12,10 @@ import pytest
 from psoup.errors import InvalidInput
 from psoup.expressions.civil import EXTRACT_PARTS, PART_ALIASES
 from psoup.expressions.functions import cast, resolve
-from psoup.expressions.mathematics import REAL
-from psoup.expressions.moments import SHORT, SPECIFIERS
+from psoup.expressions.numbers.mathematics import REAL
 from psoup.expressions.render import render
 from psoup.expressions.rules_times import DIFF_PARTS
+from psoup.expressions.times.moments import SHORT, SPECIFIERS
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
 from psoup_testing.oracles.expression_oracle import SAMPLES, Oracle, sample

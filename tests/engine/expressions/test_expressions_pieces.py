@@ -13,7 +13,7 @@ from psoup.columns import Column
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.functions import FUNCTIONS, resolve
-from psoup.expressions.text import LONG_PART
+from psoup.expressions.texts.text import LONG_PART
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, TEXT
@@ -69,7 +69,7 @@ def test_every_function_is_duckdbs(oracle: Oracle, name: str) -> None:
 
 
 def test_all_are_compared() -> None:
-    from psoup.expressions.text_pieces import EVALUATORS
+    from psoup.expressions.texts.text_pieces import EVALUATORS
 
     assert set(EVALUATORS) == set(SHAPES)
     assert set(SHAPES) <= set(FUNCTIONS)

@@ -14,7 +14,7 @@ from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
 from psoup.expressions.frame import TooMuchWork
 from psoup.expressions.functions import resolve
-from psoup.expressions.regex import MOST_BYTES, MOST_STATES, regex_of
+from psoup.expressions.texts.regex import MOST_BYTES, MOST_STATES, regex_of
 from psoup.expressions.tree import AttributeRef, Expr, Literal
 from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, TEXT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from psoup.expressions.rounding import round_half_away
+from psoup.expressions.numbers.rounding import round_half_away
 
 HALVES = [0.5, 1.5, 2.5, 2.0**20 + 0.5, 2.0**51 + 0.5, 2.0**52 - 0.5]
 

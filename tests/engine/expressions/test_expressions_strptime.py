@@ -8,8 +8,8 @@ import pytest
 
 from psoup.errors import InvalidInput
 from psoup.expressions.functions import resolve
-from psoup.expressions.moments import SHORT
-from psoup.expressions.strptime import MOST_PARTS, READABLE
+from psoup.expressions.times.moments import SHORT
+from psoup.expressions.times.strptime import MOST_PARTS, READABLE
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT, TEXT, TIMESTAMP
 from psoup_testing.oracles.expression_oracle import Oracle, mine_text

@@ -23,7 +23,7 @@ from psoup.limbs import LIMBS, integers, limbs
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, DataType, decimal, wide
 from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import OrderKey
-from psoup.reading import UNBOUNDED
+from psoup.read_budget import UNBOUNDED
 
 MOST = 10**38 - 1
 WIDE_NUMBERS = [0, 1, -1, 7, -13, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 3 * 10**20, -(10**19), None]

@@ -11,7 +11,7 @@ import pytest
 
 from psoup import functions
 from psoup.errors import FailedPrecondition, InvalidInput, NotSupported, SqlError
-from psoup.expressions import supplied
+from psoup.expressions import supplied_functions
 from psoup.local import LocalPSoup
 from psoup.sql.supplied_names import make_known
 
@@ -59,7 +59,7 @@ def loaded(tmp_path: Path) -> Iterator[None]:
     """The good functions, for one test."""
     use([module(tmp_path, GOOD)])
     yield
-    supplied.install(())
+    supplied_functions.install(())
 
 
 def sales(*statements: str) -> tuple[LocalPSoup, list[int]]:
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_refused(loaded: None, statement: str, told: str) -
 
 def test_what_is_missing_refuses_the_queries_that_need_it_and_no_others(loaded: None) -> None:
     soup, queries = sales("SELECT n FROM sales WHERE risk(amount, country) > 0.5", "SELECT n FROM sales WHERE n < 3")
-    supplied.install(())
+    supplied_functions.install(())
     for _ in range(4):  # so that what it computes leaves the index
         soup.push("sales", pa.table(ROWS))
     with pytest.raises(FailedPrecondition, match=r"needs the function risk\(DOUBLE, TEXT\) -> DOUBLE, which is not"):
@@ -129,7 +129,7 @@ def test_what_is_missing_refuses_the_queries_that_need_it_and_no_others(loaded: 
 
 def test_what_is_there_again_answers_as_if_it_had_always_been(loaded: None, tmp_path: Path) -> None:
     soup, (query,) = sales("SELECT n FROM sales WHERE risk(amount, country) > 0.5")
-    supplied.install(())
+    supplied_functions.install(())
     for _ in range(4):
         soup.push("sales", pa.table(ROWS))
     use([module(tmp_path, GOOD.replace("cost=20", "version=2"))])
@@ -146,7 +146,7 @@ def test_a_join_calls_it_and_misses_it(loaded: None) -> None:
     statement = "SELECT n, risk(amount, l.country) AS r FROM sales AS s, land AS l WHERE s.country = l.country"
     query = soup.register(statement + " AND risk(amount, l.country) > 0.5 AND even(w) > 4")
     assert soup.invoke(query).to_table().to_pylist() == [{"n": 2, "r": 0.9}] * 2
-    supplied.install(())
+    supplied_functions.install(())
     soup.push("land", pa.table({"country": ["XX", "DE"], "w": [8, 2]}))
     with pytest.raises(FailedPrecondition, match="which is not loaded"):
         soup.invoke(query)
@@ -154,7 +154,7 @@ def test_a_join_calls_it_and_misses_it(loaded: None) -> None:
 
 def test_calls_about_all_queries_are_refused_while_they_need_what_is_missing(loaded: None) -> None:
     soup, (query,) = sales("SELECT n FROM sales WHERE risk(amount, country) > 0.5")
-    supplied.install(())
+    supplied_functions.install(())
     soup.register("SELECT n FROM sales WHERE n < 3")
     with pytest.raises(FailedPrecondition, match="which is not loaded"):
         soup.match("sales", pa.table(ROWS))
@@ -204,7 +204,7 @@ def test_a_name_that_is_only_refused_with_a_hint_may_be_supplied(tmp_path: Path)
     try:
         sales("SELECT std(n) AS x FROM sales")
     finally:
-        supplied.install(())
+        supplied_functions.install(())
 
 
 def test_two_of_one_name_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_what_lies_later_is_never_wrong_data(tmp_path: Path, misdeed: str, told:
             soup.invoke(queries[0])
         assert len(soup.invoke(queries[1]).to_table()) == 6
     finally:
-        supplied.install(())
+        supplied_functions.install(())
 
 
 def test_arguments_cannot_be_written_to(tmp_path: Path) -> None:
@@ -256,10 +256,10 @@ def test_arguments_cannot_be_written_to(tmp_path: Path) -> None:
         soup.push("sales", pa.table({"n": [5, 999, 901]}))
         assert soup.invoke(query).to_table().to_pylist() == [{"n": 999, "m": None}, {"n": 901, "m": 901}]
     finally:
-        supplied.install(())
+        supplied_functions.install(())
 
 
 def test_signatures_read_back_as_they_are_written(loaded: None) -> None:
-    signatures = [each.signature for each in supplied.installed()]
-    assert [supplied.signature_of(str(signature)) for signature in signatures] == signatures
-    assert supplied.used_in(["SELECT Stars (n) FROM t", "SELECT starsx(n)"]) == ["stars@1[BIGINT: TEXT]"]
+    signatures = [each.signature for each in supplied_functions.installed()]
+    assert [supplied_functions.signature_of(str(signature)) for signature in signatures] == signatures
+    assert supplied_functions.used_in(["SELECT Stars (n) FROM t", "SELECT starsx(n)"]) == ["stars@1[BIGINT: TEXT]"]

@@ -17,7 +17,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange, ResourceExhausted
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.engines.restarts import making
 

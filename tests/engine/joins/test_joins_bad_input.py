@@ -12,7 +12,7 @@ from psoup.config import EngineConfig
 from psoup.execution.join import parallel_join
 from psoup.execution.ways import ANSWER
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget, ReadEnded
+from psoup.read_budget import ReadBudget, ReadEnded
 from psoup_testing.oracles.ways import only
 
 ROWS = 130

@@ -26,7 +26,7 @@ from psoup.joins.budget import Room
 from psoup.joins.hash_pairs import PairTest, SideKeys, pairs_by_key
 from psoup.kernels.join.small_join import answer_located
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.runner import serial
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.shared_bytes import SharedBytes

@@ -23,7 +23,7 @@ from psoup.joins.policies import Fixed, Greedy, InFromOrder, Lottery, Policy
 from psoup.joins.sort_builds import hashed
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup.plan.nodes import PairFactor
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_testing.histories.join_sides import Side, by_looking, factor, node_of, ref, run, tuples_of
 from psoup_testing.suite.budget import scaled
 

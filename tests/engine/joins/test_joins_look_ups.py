@@ -15,8 +15,8 @@ import pytest
 
 from psoup.config import EngineConfig, Shape
 from psoup.data.chunk import ChunkView
+from psoup.data.key_index import KeyIndex
 from psoup.data.key_room import KeyRoom
-from psoup.data.keyed import KeyIndex
 from psoup.execution.join import lookup_filter
 from psoup.execution.select.clause_matches import KeptBits, matches_in, sides_of_join
 from psoup.local import LocalPSoup

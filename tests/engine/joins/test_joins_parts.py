@@ -24,7 +24,7 @@ from psoup.kernels.join.band_probe import probe_banded
 from psoup.kernels.join.pair_columns import probe_buckets, probe_ranges
 from psoup.kernels.join.range_pairs import emit_pairs
 from psoup.model import BIGINT
-from psoup.reading import UNBOUNDED
+from psoup.read_budget import UNBOUNDED
 from psoup_testing.histories.join_sides import Side, factor, node_of, ref, tuples_of
 
 NONE, NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32)

@@ -11,7 +11,7 @@ from psoup.columns import Column
 from psoup.data.chunk import ChunkView
 from psoup.data.narrow import narrow
 from psoup.data.zones import narrow_all, narrowed
-from psoup.expressions import waiting
+from psoup.expressions import deferral
 from psoup.expressions.tree import AttributeRef
 from psoup.matching.scan import scan
 from psoup.matching.search import Search
@@ -29,13 +29,13 @@ def test_a_search_finds_what_a_scan_finds(seed: int, monkeypatch: pytest.MonkeyP
     rng = random.Random(seed)
     hits = 0
     for number in range(40):
-        monkeypatch.setattr(waiting, "LEAST_ROWS", (1, 10**9)[number % 2])
+        monkeypatch.setattr(deferral, "LEAST_ROWS", (1, 10**9)[number % 2])
         piece = random_piece(rng, rng.choice([1, 63, 64, 200]), 0)
         chunk = chunk_of(piece.columns, int(piece.ids[0]), piece.times)
         factors = tuple(f for _ in range(rng.randint(1, 2)) for f in random_factors(rng))
         start, stop = sorted(rng.sample(range(len(chunk) + 1), 2))
         found = Search(factors).find(chunk, start, stop)
-        monkeypatch.setattr(waiting, "LEAST_ROWS", 10**9)
+        monkeypatch.setattr(deferral, "LEAST_ROWS", 10**9)
         wanted = scan(
             factors, [c.slice(start, stop) for c in chunk.columns], piece.ids[start:stop], piece.times[start:stop]
         )

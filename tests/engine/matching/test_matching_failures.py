@@ -62,7 +62,7 @@ WHERE: list[tuple[str, Callable[[Row], Truth]]] = [
 @pytest.mark.parametrize("least", [1, 10**9])
 def test_failures_are_those_of_sql_on_every_way(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On arrival, of queries that come later, before and after chunks are covered, and after a removal."""
-    monkeypatch.setattr("psoup.expressions.waiting.LEAST_ROWS", least)
+    monkeypatch.setattr("psoup.expressions.deferral.LEAST_ROWS", least)
     rng = random.Random(5)
     soup = LocalPSoup(EngineConfig(chunk_rows=128, piece_rows=64, delta_queries=16, shape=EAGER))
     soup.execute("CREATE STREAM s (a BIGINT NOT NULL, b BIGINT NOT NULL, n TEXT NOT NULL)")

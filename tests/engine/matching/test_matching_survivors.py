@@ -12,10 +12,10 @@ from psoup.clauses.query_stem import QuerySteM
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
 from psoup.data.data_stem import Piece
-from psoup.expressions import waiting
-from psoup.expressions.guarded import guarded
+from psoup.expressions import deferral
+from psoup.expressions.deferral import may_wait
+from psoup.expressions.error_guard import guarded
 from psoup.expressions.tree import Call, Expr, Literal
-from psoup.expressions.waiting import may_wait
 from psoup.matching import failures, survivors
 from psoup.matching.new_tuples import probe
 from psoup.matching.scan import scan
@@ -69,7 +69,7 @@ def test_waiting_changes_neither_matches_nor_failures(seed: int, monkeypatch: py
     """Clauses come and go; each piece is joined with all that may wait waiting, and with nothing waiting."""
     rng = random.Random(seed)
     stems, results = [QuerySteM(SCHEMA, CONFIG) for _ in range(2)], [OpenResults(CONFIG, 256) for _ in range(2)]
-    monkeypatch.setattr(waiting, "WORTH", rng.choice([1, 4]))
+    monkeypatch.setattr(deferral, "WORTH", rng.choice([1, 4]))
     monkeypatch.setattr(survivors, "_PAUSE", rng.choice([0, 1]))
     monkeypatch.setattr(failures, "_ROWS", rng.choice([64, 2_048]))
     clauses, expected, start = dict[int, tuple[Factor, ...]](), dict[int, list[int]](), 0
@@ -91,7 +91,7 @@ def test_waiting_changes_neither_matches_nor_failures(seed: int, monkeypatch: py
                 index.install(index.merge_task().compute())
         piece = random_piece(rng, rng.choice([1, 40, 100]), start)
         for index, found, least in zip(stems, results, (1, 10**9), strict=True):
-            monkeypatch.setattr(waiting, "LEAST_ROWS", least)
+            monkeypatch.setattr(deferral, "LEAST_ROWS", least)
             probe(index, piece, found)
         for slot, factors in clauses.items():
             expected[slot] += [start + row for row in naive_matches(factors, piece)]
@@ -143,7 +143,7 @@ def equal(expr: Expr, value: int) -> Factor:
 
 def test_an_expression_is_evaluated_for_all_clauses_that_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tuples that one clause leaves, or the other; none for what no tuple reaches."""
-    monkeypatch.setattr(waiting, "LEAST_ROWS", 1)
+    monkeypatch.setattr(deferral, "LEAST_ROWS", 1)
     stem, results = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 8)
     stem.add(0, (equal(REFS[0], 5), equal(T_HAS_B, 1)))
     stem.add(1, (equal(REFS[0], 7), equal(REFS[1], 0), equal(T_HAS_B, 1)))
@@ -172,7 +172,7 @@ def test_what_most_tuples_need_is_evaluated_for_all_and_not_asked_again_for_a_wh
 
 def test_what_is_heavier_waits_for_what_is_lighter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two expressions and nothing else: the lighter one for all tuples, from the second piece on the other for few."""
-    monkeypatch.setattr(waiting, "LEAST_ROWS", 1)
+    monkeypatch.setattr(deferral, "LEAST_ROWS", 1)
     stem, results, rows = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 8), dict[Expr, list[int]]()
     heavy = Call(TEXT, "upper", (Call(TEXT, "lower", (REFS[4],)),))
     stem.add(0, (Factor((Term(heavy, (Interval(b"A", b"B"),)),)), equal(U_LENGTH, 8)))
@@ -197,7 +197,7 @@ def test_what_reads_or_makes_a_text_waits() -> None:
 
 def test_what_fails_is_evaluated_only_where_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seeded: a factor skipped because another clause's index said no, an error counted where the clause was false."""
-    monkeypatch.setattr(waiting, "LEAST_ROWS", 1)
+    monkeypatch.setattr(deferral, "LEAST_ROWS", 1)
     stem, results, rows = QuerySteM(SCHEMA, CONFIG), OpenResults(CONFIG, 8), dict[Expr, list[int]]()
     stem.add(0, (equal(REFS[0], 5), equal(T_NUMBER, 1)))
     stem.add(1, (equal(REFS[0], 7), equal(T_NUMBER, 1), equal(U_LENGTH, 1)))

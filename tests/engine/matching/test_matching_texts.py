@@ -20,9 +20,9 @@ from psoup.clauses.text_search import Routes
 from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
 from psoup.data.data_stem import Piece
-from psoup.expressions import waiting
-from psoup.expressions.guarded import guarded
-from psoup.expressions.like import SoughtText, sought_text
+from psoup.expressions import deferral
+from psoup.expressions.error_guard import guarded
+from psoup.expressions.texts.like import SoughtText, sought_text
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.local import LocalPSoup
 from psoup.matching import survivors, texts
@@ -64,8 +64,8 @@ def draw_sizes(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "_ROW_SHARE", rng.choice([1, 8]))
     monkeypatch.setattr(texts, "_SEARCH_COST", rng.choice([0, 64]))
     monkeypatch.setattr(text_search, "_SHARED", rng.choice([2, 1_000]))
-    monkeypatch.setattr(waiting, "LEAST_ROWS", rng.choice([1, 10**9]))
-    monkeypatch.setattr(waiting, "WORTH", rng.choice([1, 4]))
+    monkeypatch.setattr(deferral, "LEAST_ROWS", rng.choice([1, 10**9]))
+    monkeypatch.setattr(deferral, "WORTH", rng.choice([1, 4]))
     monkeypatch.setattr(survivors, "_PAUSE", rng.choice([0, 2]))
 
 
@@ -139,7 +139,7 @@ def test_a_clause_is_looked_for_where_it_is_cheap() -> None:
 
 def test_what_waits_is_evaluated_where_the_texts_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind an equality and a text in few tuples, behind a text alone in those that have it."""
-    monkeypatch.setattr(waiting, "LEAST_ROWS", 1)
+    monkeypatch.setattr(deferral, "LEAST_ROWS", 1)
     length, upper = Call(BIGINT, "length", (N,)), Call(TEXT, "upper", (N,))
     stem, results, rows = QuerySteM(SCHEMA_N, CONFIG), OpenResults(CONFIG, 8), dict[Expr, list[int]]()
     five = Factor((Term(A, (Interval(5, 6),)),))

@@ -17,7 +17,7 @@ from psoup.model import BIGINT, BOOLEAN, SECOND, StreamSpec, WindowClause
 from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import Limit, Project, Source, plan_text, walk
 from psoup.plan.patterns import RULES, Operator, Pattern
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again

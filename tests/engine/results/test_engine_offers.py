@@ -11,10 +11,10 @@ import pytest
 from psoup.answer.figures.query_costs import query_cost
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
-from psoup.engine.maintenance.offered import Offered
+from psoup.engine.maintenance.offers import Offered
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import PIECES, Offer, OfferBox, needed
 from psoup_testing.histories.histories import EAGER

@@ -19,8 +19,8 @@ from psoup.results.by_tuple import open_pairs_at
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.failures import Failures
 from psoup.results.open import OpenResults
+from psoup.results.pack import merge_packs, seal
 from psoup.results.runs import ONE_BLOCK, grouped
-from psoup.results.sealed import merge_packs, seal
 from psoup_testing.suite.budget import scaled
 
 ROWS = 128

@@ -10,7 +10,7 @@ import pytest
 from psoup.errors import SqlError
 from psoup.expressions.tree import GROUPED, AttributeRef, Literal
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, TIMESTAMP, decimal, wide
-from psoup.plan.grouped import Aggregate, Having, Measure
+from psoup.plan.aggregate import Aggregate, Having, Measure
 from psoup.plan.nodes import Distinct, Join, Limit, Project, Sort, plan_text
 from psoup.plan.patterns import Pattern
 from psoup.sql.aggregates import AGGREGATES

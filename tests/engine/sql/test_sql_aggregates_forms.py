@@ -14,7 +14,7 @@ from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotSupported
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, DataType, decimal
 from psoup.plan.nodes import plan_text
-from psoup.plan.standing import Parameter
+from psoup.plan.standing_query import Parameter
 from psoup.sql import prepare
 from psoup.sql.templates import template as template_module
 from psoup.sql.templates.block import BoundBlock

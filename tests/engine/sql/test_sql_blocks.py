@@ -14,7 +14,7 @@ from psoup.errors import InvalidInput
 from psoup.kinds import ends
 from psoup.model import Kind
 from psoup.plan.factors import Factor, Interval, Key, Term
-from psoup.plan.standing import ClauseColumns, Edges
+from psoup.plan.standing_query import ClauseColumns, Edges
 from psoup.sql import prepare
 from psoup.sql.templates.values import columns_of_rows, columns_of_table, numbers_of_text, rows_of_columns
 from psoup_testing.histories.blocks import block_of, conditions, lookup

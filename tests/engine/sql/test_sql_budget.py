@@ -14,8 +14,8 @@ from psoup.expressions.evaluate import constant
 from psoup.expressions.plainly import plain_value
 from psoup.expressions.tree import Call, Literal
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT, TIMESTAMP
-from psoup.sql import guards as budget
-from psoup.sql.guards import MAX_BYTES, check_budget
+from psoup.sql.parser import guards as budget
+from psoup.sql.parser.guards import MAX_BYTES, check_budget
 from psoup_storage import DurableStore
 from psoup_testing.engines.admission_gate import Gate
 

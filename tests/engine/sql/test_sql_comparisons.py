@@ -17,7 +17,7 @@ import pytest
 from psoup.expressions.tree import AttributeRef, Literal
 from psoup.model import BIGINT, DATE, DOUBLE, STREAMED, TEXT, TIMESTAMP, DataType, Kind, decimal
 from psoup.plan.factors import Interval
-from psoup.plan.standing import Edges, TermColumn
+from psoup.plan.standing_query import Edges, TermColumn
 from psoup.sql.templates.comparisons import closed_ends, int_term, one_by_one, text_term
 from psoup.sql.templates.holes import literal_of
 from psoup.sql.templates.vectors import fits

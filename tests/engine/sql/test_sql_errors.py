@@ -6,7 +6,7 @@ import pytest
 
 from psoup.errors import InvalidInput, NotSupported, SqlError
 from psoup.model import StreamSpec
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query, window_clause
 from psoup_testing.engines.within import within
 from psoup_testing.suite.sweeps import swept

@@ -7,7 +7,7 @@ import pytest
 from psoup.expressions.tree import AttributeRef, Call, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT, StreamSpec
 from psoup.plan.factors import Factor, Interval, Term
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query
 from psoup.sql.where.factors import like_prefix
 

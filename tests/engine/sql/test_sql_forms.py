@@ -11,7 +11,7 @@ import pytest
 
 from psoup.errors import PSoupError
 from psoup.model import Schema, StreamSpec
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query
 from psoup.sql.templates.forms import Forms, form_of, in_order
 from psoup_testing.histories.expressions import Maker, Scope

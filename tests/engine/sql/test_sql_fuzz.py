@@ -13,7 +13,7 @@ import pytest
 from psoup.errors import SqlError
 from psoup.model import StreamSpec
 from psoup.plan.canonical import describe_window
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, drop_stream, first_word, standing_query, window_clause
 from psoup_testing.engines.within import within
 from psoup_testing.suite.budget import Budget

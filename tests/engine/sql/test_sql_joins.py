@@ -7,7 +7,7 @@ import pytest
 from psoup.errors import InvalidInput, SqlError
 from psoup.model import StreamSpec
 from psoup.plan.nodes import Join, plan_text, walk
-from psoup.plan.standing import Parameter, StandingQuery
+from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
 
 STREAMS = {

@@ -12,7 +12,7 @@ from psoup.answer.ask import Questions
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import prepare
 from psoup.sql.templates.ladder import Values, bind_values, gathered
 from psoup_testing.suite.sweeps import swept

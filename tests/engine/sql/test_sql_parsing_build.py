@@ -2,7 +2,7 @@
 
 import pytest
 
-from psoup.sql.dialect import PSoup, check_extensible
+from psoup.sql.parser.dialect import PSoup, check_extensible
 
 
 class Compiled(PSoup):

@@ -9,11 +9,17 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.model import StreamSpec
-from psoup.resting import MOVES, may_rest, resting
+from psoup.rest_points import MOVES, may_rest, resting
 from psoup.sql import create_stream, standing_query
 
 PARTS = 300
-STAGES = ("psoup.sql.dialect", "psoup.sql.grammar", "psoup.sql.refusals", "psoup.sql.binder", "psoup.sql.parsing")
+STAGES = (
+    "psoup.sql.parser.dialect",
+    "psoup.sql.parser.grammar",
+    "psoup.sql.refusals",
+    "psoup.sql.binder",
+    "psoup.sql.parser.parse_tree",
+)
 
 
 @pytest.fixture(scope="module")

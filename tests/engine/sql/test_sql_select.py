@@ -13,7 +13,7 @@ from psoup.errors import NotSupported, SqlError
 from psoup.expressions.tree import AttributeRef, Call, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, StreamSpec, decimal
 from psoup.plan.nodes import Distinct, Limit, OrderKey, Output, Project, Sort, Source, plan_text, walk
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query
 
 SPEC = create_stream("CREATE STREAM Trades (price DECIMAL(8,2), vol BIGINT, sym TEXT, x DOUBLE, t TIMESTAMP, d DATE)")

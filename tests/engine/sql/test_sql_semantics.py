@@ -22,7 +22,7 @@ from psoup.expressions.evaluate import Scope, evaluate
 from psoup.from_arrow import columns_from_arrow
 from psoup.model import STREAMED, Kind
 from psoup.plan.factors import Factor, Interval, Term
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query
 from psoup_testing.suite.sweeps import swept
 

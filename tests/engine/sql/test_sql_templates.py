@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from psoup.errors import InvalidInput, NotSupported, SqlError
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, StreamSpec, decimal
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
 from psoup.sql.templates.template import Template
 from psoup_testing.suite.budget import scaled

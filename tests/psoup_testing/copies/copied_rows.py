@@ -7,8 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 
-from psoup_client import AnswerCopy, Client, Query, watching
-from psoup_client import copies as copies_module
+from psoup_client import AnswerCopy, Client, Query
+from psoup_client.copies import answer_copy as copies_module
+from psoup_client.copies import watch
 from psoup_proto.v1 import sync_pb2
 from psoup_testing.oracles.questions import again
 
@@ -45,5 +46,5 @@ def older(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         response_deserializer=sync_pb2.WatchResponse.FromString,
     )
     monkeypatch.setattr(client.connection.sync, "Watch", unknown)
-    monkeypatch.setattr(watching, "FIRST_POLL_S", 0.01)
-    monkeypatch.setattr(watching, "LONGEST_POLL_S", 0.05)
+    monkeypatch.setattr(watch, "FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(watch, "LONGEST_POLL_S", 0.05)

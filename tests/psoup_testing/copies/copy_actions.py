@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from psoup_client.copies import AnswerCopy, copy_of_bytes
+from psoup_client.copies.answer_copy import AnswerCopy, copy_of_bytes
 from psoup_testing.copies.copy_clients import Client, Clients
 from psoup_testing.copies.copy_desk import Line, Manner
 from psoup_testing.copies.copy_stores import KeptCopy, Killed, LookedAtStore, StoreLine, copied

@@ -21,7 +21,7 @@ from psoup.errors import PSoupError
 from psoup.sql import window_clause
 from psoup_client import errors
 from psoup_client.answer import rows_of
-from psoup_client.copies import AnswerCopy, Synced
+from psoup_client.copies.answer_copy import AnswerCopy, Synced
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.tokens import Held
 from psoup_testing.copies import copy_validators as validators

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from psoup.reading import ReadBudget
-from psoup_client.copies import AnswerCopy, Synced, sync_copies
+from psoup.read_budget import ReadBudget
+from psoup_client.copies.answer_copy import AnswerCopy, Synced, sync_copies
 from psoup_client.errors import Unavailable
 from psoup_proto.v1 import sync_pb2
 from psoup_service.figures.metrics import Metrics

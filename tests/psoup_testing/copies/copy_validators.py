@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from psoup_client.answer import rows_of
-from psoup_client.json_columns import from_json
+from psoup_client.copies.json_columns import from_json
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.tokens import Held
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from psoup.errors import PSoupError
 from psoup_client import RetryOptions
-from psoup_client.copies import AnswerCopy
+from psoup_client.copies.answer_copy import AnswerCopy
+from psoup_client.copies.watch import Watching
 from psoup_client.errors import Unavailable
-from psoup_client.watching import Watching
 from psoup_proto.v1 import sync_pb2
 from psoup_service.watching.watcher import Watcher, WatchForm
 from psoup_testing.copies.copy_clients import PATTERNS, Client

@@ -12,7 +12,7 @@ import threading
 import pyarrow as pa
 
 from psoup_client import Client
-from psoup_client.producer import Producer
+from psoup_client.ingest.producer import Producer
 from psoup_testing.crash.acknowledgements import batch_rows, problems
 
 EPOCH = 1

@@ -18,14 +18,14 @@ from psoup.admission.pushes import read_columns
 from psoup.answer.coverage import lacking
 from psoup.columns import Batch
 from psoup.config import EngineConfig
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.events.acknowledgements import AttachAcknowledgement
 from psoup.events.commands import Attach
 from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
 from psoup.published.records import QueryRecord
 from psoup.sql import create_stream
-from psoup_storage.durable.chunks.covering import TakenCover
+from psoup_storage.durable.chunks.covers import TakenCover
 from psoup_storage.formats.covers import Cover, cover_chunk, write_cover
 from psoup_storage.formats.history import Manifest, write_chunk, write_manifest
 from psoup_storage.formats.matches import ranges_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from psoup.columns import Column
 from psoup.data.data_stem import Piece
-from psoup.expressions.guarded import column_of
+from psoup.expressions.error_guard import column_of
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, Attribute, Schema
 from psoup.plan.factors import Factor, Interval, Key, Term

@@ -7,7 +7,7 @@ import pytest
 from psoup.errors import SqlError
 from psoup.model import StreamSpec
 from psoup.plan.nodes import Aggregate, walk
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query
 
 TRADES = create_stream(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
-from psoup.wording import quoted_text
+from psoup.phrases import quoted_text
 
 Value = bool | int | float | Decimal | str | None
 

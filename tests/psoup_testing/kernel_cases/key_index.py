@@ -9,7 +9,7 @@ import numpy as np
 
 from psoup.columns import Column
 from psoup.data.chunk import ChunkView
-from psoup.data.keyed import KeyIndex, key_index
+from psoup.data.key_index import KeyIndex, key_index
 from psoup.kernels.plain.search.key_index import find_keys as plain_find
 from psoup.model import BIGINT
 

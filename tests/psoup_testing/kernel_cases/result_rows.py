@@ -10,10 +10,10 @@ from psoup.columns import Array
 from psoup.kernels.arrive.slot_runs import MANY
 from psoup.kernels.plain.search import result_rows as plain
 from psoup.results.open import OpenView
+from psoup.results.pack import Pack
 from psoup.results.places import places_of
 from psoup.results.room import RowRoom
 from psoup.results.runs import grouped
-from psoup.results.sealed import Pack
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]

@@ -10,7 +10,7 @@ from typing import Any
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 
-from psoup.compiled import SIGNATURES, line_of
+from psoup.kernel_signatures import SIGNATURES, line_of
 
 _TESTS = Path(__file__).resolve().parents[2]
 

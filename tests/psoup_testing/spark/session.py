@@ -71,9 +71,9 @@ def _die() -> None:
 
 def _dying_at(point: str, batch: int) -> Callable[[int, Any], None]:
     """Arrange for death at the point; returns the feed's progress."""
-    from psoup_spark import sending
+    from psoup_spark import row_sender
 
-    begin, commit = sending.begin, sending.commit
+    begin, commit = row_sender.begin, row_sender.commit
 
     def dying_begin(client: Any, target: Any, of: Any) -> Any:
         stage = begin(client, target, of)
@@ -86,7 +86,7 @@ def _dying_at(point: str, batch: int) -> Callable[[int, Any], None]:
             _die()
         return commit(client, target, of, *rest)
 
-    sending.begin, sending.commit = dying_begin, dying_commit
+    row_sender.begin, row_sender.commit = dying_begin, dying_commit
 
     def progress(number: int, result: Any) -> None:
         if point == "committed" and number == batch:

@@ -36,9 +36,9 @@ def standing_files(spark: Any, folder: Path) -> Any:
 @contextmanager
 def dying_at(point: str, batch: int, die: Callable[[], None]) -> Iterator[None]:
     """Inside the block a job calls `die` when it comes to the point."""
-    from psoup_spark import standing
+    from psoup_spark import stand_job
 
-    release, attach, shared = standing.release, standing.Client.attach, standing.BatchFolder
+    release, attach, shared = stand_job.release, stand_job.Client.attach, stand_job.BatchFolder
     calls = 0
 
     def dying_release(frame: Any, place: Any, *rest: Any) -> Any:
@@ -60,9 +60,9 @@ def dying_at(point: str, batch: int, die: Callable[[], None]) -> Iterator[None]:
             super().withdraw(folders)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standing, "release", dying_release)
-        patch.setattr(standing.Client, "attach", dying_attach)
-        patch.setattr(standing, "BatchFolder", DyingPlace)
+        patch.setattr(stand_job, "release", dying_release)
+        patch.setattr(stand_job.Client, "attach", dying_attach)
+        patch.setattr(stand_job, "BatchFolder", DyingPlace)
         yield
 
 

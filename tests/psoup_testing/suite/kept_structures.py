@@ -15,10 +15,10 @@ from functools import wraps
 from typing import Any
 
 from psoup.aggregates.folds import FoldRoom, Folds
-from psoup.aggregates.shelved import ShelfOnDisk
 from psoup.aggregates.spans import cover
+from psoup.aggregates.stored_folds import ShelfOnDisk
 from psoup.answer import invoke, join_ranges
-from psoup.data.archived import Chunk
+from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.execution.aggregate import window_middle
 from psoup.execution.join import kept_pairs, located_side, lookup_filter

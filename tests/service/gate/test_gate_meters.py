@@ -11,7 +11,7 @@ from psoup.errors import ResourceExhausted
 from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant
 from psoup_service.gate.meters import HELD_MS, PAYS, RATES, TOLD, Meters
 from psoup_service.gate.roles import ALLOWED
-from psoup_service.host.fair_turns import TenantTimes
+from psoup_service.host.turns.fair_turns import TenantTimes
 
 CALL = "ServerService/GetServerInfo"
 

@@ -12,7 +12,7 @@ import pytest
 
 from psoup_client import AccessDenied, Client, ClientOptions
 from psoup_service.gate.audit import FIRST, NAME, Audit, hash_of, tell_offline
-from psoup_service.gate.audit_reading import lines_of, verify
+from psoup_service.gate.audit_chain import lines_of, verify
 from psoup_service.gate.principal import EVERYBODY, Principal
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore

@@ -23,18 +23,18 @@ from psoup.errors import PSoupError
 from psoup.events.commands import Register
 from psoup.execution.select.archive_work import ArchiveWork
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.gate.principal import Principal
-from psoup_service.host.allowance import Allowance
-from psoup_service.host.expectations import Expectations
-from psoup_service.host.pins import Pins
-from psoup_service.host.readers import Read, Readers
+from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.expectations import Expectations
+from psoup_service.host.reads.pins import Pins
+from psoup_service.host.reads.readers import Read, Readers
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_service.process.settings import Settings
 from psoup_service.wire.answers import Pieces
 from psoup_service.wire.limits import Limits
-from psoup_service.wire.staged import BatchKey, StagedPart, Stages
+from psoup_service.wire.stages import BatchKey, StagedPart, Stages
 from psoup_service.wire.status import status_of
 from psoup_service.wire.under_way import CallsUnderWay
 from psoup_testing.engines.admission_gate import Gate

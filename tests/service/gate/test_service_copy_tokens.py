@@ -16,7 +16,7 @@ from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_cli.app import app
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.ids import Ids

@@ -19,7 +19,7 @@ from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.gate import credentials
-from psoup_service.gate.issuing import issued
+from psoup_service.gate.new_token import issued
 from psoup_service.gate.principal import EVERYBODY, STRANGER
 from psoup_service.gate.roles import ALLOWED, ANYBODY, OF_THE_SERVICE, OPERATOR, ROLES, may
 from psoup_service.gate.tokens import id_of, new_token
@@ -27,7 +27,7 @@ from psoup_service.process.settings import Settings
 from psoup_service.service import Service
 from psoup_service.servicers.admin import AdminServicer
 from psoup_storage import DurableStore
-from psoup_storage.durable.issuing import issue_offline
+from psoup_storage.durable.first_token import issue_offline
 from psoup_testing.services.gated_service import Door, behind, methods
 from psoup_testing.services.wire import Wire, ipc, refused, run
 

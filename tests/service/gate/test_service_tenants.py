@@ -20,10 +20,10 @@ from psoup_proto.v1 import attach_pb2 as attach
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import server_pb2 as server
 from psoup_proto.v1 import streams_pb2 as streams
-from psoup_service.gate.issuing import issued
+from psoup_service.gate.new_token import issued
 from psoup_service.gate.tokens import _checksum
 from psoup_storage import DurableStore
-from psoup_storage.durable.issuing import issue_offline
+from psoup_storage.durable.first_token import issue_offline
 from psoup_storage.durable.sqlite.seals import register
 from psoup_testing.services.gated_service import Door, behind, with_token
 from psoup_testing.services.wire import Wire, ipc, refused, run

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.admission.binding import Binding, takes_long
+from psoup.admission.bind_steps import Binding, takes_long
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted, SqlError, Unavailable
 from psoup.events.acknowledgements import QueriesAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream, Push, Register, RegisterMany, Unregister
 from psoup.events.events import RegisteredMany
-from psoup.sql.guards import MAX_BYTES
+from psoup.sql.parser.guards import MAX_BYTES
 from psoup_testing.services.host_rig import PATIENCE, Gate, Rig, happened, serving
 
 ROW = Push("s", pa.record_batch({"x": [1]}))

@@ -22,16 +22,16 @@ from psoup.engine.maintenance.agenda import tenant_of
 from psoup.events.commands import CreateStream, Push, Register
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
-from psoup.reading import ReadBudget
-from psoup_service.host.allowance import Allowance
+from psoup.read_budget import ReadBudget
 from psoup_service.host.background import BackgroundBudgets
-from psoup_service.host.evaluation_turns import EvaluationTurns
-from psoup_service.host.giving_way import GivingWay
 from psoup_service.host.host import Host
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
+from psoup_service.host.reads.allowance import Allowance
 from psoup_service.host.runner import TaskPool
-from psoup_service.host.turns import SHORT_SECONDS
+from psoup_service.host.turns.evaluation_turns import EvaluationTurns
+from psoup_service.host.turns.giving_way import GivingWay
+from psoup_service.host.turns.interpreter import SHORT_SECONDS
 from psoup_storage import MemoryStore
 
 CHUNKS = 6

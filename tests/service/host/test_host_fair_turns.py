@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from psoup_service.host.fair_turns import FairTurns, TenantTimes
+from psoup_service.host.turns.fair_turns import FairTurns, TenantTimes
 
 WEIGHTS = {"acme": 1.0, "umbra": 3.0, "zeta": 0.5}
 

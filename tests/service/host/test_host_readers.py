@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from psoup.errors import ResourceExhausted
-from psoup.reading import ReadEnded
-from psoup_service.host.readers import LONG_S, Read, Readers
-from psoup_service.host.turns import SHORT_SECONDS
+from psoup.read_budget import ReadEnded
+from psoup_service.host.reads.readers import LONG_S, Read, Readers
+from psoup_service.host.turns.interpreter import SHORT_SECONDS
 from psoup_testing.services.host_rig import PATIENCE, happened
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import Quotas, Tenant
-from psoup_service.host.fair_turns import Weights
-from psoup_service.host.reads_under_way import ReadsUnderWay
+from psoup_service.host.reads.reads_under_way import ReadsUnderWay
+from psoup_service.host.turns.fair_turns import Weights
 
 
 def test_who_has_few_may_read_where_others_have_taken_all() -> None:

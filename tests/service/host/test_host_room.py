@@ -11,8 +11,8 @@ import pytest
 from psoup.errors import ResourceExhausted, Unavailable
 from psoup.events.commands import Push
 from psoup.events.tenants import FIRST_TENANT, Quotas, Tenant
-from psoup_service.host.fair_turns import Weights
 from psoup_service.host.room import LEAD_S, Division, Room
+from psoup_service.host.turns.fair_turns import Weights
 from psoup_testing.services.host_rig import PATIENCE, happened, held, serving
 from psoup_testing.suite.sweeps import swept
 

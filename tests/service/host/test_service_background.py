@@ -13,11 +13,11 @@ import pytest
 
 from psoup.errors import ResourceExhausted
 from psoup.execution.ahead.attempts import Work
-from psoup.reading import ReadEnded
-from psoup_service.host.allowance import Allowance
+from psoup.read_budget import ReadEnded
 from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import FOLDING, LEFT_OUT, FoldMark, FoldNotes, read_fold_mark
-from psoup_service.host.giving_way import GivingWay
+from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.turns.giving_way import GivingWay
 from psoup_storage import MemoryStore
 from psoup_testing.services.wire import Wire, run
 

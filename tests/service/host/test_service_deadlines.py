@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from psoup_service.wire.receiving import Deadlines
+from psoup_service.wire.request_bodies import Deadlines
 
 
 async def lasting(deadlines: Deadlines, seconds: float, until: asyncio.Event) -> str:

@@ -7,10 +7,10 @@ import threading
 import pyarrow as pa
 import pytest
 
-from psoup.reading import ReadBudget, ReadEnded
-from psoup_service.host import expectations
-from psoup_service.host.expectations import Expectations, Unexpected
-from psoup_service.host.readers import LONG_S
+from psoup.read_budget import ReadBudget, ReadEnded
+from psoup_service.host.reads import expectations
+from psoup_service.host.reads.expectations import Expectations, Unexpected
+from psoup_service.host.reads.readers import LONG_S
 from psoup_testing.services.wire import Wire, run
 
 

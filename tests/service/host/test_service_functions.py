@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from psoup.errors import InvalidInput
-from psoup.expressions import supplied
+from psoup.expressions import supplied_functions
 from psoup_cli.app import app
 from psoup_client import Client, Query
 from psoup_client.errors import FailedPrecondition, InvalidRequest
@@ -128,7 +128,7 @@ def test_with_without_and_with_again(tmp_path: Path, path: str) -> None:
         ]
         assert client.info().functions[2].about == "How risky a sale is."
     running.stop()
-    assert not supplied.installed()
+    assert not supplied_functions.installed()
 
     with without(tmp_path) as client:
         for query in (ids[0], *many):

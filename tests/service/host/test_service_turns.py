@@ -12,10 +12,10 @@ import threading
 import pytest
 
 from psoup.runner import Runner, serial
-from psoup_service.host.evaluation_turns import EvaluationTurns
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
-from psoup_service.host.turns import BEHIND, SHORT_SECONDS, ShortTurns
+from psoup_service.host.turns.evaluation_turns import EvaluationTurns
+from psoup_service.host.turns.interpreter import BEHIND, SHORT_SECONDS, ShortTurns
 from psoup_service.wire.decoders import QUICK_BYTES, Decoders
 from psoup_storage.memory import MemoryStore
 

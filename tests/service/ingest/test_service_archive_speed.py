@@ -12,9 +12,9 @@ from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.reading import ReadBudget
-from psoup_service.host.allowance import Allowance
-from psoup_service.host.archive_speed import START, ArchiveSpeed, TenantSpeed
+from psoup.read_budget import ReadBudget
+from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.archive_speed import START, ArchiveSpeed, TenantSpeed
 from psoup_testing.engines.restarts import RestartingPSoup
 
 MIL = 1_000_000

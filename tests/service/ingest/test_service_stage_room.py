@@ -14,9 +14,9 @@ import pytest
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.tenants import Tenant
 from psoup_proto.v1 import staging_pb2 as staging
-from psoup_service.host.fair_turns import Weights
+from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.process.settings import Settings
-from psoup_service.wire.staged import (
+from psoup_service.wire.stages import (
     COLUMN_BYTES,
     MOST_PARTS,
     MOST_STAGES,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from psoup.compiled import compile_listed
-from psoup_service.process import compiling
+from psoup.kernel_signatures import compile_listed
+from psoup_service.process import kernel_compiler
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[t
         return self.then(sig) if sig == "nested" else 0
 
     monkeypatch.setattr(Dispatcher, "compile", compile_one)
-    with compiling.locked(tmp_path):
+    with kernel_compiler.locked(tmp_path):
         yield seen
     assert Dispatcher.compile is compile_one
 
@@ -75,7 +75,7 @@ def test_a_kernel_is_compiled_by_one_process_at_a_time(
 @pytest.mark.seeded("the second process that compiles says something, or outlives the first")
 def test_two_processes_have_them_all_and_end_in_silence() -> None:
     """They are kept by then, as the tests begin with this."""
-    done = subprocess.run([sys.executable, "-m", compiling.__name__], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", kernel_compiler.__name__], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -20,12 +20,12 @@ from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.execution.many import many_joins
 from psoup.local import LocalPSoup
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.servicers import many as servicer
+from psoup_service.servicers.invoke_request import whole
 from psoup_service.servicers.many import Many
-from psoup_service.servicers.wanted import whole
 from psoup_service.wire import convert
 from psoup_testing.suite.sweeps import swept
 

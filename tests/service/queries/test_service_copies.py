@@ -15,10 +15,10 @@ from hypothesis import seed
 from hypothesis.stateful import run_state_machine_as_test
 
 from psoup.answer.copies import rows_since
-from psoup_client import copies
-from psoup_client.moments import Moment
+from psoup_client.copies import answer_copy
+from psoup_client.copies.moments import Moment
 from psoup_recharge import StoreError, live, store
-from psoup_service.host import expectations
+from psoup_service.host.reads import expectations
 from psoup_service.servicers import sync as servicer
 from psoup_service.sync import changes
 from psoup_service.sync.lives import Lives
@@ -240,8 +240,8 @@ PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
     (rows_since, "within", one_more, played(clock_put_right, seed=1)),
     (rows_since, "without", history_ignored, played(history_twice)),
     (rows_since.Search, "end_of", limit_before_history, played(history_twice)),
-    (copies, "staying", nothing_leaves, played(clock_put_right)),
-    (copies, "_changed", kept_at_a_reset, played(put_back)),
+    (answer_copy, "staying", nothing_leaves, played(clock_put_right)),
+    (answer_copy, "_changed", kept_at_a_reset, played(put_back)),
     (rows_since, "_cut", a_cut_that_goes_too_far, at_random(0)),
     (Tokens, "write", a_token_before_its_rows, at_random(0)),
     (Rounds, "apply", the_place_of_before, played(watched, WatchingMachine)),

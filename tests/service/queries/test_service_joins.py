@@ -20,7 +20,7 @@ from psoup.sql import create_stream
 from psoup_client import Client, InvalidRequest, NotFound, Query
 from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import page_token
-from psoup_service.servicers.paging import _fingerprint
+from psoup_service.servicers.row_pages import _fingerprint
 from psoup_storage import open_store
 from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_cover
 from psoup_storage.formats.matches import ranges_of

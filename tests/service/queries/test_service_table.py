@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from psoup_proto.v1 import queries_pb2 as queries
-from psoup_service.host.readers import Readers
+from psoup_service.host.reads.readers import Readers
 from psoup_service.servicers import table as servicer
 from psoup_testing.services.wire import Wire, refused, run
 

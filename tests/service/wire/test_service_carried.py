@@ -15,7 +15,7 @@ from psoup_proto.v1 import matching_pb2 as matching
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import staging_pb2 as staging
 from psoup_service.wire import fields
-from psoup_service.wire.carried import COPIED_BYTES, Carrying, payload_number, split
+from psoup_service.wire.large_requests import COPIED_BYTES, Carrying, payload_number, split
 from psoup_service.wire.written import with_payload
 from psoup_testing.services.wire import Wire, ipc, refused, run
 from psoup_testing.suite.budget import Budget

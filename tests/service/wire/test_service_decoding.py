@@ -17,9 +17,9 @@ from psoup_service.gate.principal import EVERYBODY
 from psoup_service.host.room import Room
 from psoup_service.wire import ipc as wire_ipc
 from psoup_service.wire.decoders import QUICK_BYTES, Decoders
-from psoup_service.wire.decoding import Decoded, Decoding
 from psoup_service.wire.envelope import check
 from psoup_service.wire.limits import Limits
+from psoup_service.wire.payload_decoder import Decoded, Decoding
 from psoup_testing.services.wire import ipc, sharing
 
 LIMITS = Limits()

@@ -15,7 +15,7 @@ from psoup.answer.copies.rows_since import Most, since
 from psoup.answer.question import Question
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup_client.json_columns import from_json
+from psoup_client.copies.json_columns import from_json
 from psoup_service.sync.json_columns import FEW, stored_to_json, to_json
 
 UTC = pa.timestamp("us", tz="UTC")

@@ -11,7 +11,7 @@ import pytest
 from psoup.errors import PSoupError
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server
-from psoup_service.host.pins import Pin, Pins
+from psoup_service.host.reads.pins import Pin, Pins
 from psoup_service.process.settings import Settings
 from psoup_testing.services.wire import Wire, refused, run
 

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup_client import Client, NotFound
-from psoup_client.connection import MAX_SEND_BYTES, naming
+from psoup_client.channel.connection import MAX_SEND_BYTES, naming
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import matching_pb2 as matching
 from psoup_proto.v1 import queries_pb2 as queries

@@ -18,7 +18,7 @@ from psoup.execution.ahead.attempts import Lent
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
-from psoup_service.chores.folding import Folding
+from psoup_service.chores.fold_ahead import Folding
 from psoup_service.host.threads import Threads
 from psoup_testing.engines.attachments import attach, take, write, write_job
 from psoup_testing.engines.past import rows

@@ -18,7 +18,7 @@ from psoup.execution.ahead.attempts import Lent, Work
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.execution.many.many_folds import folds_of
 from psoup.model import DEFAULT_TENANT, SECOND
-from psoup.reading import NO_LIMIT, ReadBudget
+from psoup.read_budget import NO_LIMIT, ReadBudget
 from psoup_testing.engines.past import rows
 from psoup_testing.engines.restarts import RestartingPSoup
 

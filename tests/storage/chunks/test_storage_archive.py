@@ -16,8 +16,8 @@ import pytest
 
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
-from psoup.data.archived import ArchivedChunk
-from psoup.data.keyed import KeyIndex
+from psoup.data.archived_chunk import ArchivedChunk
+from psoup.data.key_index import KeyIndex
 from psoup.errors import FailedPrecondition, Internal
 from psoup.execution.select.window import in_memory
 from psoup.local import LocalPSoup
@@ -28,7 +28,7 @@ from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks
 from psoup_storage.durable.chunks.archive import Places, StoredColumns
 from psoup_storage.durable.chunks.column_cache import ColumnCache
-from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_testing.engines.admission_gate import rows
 from psoup_testing.engines.recorded import RecordingPSoup

@@ -17,7 +17,7 @@ from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, OutOfRange, ResourceExhausted
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
-from psoup_storage.durable.chunks import covering
+from psoup_storage.durable.chunks import covers
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts
@@ -93,7 +93,7 @@ def test_what_is_lost_of_a_cover_is_covered_again(soup: RestartingPSoup, tmp_pat
     query = soup.register(TEXTS[0])
     write_job(soup, tmp_path / "one", [query])
     take(soup, tmp_path / "one", "s")
-    next((soup.path / covering.FOLDER).glob("*/1-3.*")).unlink()
+    next((soup.path / covers.FOLDER).glob("*/1-3.*")).unlink()
     soup.restart()
     assert forms(soup, query) == 9
     assert write_job(soup, tmp_path / "two", [query]) == 1
@@ -168,7 +168,7 @@ def test_a_directory_that_is_not_whole_is_refused(soup: RestartingPSoup, tmp_pat
     assert refused.value.reason == "BAD_HISTORY"
     assert "run the job again" in refused.value.message
     assert forms(soup, query) == 0
-    assert not list((soup.path / covering.FOLDER).glob("*"))
+    assert not list((soup.path / covers.FOLDER).glob("*"))
 
 
 def test_what_is_lost_of_a_cover_is_evaluated_again(soup: RestartingPSoup, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_what_is_lost_of_a_cover_is_evaluated_again(soup: RestartingPSoup, tmp_p
     write_job(soup, tmp_path / "job", [query])
     take(soup, tmp_path / "job", "s")
     soup.restart()
-    files = sorted((soup.path / covering.FOLDER).rglob("*.matches"))
+    files = sorted((soup.path / covers.FOLDER).rglob("*.matches"))
     for at, path in enumerate(files):
         content = bytearray(path.read_bytes())
         if at % 3 == 0:
@@ -190,11 +190,11 @@ def test_what_is_lost_of_a_cover_is_evaluated_again(soup: RestartingPSoup, tmp_p
     assert examine(soup.path).well
     soup.restart()
     assert values(soup, query) == wanted
-    (manifest,) = (soup.path / covering.FOLDER).rglob(MANIFEST)
+    (manifest,) = (soup.path / covers.FOLDER).rglob(MANIFEST)
     manifest.write_text("{", encoding="utf-8")
-    (soup.path / covering.FOLDER / "half.new").mkdir()
+    (soup.path / covers.FOLDER / "half.new").mkdir()
     soup.restart()
-    assert not os.listdir(soup.path / covering.FOLDER)
+    assert not os.listdir(soup.path / covers.FOLDER)
 
 
 def test_a_cover_goes_with_its_chunks_and_its_incarnation(soup: RestartingPSoup, tmp_path: Path) -> None:
@@ -211,14 +211,14 @@ def test_a_cover_goes_with_its_chunks_and_its_incarnation(soup: RestartingPSoup,
     for first in range(10_000, 10_400, 100):
         soup.push("s", rows(first, first + 100))
         soup.maintain()
-    left = {path.name for path in (soup.path / covering.FOLDER).rglob("*.matches")}
+    left = {path.name for path in (soup.path / covers.FOLDER).rglob("*.matches")}
     assert left == {f"{name}.matches" for name in os.listdir(soup.path / "chunks")} & left
     assert 0 < len(left) < 10
     soup.execute("CREATE STREAM other (x BIGINT)")
     soup.unregister(query)
     soup.execute("DROP STREAM s")
     soup.restart()
-    assert not os.listdir(soup.path / covering.FOLDER)
+    assert not os.listdir(soup.path / covers.FOLDER)
 
 
 def test_a_full_disk_takes_nothing(soup: RestartingPSoup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_a_full_disk_takes_nothing(soup: RestartingPSoup, tmp_path: Path, monkey
         patched.setattr(os, "link", full)
         with pytest.raises(ResourceExhausted, match="the matches find no room"):
             take(soup, tmp_path / "job", "s")
-    assert not os.listdir(soup.path / covering.FOLDER)
+    assert not os.listdir(soup.path / covers.FOLDER)
     assert (take(soup, tmp_path / "job", "s").chunks, forms(soup, query)) == (10, 10)
 
 
@@ -300,10 +300,10 @@ def test_what_was_found_for_queries_that_are_gone_goes(soup: RestartingPSoup, tm
         assert take(soup, tmp_path / str(number), "s").chunks == 10
     soup.unregister(one)
     assert soup.store.prune_covers(lambda number: number == two) == 1
-    assert len(os.listdir(soup.path / covering.FOLDER)) == 1
+    assert len(os.listdir(soup.path / covers.FOLDER)) == 1
     assert forms(soup, two) == 10
     soup.unregister(two)
     assert soup.store.prune_covers(lambda number: False) == 1
-    assert not os.listdir(soup.path / covering.FOLDER)
+    assert not os.listdir(soup.path / covers.FOLDER)
     again = soup.register(TEXTS[1])
     assert (forms(soup, again), len(values(soup, again))) == (0, 51)

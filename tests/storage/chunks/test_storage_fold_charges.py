@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.aggregates import shelved
+from psoup.aggregates import stored_folds
 from psoup.aggregates.recipes import Fold
 from psoup.answer.invoke import invoke
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.fold_rows import Folder
-from psoup.reading import ReadBudget
+from psoup.read_budget import ReadBudget
 from psoup_testing.engines.restarts import RestartingPSoup
 
 GROUPS = (
@@ -109,13 +109,13 @@ def test_a_fold_on_disk_is_charged_before_it_is_read(soup: RestartingPSoup, monk
     ask(soup, query, ReadBudget(sort_bytes=MIB))
     soup.restart()
     budget, found = ReadBudget(sort_bytes=MIB), list[tuple[int, int]]()
-    real = shelved.decoded
+    real = stored_folds.decoded
 
     def decoded(recipe: Any, content: bytes) -> Fold:
         found.append((budget.grouped, 2 * len(content)))
         return real(recipe, content)
 
-    monkeypatch.setattr(shelved, "decoded", decoded)
+    monkeypatch.setattr(stored_folds, "decoded", decoded)
     (row,) = ask(soup, query, budget)
     assert row == {"n": 1_152, "s": sum(range(1_152))}
     assert found and all(held >= size for held, size in found)
@@ -156,5 +156,5 @@ def test_explain_decodes_no_fold_on_disk(soup: RestartingPSoup, monkeypatch: pyt
     fill(soup, 1_024, 1_152)
     ask(soup, query, ReadBudget(sort_bytes=MIB))
     soup.restart()
-    monkeypatch.setattr(shelved, "decoded", None)
+    monkeypatch.setattr(stored_folds, "decoded", None)
     assert "tuples of these are folded, and not read again" in "\n".join(soup.explain(query).lines())

@@ -19,7 +19,7 @@ from psoup.config import EngineConfig
 from psoup.execution.ahead import packs_ahead
 from psoup.execution.many.packs_store import PackShelf, pack_shelf
 from psoup.model import SECOND
-from psoup.reading import UNBOUNDED
+from psoup.read_budget import UNBOUNDED
 from psoup_storage.durable.chunks.sidecars import FOLDER
 from psoup_testing.engines.past import rows
 from psoup_testing.engines.restarts import RestartingPSoup

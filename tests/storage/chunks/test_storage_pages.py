@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup.columns import Array, Column
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TIME_COLUMN, Kind, StreamSpec
 from psoup.sql import create_stream
 from psoup_storage.durable.chunks.archive import StoredColumns
 from psoup_storage.durable.chunks.column_cache import ColumnCache
-from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.formats.chunk_file import GROUP_ROWS, archive_facts

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.aggregates.recipes import recipe_of
-from psoup.aggregates.shelved import decoded, encoded, name_of
+from psoup.aggregates.stored_folds import decoded, encoded, name_of
 from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted

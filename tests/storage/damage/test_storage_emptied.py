@@ -13,7 +13,7 @@ from psoup.errors import Internal
 from psoup.events.events import Event
 from psoup_storage import DurableStore
 from psoup_storage.durable.directory import Notes
-from psoup_storage.durable.sqlite import database, shrinking
+from psoup_storage.durable.sqlite import database, vacuum
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.crash.faults import Disk
 from psoup_testing.engines.admission_gate import Gate
@@ -159,7 +159,7 @@ def test_no_moment_of_an_end_or_a_start_looks_like_a_log_that_is_gone(
 ) -> None:
     """The note goes, durably, between the last frame's way to the database and the end of the log."""
     monkeypatch.setattr(database, "PAGE_BYTES", 4_096)
-    monkeypatch.setattr(shrinking, "LEAST_BYTES", 16_384 if shrinks else 2**40)
+    monkeypatch.setattr(vacuum, "LEAST_BYTES", 16_384 if shrinks else 2**40)
     path, write = tmp_path / "data", Notes.write
     disk = Moments(path, tmp_path / "moments")
 

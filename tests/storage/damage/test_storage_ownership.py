@@ -17,7 +17,7 @@ from psoup_service.process import kernel_cache
 from psoup_service.sync.keys import rotate
 from psoup_storage import DurableStore, open_store
 from psoup_storage.durable.directory import DataDirectory, Notes
-from psoup_storage.durable.looking import LookingStore
+from psoup_storage.durable.read_only_store import LookingStore
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.tools.backup import restore

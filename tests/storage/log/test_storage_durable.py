@@ -25,7 +25,7 @@ from psoup.events.events import Pushed, RegisteredMany
 from psoup_storage import DurableStore, open_store
 from psoup_storage.durable.directory import DataDirectory
 from psoup_storage.durable.log.codec import encode
-from psoup_storage.durable.looking import LookingStore
+from psoup_storage.durable.read_only_store import LookingStore
 from psoup_storage.durable.sqlite.schema import FORMAT
 from psoup_storage.durable.sqlite.seals import register
 from psoup_storage.durable.tools.doctor import examine

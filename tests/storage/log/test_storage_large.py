@@ -19,7 +19,7 @@ from psoup.events.commands import CreateStream, Push, RegisterMany
 from psoup.events.events import Event, RegisteredMany, Unregistered
 from psoup.sql.templates.block import BoundBlock
 from psoup_storage import DurableStore
-from psoup_storage.durable.log import forgetting, log
+from psoup_storage.durable.log import log, truncation
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.admission_gate import Gate
 from psoup_testing.engines.restarts import RestartingPSoup
@@ -150,7 +150,7 @@ def test_the_log_forgets_without_reading_the_tuples_of_what_it_looks_at(store: D
     with store._database.transaction() as connection:
         connection.execute("UPDATE log SET tuples = NULL WHERE sequence = 2")
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, SLICE // 2)
-        forgetting.forget_aged(connection, 1, REMEMBERED)
+        truncation.forget_aged(connection, 1, REMEMBERED)
     assert list(store._database.query("SELECT sequence FROM log")) == [(1,), (3,), (4,)]
 
 

@@ -20,8 +20,8 @@ from psoup_storage import DurableStore
 from psoup_storage.contract import at_once
 from psoup_storage.durable.directory import Notes
 from psoup_storage.durable.log.codec import encode
-from psoup_storage.durable.sqlite import database, moving
-from psoup_storage.durable.sqlite.moving import Mover
+from psoup_storage.durable.sqlite import checkpointer, database
+from psoup_storage.durable.sqlite.checkpointer import Mover
 from psoup_testing.engines.admission_gate import Gate
 
 CHECKPOINT = 64 * 1024
@@ -134,7 +134,7 @@ def test_the_disk_has_the_database_before_a_commit_would_wait_for_it(
     store: DurableStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each piece is synced beside commits: when the log begins anew, SQLite finds little that is not on the disk."""
-    synced, begun, sync, checkpoint = list[int](), 0, moving.sync_content, database.Database._checkpoint
+    synced, begun, sync, checkpoint = list[int](), 0, checkpointer.sync_content, database.Database._checkpoint
     base, pieces = store._database._directory.database, Mover.begin
 
     def begin(self: Mover) -> None:
@@ -153,7 +153,7 @@ def test_the_disk_has_the_database_before_a_commit_would_wait_for_it(
 
     own = os.open(base, os.O_RDONLY)
     monkeypatch.setattr(Mover, "begin", begin)
-    monkeypatch.setattr(moving, "sync_content", sync_content)
+    monkeypatch.setattr(checkpointer, "sync_content", sync_content)
     monkeypatch.setattr(database.Database, "_checkpoint", short_checkpoint)
     for event in history(160):
         store.append([event])
@@ -205,7 +205,7 @@ def test_an_error_of_the_disk_while_the_log_is_moved_ends_the_store(
     if fails == "move":
         monkeypatch.setattr(Mover, "begin", fail)
     else:
-        monkeypatch.setattr(moving, "sync_content", fail_to_sync)
+        monkeypatch.setattr(checkpointer, "sync_content", fail_to_sync)
     events = iter(history(60))
     done = [next(events)]
     store.append(done)

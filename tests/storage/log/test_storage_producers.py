@@ -22,7 +22,7 @@ from psoup.events.commands import CreateStream, Heartbeat, Push
 from psoup.events.events import Pushed
 from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
-from psoup_storage.durable.log import forgetting
+from psoup_storage.durable.log import truncation
 from psoup_storage.durable.store import DurableStore
 from psoup_testing.engines.admission_gate import rows
 from psoup_testing.suite.budget import scaled
@@ -97,7 +97,7 @@ class Place:
         """What the log does after some chunks: a heartbeat is its newest row, so that no push has to stay for that."""
         self.tell(Heartbeat("s", self.now * SECOND))
         with self.store._database.transaction() as connection:
-            forgetting.forget_aged(connection, 1, CONFIG.remembered)
+            truncation.forget_aged(connection, 1, CONFIG.remembered)
 
     def kill(self) -> None:
         """Go on with the directory as it is found, by what is in the log."""

@@ -10,8 +10,8 @@ import pytest
 from psoup.events.commands import Push
 from psoup.model import SECOND
 from psoup_storage import DurableStore
-from psoup_storage.durable.log import forgetting, log, ready, spool
-from psoup_storage.durable.log.forgetting import forget_stored
+from psoup_storage.durable.log import log, ready, spool, truncation
+from psoup_storage.durable.log.truncation import forget_stored
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.spools import (
     SLICE,
@@ -124,7 +124,7 @@ def test_tuples_that_are_stored_leave_no_piece(tmp_path: Path) -> None:
 @pytest.mark.seeded("large pushes that were not spooled are forgotten sixteen at once")
 def test_the_log_forgets_large_pushes_by_their_bytes(store: DurableStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pushes that were not spooled: their pieces go with them, so they go one by one."""
-    monkeypatch.setattr(forgetting, "SLICE_BYTES", 3 * SLICE)
+    monkeypatch.setattr(truncation, "SLICE_BYTES", 3 * SLICE)
     gate = new_gate()
     for step in range(4):
         gate.now = step + 1

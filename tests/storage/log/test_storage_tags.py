@@ -15,7 +15,7 @@ from psoup.admission.holders import Held
 from psoup.admission.tags import KnownTags
 from psoup.engine.registry import Registry
 from psoup.errors import PSoupError
-from psoup.published import replaced
+from psoup.published import departures as replaced
 from psoup.published.lifetimes import Lifetimes
 from psoup_storage.durable.log import departures, slices
 from psoup_testing.oracles.tags import KEPT, TagHistory

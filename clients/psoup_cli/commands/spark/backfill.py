@@ -20,10 +20,10 @@ from psoup_cli.commands.spark.options import (
     unit_of,
 )
 from psoup_cli.commands.spark.progress import job_meter
-from psoup_cli.commands.spark.running import open_session, spark_module
+from psoup_cli.commands.spark.run import open_session, spark_module
 from psoup_cli.common import Address, AsJson, connect, message
 from psoup_cli.output import print_json
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 
 if TYPE_CHECKING:
     from psoup_spark import BackfillResult

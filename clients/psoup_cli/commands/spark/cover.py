@@ -10,10 +10,10 @@ import typer
 from psoup_cli.answer_flags import ManyKeys
 from psoup_cli.commands.spark.options import Conf, Functions, Master, PatienceSeconds
 from psoup_cli.commands.spark.progress import job_meter
-from psoup_cli.commands.spark.running import open_session, spark_module
+from psoup_cli.commands.spark.run import open_session, spark_module
 from psoup_cli.common import Address, AsJson, Labels, connect, labels_of, message
 from psoup_cli.output import print_json
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 
 
 def cover(

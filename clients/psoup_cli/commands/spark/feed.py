@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_cli.commands.push import facts, summary
 from psoup_cli.commands.spark.options import (
     Checkpoint,
     Conf,
@@ -26,7 +25,8 @@ from psoup_cli.commands.spark.options import (
     unit_of,
 )
 from psoup_cli.commands.spark.progress import Tell
-from psoup_cli.commands.spark.running import open_session, run_stream, spark_module
+from psoup_cli.commands.spark.run import open_session, run_stream, spark_module
+from psoup_cli.commands.streams.push import facts, summary
 from psoup_cli.common import Address, AsJson, Since, message
 from psoup_cli.output import print_json
 

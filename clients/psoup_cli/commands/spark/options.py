@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from psoup_client import casts
+from psoup_client.columns import casts
 
 Master = Annotated[str, typer.Option("--master", metavar="URL", help="The Spark master.")]
 Conf = Annotated[

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 
 Tell = Callable[[int, Any], None]
 """Told the number of a batch, and its result."""

@@ -29,10 +29,10 @@ from psoup_cli.commands.spark.options import (
     unit_of,
 )
 from psoup_cli.commands.spark.progress import Tell
-from psoup_cli.commands.spark.running import open_session, run_stream, spark_module
+from psoup_cli.commands.spark.run import open_session, run_stream, spark_module
 from psoup_cli.common import Address, AsJson, message
 from psoup_cli.output import print_json
-from psoup_client.wording import counted
+from psoup_client.phrases import counted
 
 
 def stand(

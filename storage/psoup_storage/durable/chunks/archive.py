@@ -1,4 +1,4 @@
-"""Columns of stored chunks, read when a reader needs them: the disk's side of `psoup.data.archived`.
+"""Columns of stored chunks, read when a reader needs them: the disk's side of `psoup.data.archived_chunk`.
 
     column(a)   cache? ─ no ─> open the file ─> footer, checked ─> the pages of a, checked ─> cache
     take(a, k)  the row groups that hold the rows k, if they are few; the values of these rows alone are cached
@@ -24,15 +24,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from psoup.columns import Array, Column
-from psoup.data.widening import absent_column
+from psoup.data.schema_growth import absent_column
 from psoup.errors import Internal, PSoupError
 from psoup.from_arrow import column_from_arrow
 from psoup.kernels.search.row_masks import range_mask
 from psoup.kinds import TYPES, arrow_type
 from psoup.model import Attribute
-from psoup.wording import counted
+from psoup.phrases import counted
 from psoup_storage.durable.chunks.column_cache import ColumnCache
-from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.formats.chunk_file import DAMAGED, GROUP_ROWS, damaged
 from psoup_storage.formats.matches import NOTHING, SUFFIX, Index, read_index, read_matches
@@ -98,8 +98,8 @@ class ChunkFileFacts:
 
 
 class StoredColumns:
-    """The columns of one file (`psoup.data.archived.ChunkSource`). Raises Internal, reason DATA_DAMAGED, for a damaged
-    file.
+    """The columns of one file (`psoup.data.archived_chunk.ChunkSource`). Raises Internal, reason DATA_DAMAGED, for a
+    damaged file.
 
     `places`: places of columns in a file of the service; None for a file of a job, whose footer has them. `covers`: may
     have more matches. `sidecars`: those of all chunks.

@@ -26,18 +26,18 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.columns import Array
-from psoup.data.archived import ArchivedChunk
+from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.data.chunk_caches import Zone
-from psoup.data.stored import StoredChunk
+from psoup.data.stored_chunk import StoredChunk
 from psoup.errors import PSoupError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, StreamSpec
-from psoup.wording import counted
+from psoup.phrases import counted
 from psoup_proto.file_names import is_chunk
 from psoup_storage.durable.chunks.archive import ChunkFileFacts, Places, StoredColumns
 from psoup_storage.durable.chunks.column_cache import ColumnCache
-from psoup_storage.durable.chunks.covering import Covers
+from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.durable.directory import CHUNKS
 from psoup_storage.formats.chunk_file import archive_facts, changed, damaged, decode_chunk, encode_chunk

@@ -26,7 +26,7 @@ from psoup.columns import Array
 from psoup.events.events import RegisteredMany
 from psoup.events.tags import TagColumns
 from psoup.model import StreamSpec
-from psoup.plan.standing import StandingQuery
+from psoup.plan.standing_query import StandingQuery
 from psoup.sql import prepare
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import Rows, Values, bind_values, gathered

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.columns import Array, Batch, empty_column
-from psoup.data.stored import Stored
+from psoup.data.stored_chunk import Stored
 from psoup.errors import PSoupError
 from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.commands import Extent
@@ -50,15 +50,15 @@ from psoup.events.events import (
 )
 from psoup.events.tags import tag_of
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
-from psoup.expressions.supplied import declared, used_in
+from psoup.expressions.supplied_functions import declared, used_in
 from psoup.model import StreamSpec
 from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.ladder import way_of
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.access import decode_access, encode_access
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
-from psoup_storage.durable.log.naming import LoggedStreams, StreamIds
 from psoup_storage.durable.log.rows import INT64, KINDS, Kind, LogRow, checked_tuples, checksum_of, damaged, new_row
+from psoup_storage.durable.log.stream_names import LoggedStreams, StreamIds
 from psoup_storage.durable.log.tenants import decode_tenant, encode_tenant
 from psoup_storage.durable.log.tuples import Edge, decode_tuples, encode_tuples, times_of
 

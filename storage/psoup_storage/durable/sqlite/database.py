@@ -4,7 +4,7 @@
 
 One connection writes, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The
 checkpoint moves them into the database's own file. This module makes it, because SQLite would swallow its errors. It
-runs after a commit, or beside commits if the host chooses the time (`settle`, `moving`).
+runs after a commit, or beside commits if the host chooses the time (`settle`, `checkpointer`).
 
 After an error of the disk nothing is written any more, because the disk's state is unknown then (SQLite itself would go
 on after a failed fsync). A full disk is different: nothing of the write is kept, and it may be tried again. Any other
@@ -25,11 +25,11 @@ import apsw
 from psoup.errors import Internal, PSoupError
 from psoup_storage.contract import new_incarnation
 from psoup_storage.durable.directory import DataDirectory, in_use, used
-from psoup_storage.durable.sqlite.moving import VFS, Mover
+from psoup_storage.durable.sqlite.checkpointer import VFS, Mover
 from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed, register
-from psoup_storage.durable.sqlite.shrinking import shrink
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
+from psoup_storage.durable.sqlite.vacuum import shrink
 from psoup_storage.durable.sqlite.wal import Synced
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full

@@ -1,7 +1,7 @@
 """Tables of the database, in this version's format. Other formats are refused.
 
 meta   format, incarnation, created, guarded   one row each, with a checksum: see `seals`
-log    the events, by sequence                 see `codec`, `log`, `forgetting`
+log    the events, by sequence                 see `codec`, `log`, `truncation`
 slices of events that are large                see `log`, `spool`
 chunks the stored chunks                       see `chunks`
 stored facts of a stream whose events the log has forgotten

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from psoup.model import time_text
-from psoup.wording import counted
+from psoup.phrases import counted
 from psoup_storage.durable.chunks.folder import ChunkRow
 
 

@@ -27,9 +27,9 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.events.change import Change, change_of
 from psoup.events.events import Attached, Pushed
 from psoup.model import StreamSpec, time_text
-from psoup.wording import counted
+from psoup.phrases import counted
 from psoup_proto.file_names import is_chunk
-from psoup_storage.durable.chunks.covering import FOLDER as COVERS
+from psoup_storage.durable.chunks.covers import FOLDER as COVERS
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, files_of
 from psoup_storage.durable.chunks.sidecars import FOLDER as FOLDS
 from psoup_storage.durable.chunks.sidecars import useless as useless_sidecars

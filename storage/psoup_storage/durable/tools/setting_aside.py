@@ -24,7 +24,7 @@ import apsw
 
 from psoup.errors import FailedPrecondition
 from psoup.model import time_text
-from psoup.wording import counted
+from psoup.phrases import counted
 from psoup_storage.durable.chunks.folder import FOLDER, ChunkRow, files_of
 from psoup_storage.durable.directory import DATABASE
 from psoup_storage.durable.log.departures import forget_unknown

@@ -1,0 +1,72 @@
+"""psoup check: what a statement would be as a standing query."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from psoup_cli.common import Address, AsJson, Timeout, WaitFor, connect
+from psoup_cli.output import print_json, print_pairs, print_table
+from psoup_client import Checked
+from psoup_client.phrases import counted
+
+
+def check(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT ..., or - for standard input.", show_default=False)],
+    wait_for: WaitFor = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup check "SELECT origin, late FROM flights WHERE late > 60 BEGIN (NOW - 1 HOUR)"
+      psoup check - < query.sql
+
+    Show a SELECT as the standing query that it would become, without registering it: columns, windows and plan. The
+    output also says how many tuples a first invocation would read. An invalid statement is refused, with its place and
+    a hint.
+    """
+    with connect(address, timeout) as client:
+        checked = client.check(sys.stdin.read() if sql == "-" else sql, wait_for=wait_for)
+    if as_json:
+        print_json(_facts(checked))
+        return
+    print_pairs(
+        [
+            ("streams", ", ".join(checked.streams)),
+            ("window", f"{checked.window} ({checked.window_kind})"),
+            ("clause", checked.clause),
+            ("updates", checked.update_pattern),
+            ("plan", " <- ".join(node.text for node in checked.nodes)),
+            ("to look at", counted(checked.tuples, "tuple")),
+        ]
+    )
+    print()
+    print_table(["column", "type"], [(column.name, column.type) for column in checked.columns])
+
+
+def _facts(checked: Checked) -> dict[str, Any]:
+    return {
+        "streams": list(checked.streams),
+        "window": checked.window,
+        "window_kind": checked.window_kind,
+        "clause": checked.clause,
+        "update_pattern": checked.update_pattern,
+        "tuples": checked.tuples,
+        "columns": [{"name": column.name, "type": column.type} for column in checked.columns],
+        "plan": [
+            {
+                "id": node.id,
+                "operator": node.operator,
+                "inputs": list(node.inputs),
+                "text": node.text,
+                "figures": node.figures,
+                "facts": node.facts,
+                "update_pattern": node.update_pattern,
+            }
+            for node in checked.nodes
+        ],
+    }

@@ -1,0 +1,145 @@
+"""psoup sql: statements of any kind, from a file or standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from psoup_cli.answer_flags import SHOWN_ROWS, Format, JsonRows, ShownRows, chosen_form
+from psoup_cli.commands.query.invoke import print_answer
+from psoup_cli.common import Address, Timeout, connect, message, unreadable
+from psoup_cli.parameters import Param, rows_of_values, values_of
+from psoup_client import Answer, Client, PSoupError
+from psoup_client.phrases import counted, verb
+from psoup_client.statements import Statement, statements_of
+
+_MARK = "\ufeff"
+"""The mark that some editors write before UTF-8."""
+
+_SHOWN = 40
+"""Characters of a statement by which a message names it."""
+
+
+def sql(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Statements; - or nothing: standard input.", show_default=False)
+    ] = "-",
+    param: Param = None,
+    params: Annotated[
+        str | None,
+        typer.Option("--params", metavar="FILE", help="Ask for each row of a CSV, JSON lines or Parquet file."),
+    ] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Accept an existing stream if CREATE STREAM defines an equal one.")
+    ] = False,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="Format of answers. By default a table on a terminal, else CSV.")
+    ] = None,
+    as_json: JsonRows = False,
+    rows: ShownRows = SHOWN_ROWS,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup sql setup.sql
+      psoup sql setup.sql --if-not-exists
+      echo "CREATE STREAM s (a BIGINT); SELECT * FROM s" | psoup sql
+      psoup sql late.sql --param JFK
+      psoup sql late.sql --params airports.csv
+
+    Carry out statements in order, separated by ;. They are CREATE STREAM, ALTER STREAM, DROP STREAM [IF EXISTS] name
+    [CASCADE], and SELECT. A SELECT is asked once; psoup register makes a standing query. CASCADE unregisters the
+    queries on the stream, without a question. The first error ends the command and says where it is. --param and
+    --params need exactly one SELECT; with --params it is asked once for each row, in the form of psoup register.
+    """
+    form = chosen_form(True, format, as_json)
+    name = "standard input" if file == "-" else file
+    statements = list(statements_of(_read(file)))
+    if not statements:
+        raise typer.BadParameter(f"{name} holds no statements")
+    values = _values(statements, param, params)
+    steps = [(each, value) for each in statements for value in (values if each.word == "SELECT" else [None])]
+    if form is Format.arrow and sum(each.word == "SELECT" for each, _ in steps) > 1:
+        raise typer.BadParameter("several answers go with --format table, csv or json")
+    answers = 0
+    with connect(address, timeout) as client:
+        for statement, value in steps:
+            with _placing(statement, name):
+                if statement.word != "SELECT":
+                    _carry_out(client, statement, if_not_exists)
+                    continue
+                if answers and form is not Format.json:
+                    print()
+                with client.ask_stream(statement.text, value) as answer:
+                    print_answer(answer, form, rows)
+                answers += 1
+
+
+def _values(statements: list[Statement], param: list[str] | None, params: str | None) -> list[Any]:
+    """Return the parameter values for each time that the only SELECT is asked; None without values."""
+    if not param and params is None:
+        return [None]
+    if param and params is not None:
+        raise typer.BadParameter("give --param or --params, not both")
+    selects = [statement.text for statement in statements if statement.word == "SELECT"]
+    if len(selects) != 1:
+        raise typer.BadParameter(f"values of parameters are for one SELECT, and here are {len(selects)}")
+    return [values_of(selects[0], param)] if params is None else rows_of_values(selects[0], params)
+
+
+def _read(file: str) -> str:
+    try:
+        if file == "-":
+            return sys.stdin.read().removeprefix(_MARK)
+        with open(file, encoding="utf-8") as opened:
+            return opened.read().removeprefix(_MARK)
+    except OSError as problem:
+        hint = "; a statement itself is given to psoup ask, or on standard input" if " " in file else ""
+        raise typer.BadParameter(unreadable(problem) + hint) from None
+    except ValueError as problem:
+        raise typer.BadParameter(f"{file}: {unreadable(problem)}") from None
+
+
+def _carry_out(client: Client, statement: Statement, if_not_exists: bool) -> None:
+    """Carry out one statement that is not a question."""
+    done = client.execute(statement.text, if_not_exists=if_not_exists)
+    if done is None:
+        message(f"Done: {_name(statement)}.")
+    elif not isinstance(done, Answer):
+        way = "Created stream" if statement.word == "CREATE" else "Altered stream"
+        message(f"{way} {done.name} with {counted(len(done.columns), 'column')}.")
+
+
+@contextmanager
+def _placing(statement: Statement, file: str) -> Iterator[None]:
+    """Let errors of a statement say where it is."""
+    try:
+        yield
+    except PSoupError as problem:
+        raise _placed(problem, statement, file) from None
+
+
+def _placed(problem: PSoupError, statement: Statement, file: str) -> PSoupError:
+    """Make the same problem with its place in the file, the name of its statement, and what was done before."""
+    facts, said = dict(problem.facts), problem.message
+    place = f"line {statement.line}"
+    line, column = facts.get("line", ""), facts.get("column", "")
+    if line.isdigit() and column.isdigit():
+        facts["line"], facts["column"] = map(str, statement.place(int(line), int(column)))
+        place = f"line {facts['line']}, column {facts['column']}"
+        said = said.removeprefix(f"line {line}, column {column}: ")
+    before = statement.number - 1
+    if before:
+        said += f"\n{counted(before, 'statement')} before it {verb(before, 'was', 'were')} carried out."
+    said = f"{file}, {place}, statement {statement.number} ({_name(statement)}): {said}"
+    return type(problem)(said, reason=problem.reason, facts=facts, retry_after=problem.retry_after)
+
+
+def _name(statement: Statement) -> str:
+    words = " ".join(statement.text[: 4 * _SHOWN].split())
+    return words if len(words) <= _SHOWN else f"{words[:_SHOWN].rstrip()}..."

@@ -1,0 +1,81 @@
+"""psoup status: the service and what it holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from psoup_cli.commands.service.clock import clock_line
+from psoup_cli.common import Address, AsJson, Timeout, connect, message
+from psoup_cli.output import print_json, print_pairs, print_table
+from psoup_client import MemoryBill
+from psoup_client.phrases import counted
+
+
+def status(
+    memory: Annotated[bool, typer.Option("--memory", help="Show what memory every structure takes instead.")] = False,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup status
+      psoup status --memory
+      psoup status --address 10.0.0.5:7433 --json
+
+    Show whether the service serves, and its data. Exit code 3 if no service
+    answers.
+    """
+    with connect(address, timeout) as client:
+        if memory:
+            _bill(client.memory(), as_json)
+            return
+        info = client.info()
+        if as_json:
+            print_json({"address": client.address, **dataclasses.asdict(info)})
+            return
+        pairs = [
+            ("address", client.address),
+            ("version", info.version),
+            ("state", info.state),
+            ("store", f"{info.store}, {'survives a restart' if info.durable else 'nothing survives a restart'}"),
+            ("started", info.started),
+            ("clock", "unknown" if info.clock is None else clock_line(info.clock)),
+            ("page", info.web_address or "none"),
+            ("sequence", f"{info.sequence:,}"),
+            ("streams", f"{len(client.streams()):,}"),
+            ("queries", f"{sum(s.queries for s in client.streams()):,}"),
+            ("watchers", f"{info.watchers:,}"),
+        ]
+    sizes = dict(info.memory)
+    on_disk = [("on disk", sizes.pop("store_bytes"))] if info.durable and "store_bytes" in sizes else []
+    sizes = {f"memory: {name.removesuffix('_bytes')}": size for name, size in sorted(sizes.items())}
+    pairs += [(f"function {each.name}", f"{each}  {each.about}".rstrip()) for each in info.functions]
+    print_pairs([*pairs, *((place, counted(size, "byte")) for place, size in [*on_disk, *sizes.items()])])
+
+
+def _bill(bill: MemoryBill, as_json: bool) -> None:
+    """Print the bill structure by structure, the sum, and the budget."""
+    if not bill.items:
+        message("Nothing is shown: the figures cover all tenants, and only the service's operator may see them.")
+        return
+    if as_json:
+        for item in bill.items:
+            print_json({**dataclasses.asdict(item), "each": round(item.each, 2)})
+        print_json({"structure": "all", "bytes": bill.used, "budget": bill.budget})
+        return
+    rows = [
+        (
+            item.structure,
+            f"{item.bytes:,}",
+            f"{item.reclaimable:,}",
+            f"{item.each:,.1f} / {item.per}" if item.count else "-",
+        )
+        for item in bill.items
+    ]
+    rows.append(("all", f"{bill.used:,}", f"{sum(item.reclaimable for item in bill.items):,}", ""))
+    rows.append(("budget", f"{bill.budget:,}", "", f"{bill.used / bill.budget:.1%} used" if bill.budget else ""))
+    print_table(["structure", "bytes", "reclaimable", "each"], rows, [False, True, True, True])

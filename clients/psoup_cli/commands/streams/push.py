@@ -1,0 +1,291 @@
+"""psoup push: rows of files into a stream."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from math import ceil
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from psoup_cli.common import REFUSED, Address, AsJson, Since, Timeout, connect, message
+from psoup_cli.file_flags import (
+    DateFormat,
+    Delimiter,
+    Encoding,
+    Format,
+    IgnoreExtra,
+    NoHeader,
+    Null,
+    Quote,
+    TimeUnit,
+    file_options,
+    files_of,
+)
+from psoup_cli.output import iso, print_json
+from psoup_cli.pushed_ids import print_ids, push_pieces, taken_before
+from psoup_cli.row_upload import PushedFiles, Rejects
+from psoup_client import (
+    Client,
+    FailedPrecondition,
+    InvalidData,
+    Producer,
+    PSoupError,
+    PushResult,
+    ResourceExhausted,
+    Stage,
+)
+from psoup_client.columns.convert import to_table
+from psoup_client.ingest.refused_rows import NONE_REFUSED, instants, refused_rows
+from psoup_client.phrases import counted, verb
+
+WAIT_S = 1.0
+"""Seconds after which a wait is reported."""
+
+
+def push(
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)
+    ],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Files, patterns of names in quotes, or - for standard input.", show_default=False
+        ),
+    ],
+    format: Format = None,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
+    encoding: Encoding = None,
+    null: Null = None,
+    no_header: NoHeader = False,
+    ignore_extra: IgnoreExtra = False,
+    date_format: DateFormat = None,
+    time_unit: TimeUnit = None,
+    rejects: Annotated[
+        str | None,
+        typer.Option(
+            "--rejects",
+            metavar="FILE",
+            help="Take the rows that fit; write the rejected rows here, each with its reason.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check every row, and send none.", show_default=False)
+    ] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Take the files as a whole or not at all, visible all at once.")
+    ] = False,
+    batch_id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="NAME",
+            help="With --whole: take the files of this name only once, even if they are sent again (within a week).",
+        ),
+    ] = None,
+    since: Since = None,
+    ids: Annotated[
+        bool,
+        typer.Option(
+            "--ids",
+            help="Print the tuple ID of each row that was taken, or a note that the row waits.",
+            show_default=False,
+        ),
+    ] = False,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup push flights flights.parquet
+      psoup push flights flights.csv.gz --null NA --rejects refused.csv
+      psoup push flights 'export-*.csv' --encoding latin-1 --date-format '%d.%m.%Y %H:%M' --dry-run
+      psoup push flights monday.parquet --whole --id monday
+      psoup push flights few.csv --ids
+      tail -f events.jsonl | psoup push events - --format json
+
+    Push the rows of CSV, JSON lines, Parquet or Arrow files; gzip, zstd, bz2 and lz4 are decompressed. Columns are
+    found by name; types come from the stream. The command reconnects by itself, and no row is taken twice. A row that
+    does not fit ends the push, unless --rejects takes such rows. The message says how many rows were taken before it;
+    none with --whole. When the command ends, the rows are on disk, and in every answer unless they wait for the
+    watermark.
+
+    Rows that are too late, or too far ahead of the clock, are refused and counted; the other rows are taken. --rejects
+    lists the refused rows, too. The exit code is 0 if all rows were taken, 6 if some were refused, and 5 if all were
+    refused.
+
+    With --ids a line is printed for each row that was taken: its number, from 0, and its tuple ID. In event time a row
+    gets its ID when the watermark passes it.
+    """
+    _check_name(batch_id, whole, since)
+    options = file_options(
+        delimiter=delimiter,
+        quote=quote,
+        encoding=encoding,
+        null=null,
+        no_header=no_header,
+        ignore_extra=ignore_extra,
+        date_format=date_format,
+        time_unit=time_unit,
+    )
+    paths = files_of(files, format)
+    refused = Rejects(rejects, [path for path, _ in paths]) if rejects or dry_run else None
+    source = PushedFiles(paths, options, refused)
+    try:
+        with connect(address, timeout) as client:
+            if refused is not None:
+                source.text_bytes = client.info().text_bytes
+            if dry_run:
+                result = _check_rows(source, client, stream)
+            elif whole:
+                begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
+                result = _push_whole(source, client, stream, begin)
+                if ids:
+                    print_ids(client, result, 0, as_json)
+            elif ids:
+                result = push_pieces(source, client, stream, as_json)
+            else:
+                result = push_files(source, client, stream)
+    finally:
+        if refused is not None:
+            refused.close()
+    _tell(source, result, rejects, as_json, dry_run)
+
+
+def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
+    """Raise BadParameter for options that say nothing without another."""
+    if batch_id is not None and not whole:
+        raise typer.BadParameter("--id names a file that is taken as a whole; give --whole too")
+    if batch_id == "":
+        raise typer.BadParameter("--id is empty; name the file, or leave --id out")
+    if since is not None and batch_id is None:
+        raise typer.BadParameter("--since is said of a name; give --whole and --id too")
+
+
+def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool) -> None:
+    """Tell the outcome for the rows; raises Exit if some were refused, FailedPrecondition (ROWS_REFUSED) if all."""
+    rejected = source.rejects.count if source.rejects else 0
+    refused = result.late + result.ahead + rejected
+    if as_json:
+        print_json({**facts(result), "rejected": rejected, "dry_run": dry_run})
+    elif source.rejects is not None and rejects is None:
+        for line in source.rejects.first:
+            message(line)
+    if refused and not result.accepted:
+        raise FailedPrecondition(
+            f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {_why(result, rejected)},"
+            f" and none {'would be' if dry_run else 'was'} taken",
+            reason="ROWS_REFUSED",
+        )
+    if not as_json:
+        written = f" ({rejects})" if rejects else ""
+        message(
+            summary(result, rejected, written, dry_run)
+            if source.rows or refused or result.accepted
+            else f"{source.name} has no rows."
+        )
+    if refused:
+        raise typer.Exit(REFUSED)
+
+
+def facts(result: PushResult) -> dict[str, Any]:
+    """Give what --json shows of a result: its counts."""
+    counts = dataclasses.asdict(dataclasses.replace(result, refused=NONE_REFUSED, sent=()))
+    return {name: fact for name, fact in counts.items() if name not in ("refused", "stream", "sent")}
+
+
+def _why(result: PushResult, rejected: int) -> str:
+    why = [(result.late, "too late"), (result.ahead, "too far ahead"), (rejected, "rejected")]
+    return " or ".join(words for count, words in why if count)
+
+
+def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
+    """Read all rows as a push would; returns how many it would send."""
+    info, rows = client.describe(stream), 0
+    try:
+        for table in source.tables(info, lambda: PushResult(accepted=source.rows)):
+            rows += len(table)
+    except InvalidData as problem:
+        raise source.named(problem, "No row was sent.") from None
+    return PushResult(accepted=rows)
+
+
+def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
+    """Push the rows of files with a producer; raises what ended it, with the place in the file."""
+    info = client.describe(stream)
+    on_refused, waits = source.take_refused if source.rejects else None, ToldWaits()
+    with client.producer(stream, on_refused=on_refused, on_wait=waits.tell) as producer:
+        try:
+            for rows in source.tables(info, lambda: producer.result):
+                producer.push(to_table(rows, info, source.options.times))
+                if source.live:
+                    producer.flush()
+            return producer.flush()
+        except (InvalidData, ResourceExhausted) as problem:
+            raise source.named(problem, _taken(producer)) from None
+        finally:
+            source.write_refused()
+
+
+class ToldWaits:
+    """Says for what a push waits, and how long: once for each cause, and again if it is twice as long."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, str], float] = {}
+
+    def tell(self, problem: PSoupError, seconds: float) -> None:
+        """Tell of a wait that begins, on standard error."""
+        cause = (problem.reason, problem.facts.get("quota", ""))
+        if seconds > WAIT_S and seconds >= 2 * self._told.get(cause, 0.0):
+            self._told[cause] = seconds
+            message(f"Waiting {ceil(seconds):,} s to push more: {problem.message}")
+
+
+def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
+    info, times = client.describe(stream), list[Any]()
+    listed = source.rejects is not None and bool(info.time_column)
+    forgotten = PushResult() if listed and source.live else None  # nothing is: a pipe cannot be read again
+    try:
+        with begin() as stage:
+            again = stage.result is not None  # what was rejected then is written down once more
+            wanted = not again or source.rejects is not None
+            for rows in source.tables(info, lambda: forgotten or PushResult(accepted=source.rows)) if wanted else ():
+                table = to_table(rows, info, source.options.times)
+                if listed:
+                    times.append(instants(table[info.time_column]))
+                if not again:
+                    stage.add(table)
+    except (InvalidData, ResourceExhausted) as problem:
+        raise source.named(problem, "No row was taken.") from None
+    result = stage.result
+    assert result is not None
+    if times and result.late + result.ahead and source.rows == result.accepted + result.late + result.ahead:
+        source.find_refused(refused_rows(np.concatenate(times), result.late, result.ahead), info)
+    return result
+
+
+def _taken(producer: Producer) -> str:
+    """Wait for the rows that were sent before the one at fault; returns the outcome for them."""
+    try:
+        taken = producer.flush().accepted
+    except (InvalidData, ResourceExhausted):
+        taken = producer.result.accepted
+    return taken_before(taken)
+
+
+def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: bool = False) -> str:
+    """Write the outcome for the rows in a sentence."""
+    refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
+    refused += [f"{rejected:,} rejected"] if rejected else []
+    said = f"; refused: {', '.join(refused)}{written}" if refused else ""
+    if dry_run:
+        return f"{counted(result.accepted, 'row')} would be sent{said}; none was."
+    if result.duplicates and result.duplicates == result.batches:
+        return f"Nothing was sent: {counted(result.accepted, 'row')} had been taken before under this name{said}."
+    text = f"{counted(result.accepted, 'row')} taken in {counted(result.batches, 'batch')}{said}"
+    return text + (f"; watermark {iso(result.watermark)}." if result.watermark else ".")

@@ -1,0 +1,240 @@
+"""psoup stream create|alter|list|describe|drop: streams."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
+from psoup_cli.output import print_json, print_list, print_pairs, print_table, show
+from psoup_client import StreamInfo
+from psoup_client.phrases import counted, verb
+
+app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
+@app.callback()
+def streams() -> None:
+    """\b
+    Examples:
+      psoup stream create "CREATE STREAM clicks (page TEXT, ms BIGINT)"
+      psoup stream list
+      psoup stream describe clicks
+      psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
+      psoup stream drop clicks --cascade
+
+    Create, list, describe, alter and drop streams.
+    """
+
+
+Name = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name, in any case.", show_default=False)]
+
+
+def facts(info: StreamInfo) -> dict[str, Any]:
+    """Describe a stream as a JSON object."""
+    row = dataclasses.asdict(info)
+    row["columns"] = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in info.columns]
+    return row
+
+
+@app.command("create", short_help="Create a stream from a CREATE STREAM statement.")
+def create(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="CREATE STREAM ...", show_default=False)],
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Accept an equal stream of that name.")
+    ] = False,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup stream create "CREATE STREAM clicks (page TEXT, ms BIGINT)"
+      psoup stream create "CREATE STREAM trades (at TIMESTAMP NOT NULL, symbol TEXT, price DECIMAL(12,4))
+        TIMESTAMP BY at LATENESS 5 SECONDS AHEAD 5 MINUTES RETENTION 7 DAYS ARCHIVE 400 DAYS"
+
+    Create a stream. Types: BOOLEAN, BIGINT, DOUBLE, DECIMAL(p,s), TEXT, TIMESTAMP, DATE. RETENTION is the time for
+    which tuples are kept in memory, ARCHIVE the time for which they are kept on disk after that. Queries read both.
+    AHEAD is how far past the service's clock the time of a tuple may lie; the default is 5 minutes. A tuple from the
+    future would make all later tuples late.
+    """
+    with connect(address, timeout) as client:
+        info = client.create_stream(sql, if_not_exists=if_not_exists)
+    if as_json:
+        print_json(facts(info))
+    else:
+        columns = counted(len(info.columns), "column")
+        message(f"Created stream {info.name} with {columns}.")
+
+
+@app.command("alter", short_help="Add columns to a stream, or say how far ahead times may lie.")
+def alter(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="ALTER STREAM ...", show_default=False)],
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
+      psoup stream alter "ALTER STREAM clicks ADD COLUMN IF NOT EXISTS country TEXT, ADD COLUMN bot BOOLEAN"
+      psoup stream alter "ALTER STREAM trades AHEAD 1 HOUR"
+
+    Add columns to a stream. Existing tuples have NULL in the new columns, and so has a batch without them. Standing
+    queries do not see the new columns; register a query anew to select them. AHEAD is how far past the service's clock
+    the time of a tuple may lie.
+    """
+    with connect(address, timeout) as client:
+        info = client.alter_stream(sql)
+    if as_json:
+        print_json(facts(info))
+    else:
+        ahead = "" if info.max_ahead is None else f", and takes times up to {_span(info.max_ahead)} ahead of the clock"
+        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{ahead}.")
+
+
+@app.command("list", short_help="List the streams.")
+def list_streams(as_json: AsJson = False, address: Address = None, timeout: Timeout = None) -> None:
+    """\b
+    Examples:
+      psoup stream list
+      psoup stream list --json
+
+    List the streams in the order of their names.
+    """
+    with connect(address, timeout) as client:
+        streams = client.streams()
+    if as_json:
+        for info in streams:
+            print_json(facts(info))
+        return
+    if not streams:
+        message('There are no streams yet. Create one: psoup stream create "CREATE STREAM ..."')
+        return
+    rows = [
+        (s.name, f"{s.tuples:,}", f"{s.archived_tuples:,}", f"{s.queries:,}", f"{s.bytes:,}", s.watermark)
+        for s in streams
+    ]
+    names = ["stream", "tuples", "on disk only", "queries", "bytes in memory", "watermark"]
+    print_list(names, rows, map(facts, streams), [False, True, True, True, True, False])
+
+
+@app.command("describe", short_help="Describe one stream.")
+def describe(
+    name: Name,
+    wait_for: WaitFor = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup stream describe flights
+      psoup stream describe flights --json
+
+    Describe a stream: its columns, its time, and how much it holds.
+    """
+    with connect(address, timeout) as client:
+        info = client.describe(name, wait_for=wait_for)
+    if as_json:
+        print_json(facts(info))
+        return
+    print_pairs(
+        [
+            ("stream", info.name),
+            ("time", _time(info)),
+            ("retention", _retention(info)),
+            ("created", info.created),
+            ("now", info.now),
+            ("watermark", info.watermark),
+            ("oldest tuple", info.first_time),
+            ("tuples", f"{info.tuples:,} in {counted(info.chunks, 'chunk')}, {counted(info.bytes, 'byte')} in memory"),
+            *_archive(info),
+            ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
+            (
+                "pending",
+                f"{counted(info.pending, 'tuple')} {verb(info.pending, 'waits', 'wait')} for the watermark",
+            ),
+            ("refused", f"{info.late:,} too late, {info.ahead:,} too far ahead"),
+            ("queries", f"{info.queries:,}"),
+        ]
+    )
+    print()
+    print_table(["column", "type", ""], [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in info.columns])
+
+
+def _time(info: StreamInfo) -> str:
+    if not info.time_column:
+        return "the clock at arrival"
+    order = f"up to {_span(info.lateness)} late" if info.lateness else "in order"
+    ahead = "" if info.max_ahead is None else f", up to {_span(info.max_ahead)} ahead of the clock"
+    return f"{info.time_column}, {order}{ahead}"
+
+
+def _retention(info: StreamInfo) -> str:
+    if info.retention is not None:
+        on_disk = "" if info.archive is None else f"; on disk before {_span(info.retention - info.archive)}"
+        return _span(info.retention) + on_disk
+    if info.retention_rows is None:
+        return "everything"
+    hot = info.retention_rows - (info.archive_rows or 0)
+    return counted(info.retention_rows, "row") + (
+        "" if info.archive_rows is None else f"; on disk before the last {hot:,}"
+    )
+
+
+_UNITS = {
+    "week": dt.timedelta(weeks=1),
+    "day": dt.timedelta(days=1),
+    "hour": dt.timedelta(hours=1),
+    "minute": dt.timedelta(minutes=1),
+    "second": dt.timedelta(seconds=1),
+    "millisecond": dt.timedelta(milliseconds=1),
+}
+
+
+def _span(span: dt.timedelta) -> str:
+    """Write a duration in the largest unit that divides it: `90 seconds`."""
+    for name, unit in _UNITS.items():
+        count, rest = divmod(span, unit)
+        if count and not rest:
+            return counted(count, name)
+    return counted(span // dt.timedelta(microseconds=1), "microsecond") if span else "0 seconds"
+
+
+def _archive(info: StreamInfo) -> list[tuple[str, str]]:
+    if info.archive is None and info.archive_rows is None:
+        return []
+    chunks, size = counted(info.archived_chunks, "chunk"), counted(info.archived_bytes, "byte")
+    before = "" if info.first_time_in_memory is None else f", all before {show(info.first_time_in_memory)}"
+    return [("archive", f"{info.archived_tuples:,} of the tuples{before}, in {chunks}: {size} on disk")]
+
+
+@app.command("drop", short_help="Drop a stream and its tuples.")
+def drop(
+    name: Name,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Unregister the queries on it, too.")] = False,
+    yes: Yes = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup stream drop clicks
+      psoup stream drop clicks --cascade
+
+    Forget a stream and its tuples. Refused while queries use it: unregister them first, or say --cascade, which says
+    how many they are, asks, and forgets them at the same moment.
+    """
+    with connect(address, timeout) as client:
+        expected = None
+        if cascade and not yes:
+            expected = client.describe(name).queries
+            if expected and not confirmed(f"Drop stream {name} and unregister {counted(expected, 'query')}?", yes):
+                raise typer.Exit(1)
+        count = client.drop(name, cascade=cascade, expected=expected)
+    message(f"Dropped stream {name}" + (f" and {counted(count, 'query')} on it." if cascade else "."))

@@ -1,0 +1,227 @@
+"""Files of rows on their way into a stream: fitting rows go to a sender, the other rows to a file of rejects.
+
+    files ──open_rows──> pieces ──sift──> tables ──> producer or stage ──> replies: so many were late
+                           └───────────────┴──> rejects: file, line, reason, row <───┘      without --rejects: an error
+
+The place of a row is kept until the service has replied to it. On a terminal a bar shows the progress of reading.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import sys
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.text import Text
+
+from psoup_cli.files.options import FileOptions
+from psoup_cli.files.row_files import FilePiece, Refused, open_rows
+from psoup_client import InvalidData, PSoupError, PushResult, RefusedRows, StreamInfo
+from psoup_client.ingest.row_filter import sift
+
+SHOWN = 10
+"""Rejected rows that are printed where no file takes them."""
+
+_LONGEST_ROW = 65_536
+
+_LATE = "it is too late: its time is below the watermark of the stream"
+_AHEAD = "it is too far ahead of the clock: AHEAD of the stream says how far a time may be"
+
+
+class Rejects:
+    """Rows that were rejected: counted, and written to a CSV if one is named."""
+
+    def __init__(self, path: str | None, files: Sequence[str]) -> None:
+        self.count = 0
+        self.first: list[str] = []
+        """The first of them, for people."""
+        self._file: TextIO | None = None
+        if path is not None:
+            for file in files:
+                if file != "-" and os.path.exists(path) and os.path.samefile(path, file):
+                    raise InvalidData(f"--rejects {path} is the file that is read; name another")
+            self._file = open(path, "w", newline="", encoding="utf-8")  # noqa: SIM115 - closed by `close`
+            self._rows = csv.writer(self._file, lineterminator="\n")
+            self._rows.writerow(("file", "line", "reason", "row"))
+
+    def add(self, file: str, refused: Sequence[Refused]) -> None:
+        """Write down rows of one file, in the order of their places."""
+        for row in refused:
+            self.count += 1
+            if len(self.first) < SHOWN:
+                self.first.append(f"{file}: {row}")
+            self.note(file, row)
+
+    def note(self, file: str, row: Refused) -> None:
+        """Write a row down, if a file takes them, without counting it: the service has counted it."""
+        if self._file is not None:
+            text = row.row if len(row.row) <= _LONGEST_ROW else row.row[:_LONGEST_ROW] + "…"
+            self._rows.writerow((file, row.number, row.reason, text))
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A piece that was sent: which of all rows its rows are, where they are, and how they are written."""
+
+    first: int
+    stop: int
+    file: str
+    place: Callable[[int], str]
+    written: Callable[[int], str]
+
+
+@dataclass
+class PushedFiles:
+    """The rows of files, with the places of sent rows that have no reply yet.
+
+    `rejects`: takes rows that do not fit; None: the first such row is an error. `text_bytes`: most bytes of one text.
+    """
+
+    files: Sequence[tuple[str, str]]
+    options: FileOptions
+    rejects: Rejects | None = None
+    rows: int = 0
+    """Rows that were given so far."""
+    text_bytes: int = 0
+
+    _refused: deque[RefusedRows] = field(default_factory=deque)
+    """Rows that the service refused, and that are not written down yet."""
+    _sent: deque[_Sent] = field(default_factory=deque)
+    _file: str = ""
+
+    @property
+    def name(self) -> str:
+        """The input, for people."""
+        return _name(self.files[0][0]) if len(self.files) == 1 else f"{len(self.files)} files"
+
+    @property
+    def live(self) -> bool:
+        """Whether rows come from a pipe: a user who types or tails wants them in now."""
+        return any(path == "-" for path, _ in self.files)
+
+    def tables(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[Any]:
+        """Give the rows of the files; the places of those that were `replied` to are forgotten."""
+        sizes = [0 if path == "-" else Path(path).stat().st_size for path, _ in self.files]
+        with _bar() as progress:
+            task = progress.add_task(info.name, total=None if self.live else sum(sizes), rows=0)
+            for at, (path, kind) in enumerate(self.files):
+                self._file = _name(path)
+                for piece in open_rows(path, kind, info, self.options):
+                    rows, place, written = self._taken(piece, info)
+                    self._add(_Sent(self.rows, self.rows + len(rows), self._file, place, written), replied())
+                    if len(rows):
+                        yield rows
+                    progress.update(task, completed=sum(sizes[:at]) + piece.position, rows=self.rows)
+
+    def _taken(self, piece: FilePiece, info: StreamInfo) -> tuple[Any, Callable[[int], str], Callable[[int], str]]:
+        """Return the rows of a piece that may be sent, a function for their places in the file, and one for their
+        original text.
+        """
+        if self.rejects is None:
+            piece.check()
+            return piece.rows, piece.place, piece.written
+        sifted = sift(piece.rows, info, self.options.times, self.text_bytes)
+        others = [Refused(piece.place(row), why, piece.written(row)) for row, why in sifted.refused.items()]
+        self.rejects.add(self._file, sorted(piece.refused + others, key=lambda row: row.number))
+        rows = sifted.kept
+        return sifted.table, lambda row: piece.place(int(rows[row])), lambda row: piece.written(int(rows[row]))
+
+    def _add(self, sent: _Sent, replied: PushResult) -> None:
+        self.write_refused()
+        done = replied.accepted + replied.late + replied.ahead
+        while len(self._sent) > 1 and self._sent[1].first <= done:
+            self._sent.popleft()
+        self._sent.append(sent)
+        self.rows = sent.stop
+
+    def take_refused(self, refused: RefusedRows) -> None:
+        """Take rows that the service refused, by their numbers among all that were given. From any thread."""
+        self._refused.append(refused)
+
+    def write_refused(self) -> None:
+        """Write down the rows that the service has refused so far."""
+        while self._refused:
+            refused = self._refused.popleft()
+            for sent in self._sent:
+                self._write(refused, sent)
+
+    def find_refused(self, refused: RefusedRows, info: StreamInfo) -> None:
+        """Write rows down whose places are forgotten: the files are read once more. Standard input forgets none."""
+        if self.live:
+            self.take_refused(refused)
+            self.write_refused()
+            return
+        again = replace(self, rejects=Rejects(None, ()), rows=0, _refused=deque(), _sent=deque())
+        for _ in again.tables(info, lambda: PushResult(accepted=again.rows)):
+            self._write(refused, again._sent[-1])
+
+    def _write(self, refused: RefusedRows, sent: _Sent) -> None:
+        assert self.rejects is not None
+        for numbers, why in ((refused.late, _LATE), (refused.ahead, _AHEAD)):
+            for number in numbers[bisect_left(numbers, sent.first) : bisect_left(numbers, sent.stop)]:
+                row = number - sent.first
+                self.rejects.note(sent.file, Refused(sent.place(row), why, sent.written(row)))
+
+    def named(self, problem: PSoupError, outcome: str) -> PSoupError:
+        """Make the same problem with the place in the file instead of the row, and the outcome for the others."""
+        row, pushed = problem.facts.get("row", ""), problem.facts.get("pushed_row", "")
+        message = re.sub(r"^part '[^']*': ", "", problem.message)  # ours: the file knows nothing of parts
+        file = self._file or self.name
+        if row.isdigit() and self._sent:
+            sent = self._sent[-1]
+            if pushed.isdigit():  # refused by the service: perhaps of an earlier piece
+                sent = next(p for p in reversed(self._sent) if p.first <= int(pushed))
+            where, file = sent.place(int(pushed) - sent.first if pushed.isdigit() else int(row)), sent.file
+            message, count = re.subn(rf"\brow {row}\b", where, message, count=1)
+            message = message if count else f"{where}: {message}"
+        return type(problem)(f"{file}: {message}\n{outcome}", reason=problem.reason, facts=problem.facts)
+
+
+def _name(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+class RowSpeed(ProgressColumn):
+    """Rows that were read, and how many a second."""
+
+    def render(self, task: Task) -> Text:
+        """Write both."""
+        rows, seconds = task.fields["rows"], task.elapsed or 0.0
+        return Text(f"{rows:,} rows" + (f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 else ""))
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        RowSpeed(),
+        TimeRemainingColumn(),
+        console=Console(file=sys.stderr),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )

@@ -1,0 +1,17 @@
+"""The channel: calls on their way to a service, with credentials, deadlines and retries.
+
+    address, options ──> Connection ──stub──> call ──status──> error of the SDK, or a retry after a pause
+
+Question: how does a call reach the service, and what does the caller see if it does not?
+
+Files, in reading order:
+
+    options       options of a client: channel, credentials, retries
+    addresses     addresses of services, as users write them and as gRPC takes them
+    token, tls    the access token; certificates of the service and of the client
+    patience      pauses between retries, and their end
+    connection    the channel itself: stubs, deadlines, retries, errors
+
+Never here: a stream, a query, a row.
+Not for: facts that calls share, such as schemas (`psoup_client.session`), classes of errors (`psoup_client.errors`).
+"""

@@ -1,0 +1,254 @@
+"""A channel to a service: stubs, deadlines, retries, and errors of the SDK's own tree.
+
+    Client, Query, Producer  -->  Connection.call / Connection.open  -->  grpc channel
+
+    call       one reply                                repeated on UNAVAILABLE
+    stream     many replies                             repeated on UNAVAILABLE until the first one has come
+    open       a call that its holder repeats           `Producer`, `Watching`
+
+Every call has a deadline for all attempts together. `psoup_client.channel.options` sets the number of attempts, and
+`psoup_client.channel.patience` makes the pauses between them. Only this layer repeats calls, and gRPC does not: two
+layers would multiply the calls to an overloaded service. The caller repeats calls whose second attempt needs another
+request (CreateStream, Execute). This module does not know the meaning of messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Any
+
+import grpc
+
+from psoup_client.channel.addresses import TLS, completed, target
+from psoup_client.channel.options import ClientOptions, seconds
+from psoup_client.channel.patience import Attempts, Throttle
+from psoup_client.channel.tls import tls_credentials
+from psoup_client.channel.token import CallToken
+from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
+from psoup_proto.v1 import (
+    admin_pb2_grpc,
+    attach_pb2_grpc,
+    backup_pb2_grpc,
+    cover_pb2_grpc,
+    ingest_pb2_grpc,
+    matching_pb2_grpc,
+    queries_pb2_grpc,
+    server_pb2_grpc,
+    staging_pb2_grpc,
+    statements_pb2_grpc,
+    streams_pb2_grpc,
+    sync_pb2_grpc,
+)
+
+MAX_SEND_BYTES = 16 * 1024 * 1024
+"""Largest request; the service takes no larger one."""
+
+MAX_RECEIVE_BYTES = 64 * 1024 * 1024
+"""Largest reply. A row of an answer comes in one message, whatever its size."""
+
+Names = tuple[tuple[str, str | bytes], ...]
+
+_ENVELOPE = 4_096
+"""Bytes of a request beside its payload, at most."""
+
+_LONGEST_NAME = 1_024
+
+
+def naming(payload: int, stream: str | None = None) -> Names:
+    """Make metadata that declare the most bytes of a request with such a payload, and the stream of a push.
+
+    By these a service can refuse a request before it is sent, and gives a long one more time.
+    """
+    names: Names = (("psoup-size", str(max(payload, min(payload + _ENVELOPE, MAX_SEND_BYTES)))),)
+    return names if stream is None else (*names, *naming_stream(stream))
+
+
+def naming_stream(stream: str) -> Names:
+    """Make metadata that name the stream alone."""
+    raw = stream.encode("utf-8", "replace")
+    return (("psoup-stream-bin", raw),) if len(raw) <= _LONGEST_NAME else ()
+
+
+def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
+    """List gRPC's arguments of a channel. The caller's arguments override those of the SDK."""
+    retry = options.retry
+    arguments = {
+        "grpc.enable_retries": 1,  # of a request that the service has not seen; the SDK makes all other attempts
+        "grpc.enable_http_proxy": 0,  # plain text, and tokens, must not go through a proxy that the environment names
+        "grpc.per_rpc_retry_buffer_size": MAX_SEND_BYTES,
+        "grpc.max_send_message_length": MAX_SEND_BYTES,
+        "grpc.max_receive_message_length": MAX_RECEIVE_BYTES,
+        "grpc.initial_reconnect_backoff_ms": round(retry.first_pause_seconds * 1_000),
+        "grpc.max_reconnect_backoff_ms": round(retry.longest_pause_seconds * 1_000),
+        "grpc.use_local_subchannel_pool": 1,
+        # If the service's machine or network is gone, a call would wait for its deadline, which is a day for a backup.
+        # So the client pings after this time without traffic, and gives up after another minute (gRPC's value; less
+        # would be wrong for a slow line). A service allows a ping every 10 s.
+        "grpc.keepalive_time_ms": 30_000,
+    }
+    return list({**arguments, **dict(options.channel_options)}.items())
+
+
+def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
+    arguments, credentials = channel_options(options), options.credentials
+    if credentials is None and address.startswith(TLS):
+        credentials = tls_credentials()
+    if credentials is None:
+        channel = grpc.insecure_channel(target(address), options=arguments)
+    else:
+        channel = grpc.secure_channel(target(address), credentials, options=arguments)
+    return grpc.intercept_channel(channel, *options.interceptors) if options.interceptors else channel
+
+
+def _too_large(size: int) -> InvalidRequest:
+    return InvalidRequest(f"the request has {size:,} bytes, and a call takes {MAX_SEND_BYTES:,}: send less at once")
+
+
+class Connection:
+    """A channel to `address` ("host:port", "https://host:port", "unix:path").
+
+    `timeout`: the default deadline of a call, in seconds. Raises ValueError for a malformed address, and for a timeout
+    that is not above 0; TypeError for other types; InvalidRequest for unusable files of TLS, or an unusable token.
+    """
+
+    def __init__(self, address: str, timeout: float, options: ClientOptions) -> None:
+        self.address = completed(address)
+        self.timeout = seconds(timeout)
+        if timeout <= 0:
+            raise ValueError(f"timeout is {timeout}: every call has a deadline, give seconds above 0")
+        self.retry = options.retry
+        self._throttle = Throttle()
+        self._reached = False
+        """Whether the service has answered a call."""
+        encrypted = options.credentials is not None or self.address.startswith(TLS)
+        self._token = CallToken(options.token, self.address, encrypted=encrypted)
+        """Metadata of every call."""
+        self._channel = _open_channel(address, options)
+        self._closed = False
+        self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
+        self.ingest = ingest_pb2_grpc.IngestServiceStub(self._channel)
+        self.staging = staging_pb2_grpc.StagingServiceStub(self._channel)
+        self.matching = matching_pb2_grpc.MatchingServiceStub(self._channel)
+        self.queries = queries_pb2_grpc.QueryServiceStub(self._channel)
+        self.statements = statements_pb2_grpc.StatementServiceStub(self._channel)
+        self.server = server_pb2_grpc.ServerServiceStub(self._channel)
+        self.attach = attach_pb2_grpc.AttachServiceStub(self._channel)
+        self.cover = cover_pb2_grpc.CoverServiceStub(self._channel)
+        self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
+        self.admin = admin_pb2_grpc.AdminServiceStub(self._channel)
+        self.sync = sync_pb2_grpc.SyncServiceStub(self._channel)
+
+    def call(
+        self,
+        method: Any,
+        request: Any,
+        timeout: float | None = None,
+        *,
+        repeat: bool = True,
+        before_repeating: Callable[[], None] | None = None,
+        wait_for_ready: bool = False,
+        names: Names = (),
+    ) -> Any:
+        """Make a unary call and return its reply; raises PSoupError. `timeout` is for all attempts together.
+
+        With `wait_for_ready` it waits for a server to start; without `repeat` it is tried once. `before_repeating`
+        changes the request so that it may be sent twice. `names`: metadata about the request, which the service reads
+        first (`naming`).
+        """
+        attempts = Attempts(self._seconds(timeout), self.retry, self._throttle)
+        while True:
+            self._check_open()
+            metadata = (*self._token.metadata(), *names)
+            try:
+                reply = method(request, timeout=attempts.left(), wait_for_ready=wait_for_ready, metadata=metadata)
+            except grpc.RpcError as problem:
+                error = self._failure(problem, self._closed, request, attempts.lost)
+            else:
+                self._answered()
+                return reply
+            self._wait(attempts, error, repeat)
+            if before_repeating is not None:
+                before_repeating()
+
+    def stream(self, method: Any, request: Any, timeout: float | None = None) -> Generator[Any]:
+        """Give the messages of a call with many replies. `timeout` is for the whole call. Raises PSoupError.
+
+        The call begins with the first `next`. Until the first message has come it is repeated like `call`. Later it is
+        not repeated, because a second answer might not continue the first one. Closing the iterator cancels the call.
+        """
+        attempts = Attempts(self._seconds(timeout), self.retry, self._throttle)
+        begun = False
+        while True:
+            call = self.open(method, request, attempts.left())
+            try:
+                with closing(self.replies(call, request, attempts.lost)) as replies:
+                    for reply in replies:
+                        if not begun:
+                            begun = True
+                            self._answered()
+                        yield reply
+                return
+            except PSoupError as problem:
+                if begun:
+                    raise
+                error = problem
+            self._wait(attempts, error)
+
+    def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
+        """Start a streaming call, once; the caller cancels it when it is done."""
+        self._check_open()
+        return method(request, timeout=self._seconds(timeout), metadata=(*self._token.metadata(), *names))
+
+    def replies(self, call: Any, request: Any = None, lost: str = "") -> Generator[Any]:
+        """Give the messages of an opened call. The call is cancelled when the iteration ends or is abandoned.
+
+        gRPC itself never ends a call whose replies are not read any more. `lost`: the error of the previous attempt.
+        """
+        try:
+            yield from call
+        except grpc.RpcError as problem:
+            raise self._failure(problem, self._closed or call.cancelled(), request, lost) from None
+        finally:
+            call.cancel()
+
+    def close(self) -> None:
+        """End all calls and close the channel. May be called twice."""
+        self._closed = True
+        self._channel.close()
+
+    def _answered(self) -> None:
+        """Note that the service has answered a call."""
+        self._reached = True
+        self._throttle.succeeded()
+
+    def _wait(self, attempts: Attempts, error: PSoupError, repeat: bool = True) -> None:
+        """Wait before the next attempt at a call; raises `error` if there is none."""
+        self._reached |= error.reason != type(error).reason  # a service said what is wrong
+        if not repeat or not isinstance(error, Unavailable):
+            raise error
+        attempts.wait(error, self._reached)
+
+    def _failure(self, problem: grpc.RpcError, given_up: bool, request: Any = None, lost: str = "") -> PSoupError:
+        """Make the error of a call, which this side may have given up.
+
+        Cancelled from afar is Unavailable: a service that ends does that, and gRPC where more calls wait than may.
+        """
+        if problem.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and request is not None:
+            size = request.ByteSize()
+            if size > MAX_SEND_BYTES:
+                return _too_large(size)
+        error = from_rpc(problem, self.address, lost)
+        if isinstance(error, Cancelled) and not given_up:
+            why = "it has more calls than it may, or is about to end"
+            return Unavailable(f"the service at {self.address} cancelled the call: {why}; try again later")
+        return error
+
+    def _seconds(self, timeout: float | None) -> float:
+        """Return the deadline of a call that names `timeout`, or none."""
+        return self.timeout if timeout is None else seconds(timeout)
+
+    def _check_open(self) -> None:
+        """Raise Cancelled on a closed channel. With interceptors, gRPC itself would end the process."""
+        if self._closed:
+            raise Cancelled("the client is closed; make a new one: Client(address)")

@@ -1,0 +1,297 @@
+"""Arrow arrays -> the Arrow types of a stream's columns, if no value changes by that.
+
+    float  1.5  ──> DECIMAL(9,2)   1.50      exact at the column's scale: 0.1 + 0.2 is not
+    int64  1.7e12  ──> TIMESTAMP   with a unit: epoch milliseconds
+    text   "04.07.2013"  ──> DATE  with a format, "%d.%m.%Y"; ISO 8601 is always read
+    time   ns, ms, s  ──> TIMESTAMP in microseconds, where nothing is lost
+
+A value that cannot be converted raises an error of Arrow, or ValueError; `psoup_client.columns.convert` finds its row
+and column.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from psoup_client.columns import decimals
+
+TimeUnit = Literal["s", "ms", "us", "ns"]
+"""The unit of numbers that are times: since 1970."""
+
+UNITS: dict[TimeUnit, float] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
+"""Microseconds of the units in which times since 1970 come as numbers."""
+
+INSTANT = pa.timestamp("us", tz="UTC")
+
+_ZONED = r"(\d\s*[Zz]|:\d{2}([.,]\d+)?\s*[+-]\d{2}(:?\d{2})?)\s*$"
+"""Text of a time that ends in a zone; the -01 of 2024-05-01 is none."""
+
+_NUMBER = r"^\s*[+-]?\d+(\.\d*)?\s*$"
+_SHORT = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%D": "%m/%d/%y", "%R": "%H:%M", "%e": "%d"}
+"""Directives of C that Python has under a longer name only."""
+
+_SCALES = {"s": 6, "ms": 3, "us": 0}
+
+REFUSALS = (pa.ArrowException, TypeError, ValueError, ArithmeticError)
+"""The errors that Arrow, Python and this module raise for a value that cannot be converted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOptions:
+    """Formats of times and dates that are not in ISO 8601.
+
+    `unit`: the unit of numbers counted from 1970: "s", "ms", "us" or "ns"; None: numbers are not times. `formats`:
+    formats of texts, as in Python's strptime, tried in this order before ISO 8601. Raises ValueError for a format
+    without a day.
+    """
+
+    unit: TimeUnit | None = None
+    formats: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        unit_of(self.unit)
+        formats = tuple(_long(given) for given in self.formats)
+        for given, long in zip(self.formats, formats, strict=True):
+            _check_format(given, long)
+        object.__setattr__(self, "formats", formats)
+
+
+def unit_of(text: str | None) -> TimeUnit | None:
+    """The unit of that name; None for None. Raises ValueError for another text."""
+    unit = next((unit for unit in UNITS if unit == text), None)
+    if text is not None and unit is None:
+        raise ValueError(f"time_unit is {text!r}: give one of {', '.join(UNITS)}")
+    return unit
+
+
+ISO = TimeOptions()
+"""Times as ISO 8601 writes them."""
+
+
+def _long(given: str) -> str:
+    for short, long in _SHORT.items():
+        given = given.replace(short, long)
+    return given
+
+
+def _check_format(given: str, long: str) -> None:
+    day = dt.datetime(2013, 7, 4, 12, 34, 56, tzinfo=dt.UTC)
+    try:
+        read = dt.datetime.strptime(day.strftime(long), long)
+    except ValueError as problem:
+        raise ValueError(f"{given!r} is not a format of dates: {problem}") from None
+    if read.date() != day.date():
+        raise ValueError(f"{given!r} does not say year, month and day, as %d.%m.%Y does")
+
+
+def goes_as_it_is(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether the service takes `source` for `target` and no value of it can fail."""
+    t = pa.types
+    if t.is_integer(target):
+        return bool(t.is_integer(source) and not t.is_uint64(source))
+    if t.is_floating(target):
+        return bool(t.is_floating(source) or (t.is_integer(source) and source.bit_width <= 32))
+    if t.is_string(target):
+        return bool(t.is_large_string(source) or t.is_string_view(source))
+    return bool(t.is_timestamp(target) and t.is_timestamp(source) and source.unit == "us")
+
+
+def may_convert(source: pa.DataType, target: pa.DataType, times: TimeOptions) -> bool:
+    """Whether some value of `source` can become one of `target`."""
+    t = pa.types
+    text, number = _is_text(source), t.is_integer(source) or t.is_floating(source)
+    if t.is_integer(target):
+        return bool(number)
+    if t.is_floating(target):
+        return bool(t.is_integer(source))
+    if t.is_decimal(target):
+        return bool((t.is_decimal(source) and source.scale >= decimals.PLACES.start) or number or text)
+    if t.is_timestamp(target):
+        return bool(t.is_timestamp(source) or t.is_date(source) or text or (number and times.unit))
+    return bool(t.is_date(target) and (t.is_date(source) or t.is_timestamp(source) or text))
+
+
+def _is_text(source: pa.DataType) -> bool:
+    t = pa.types
+    return bool(t.is_string(source) or t.is_large_string(source) or t.is_string_view(source))
+
+
+def cast(array: pa.Array | pa.ChunkedArray, target: pa.DataType, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
+    """Convert every value to `target`, or raise."""
+    t = pa.types
+    if _is_text(array.type):
+        if t.is_timestamp(target):
+            return _parse_times(array.cast(pa.string()), times)
+        if t.is_date(target) and times.formats:
+            return cast(_parse_times(array.cast(pa.string()), times), target, times)
+    if t.is_timestamp(target) and (t.is_integer(array.type) or t.is_floating(array.type)):
+        return _from_epoch(array, times.unit)
+    if t.is_decimal(target):
+        return _decimals(array, target)
+    if t.is_timestamp(array.type) and array.type.tz is not None:
+        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
+    result = array.cast(target)
+    if t.is_date(target) and t.is_timestamp(array.type) and not result.cast(array.type).equals(array):
+        raise ValueError("a DATE has no time of day")  # Arrow would cut it off
+    return result
+
+
+def _decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if _is_text(array.type):
+        return decimals.of_texts(array.cast(pa.string()), target)
+    if pa.types.is_floating(array.type):
+        return _exact_decimals(array, target)
+    if pa.types.is_decimal(array.type):
+        return decimals.of_decimals(array, target)
+    return array.cast(pa.decimal128(20, 0)).cast(target)
+
+
+def _exact_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array:
+    """Take floats that are the nearest ones of a decimal number with the scale of `target`; raises ValueError."""
+    unscaled, valid = _scaled(array, target.scale)
+    if (np.abs(unscaled) >= 10**target.precision).any():
+        raise ValueError(f"it is too large for {target}")
+    parts = np.empty((len(unscaled), 2), np.int64)  # 128 bits: the number, and its sign
+    parts[:, 0], parts[:, 1] = unscaled, unscaled >> 63
+    decimals = pa.Array.from_buffers(target, len(parts), [None, pa.py_buffer(parts)])
+    return _where(valid, decimals)
+
+
+def _scaled(array: pa.Array | pa.ChunkedArray, scale: int) -> tuple[Any, Any]:
+    """Return value * 10^scale of floats as int64 (0 for NULL), and a mask of the values that are not NULL.
+
+    Below 2^53 no two decimal numbers of that scale have the same nearest double, and a division by a power of ten
+    rounds to the nearest. So equality shows that the float stands for exactly this number. For a 32-bit float the bound
+    is 2^24.
+    """
+    import pyarrow.compute as pc  # it takes 40 ms, which most clients need not spend
+
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if pa.types.is_float16(array.type):
+        array = array.cast(pa.float32())
+    valid = np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), bool)
+    given = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False)
+    with np.errstate(all="ignore"):
+        values = np.rint(given.astype(np.float64) * 10.0**scale)
+        same = ((values / 10.0**scale).astype(given.dtype) == given) & (
+            np.abs(values) <= 2.0 ** (np.finfo(given.dtype).nmant + 1)
+        )
+    if not same.all():
+        raise ValueError(f"it is not exact at {scale} digits")
+    return values.astype(np.int64), valid
+
+
+def _where(valid: Any, values: pa.Array) -> pa.Array:
+    """Put NULL in the place of each missing value."""
+    import pyarrow.compute as pc
+
+    return values if valid.all() else pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
+
+
+def _from_epoch(array: pa.Array | pa.ChunkedArray, unit: TimeUnit | None) -> pa.Array | pa.ChunkedArray:
+    """Read numbers as times since 1970; raises where a part of a microsecond would be lost."""
+    if unit is None:
+        raise ValueError("a number is a time only with a unit")
+    if pa.types.is_integer(array.type):
+        return array.cast(pa.int64()).cast(pa.timestamp(unit, "UTC")).cast(INSTANT)
+    if unit == "ns":
+        return _from_epoch(array.cast(pa.int64()), unit)
+    micros, valid = _scaled(array, _SCALES[unit])
+    return _where(valid, pa.array(micros).cast(INSTANT))
+
+
+def _parse_times(text: pa.Array | pa.ChunkedArray, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
+    """Read texts as instants: numbers of the unit, then the formats, then ISO 8601, with or without a zone."""
+    if times == ISO:
+        return _parse_iso(text)
+    import pyarrow.compute as pc
+
+    text = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+    parsed, nothing = pa.nulls(len(text), INSTANT), pa.scalar(None, pa.string())
+    if times.unit is not None:
+        numbers = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, nothing)
+        parsed, text = _epoch_of_text(numbers, times.unit), pc.if_else(pc.is_valid(numbers), nothing, text)
+    for given in times.formats:
+        if text.null_count == len(text):
+            break
+        instants = _parse_format(text, given)
+        parsed, text = pc.coalesce(parsed, instants), pc.if_else(pc.is_valid(instants), nothing, text)
+    return parsed if text.null_count == len(text) else pc.coalesce(parsed, _parse_iso(text))
+
+
+def _epoch_of_text(text: pa.Array, unit: TimeUnit) -> pa.Array:
+    import pyarrow.compute as pc
+
+    text = pc.utf8_trim_whitespace(text)
+    if unit == "ns":
+        return text.cast(pa.int64()).cast(pa.timestamp("ns", "UTC")).cast(INSTANT)
+    numbers = decimals.of_texts(text, pa.decimal128(18, _SCALES[unit]))
+    unscaled = pa.Array.from_buffers(pa.decimal128(18, 0), len(text), numbers.buffers(), offset=numbers.offset)
+    return unscaled.cast(pa.int64()).cast(INSTANT)
+
+
+def _parse_format(text: pa.Array, given: str) -> pa.Array:
+    """Read the texts in one format; NULL for texts in another format."""
+    import pyarrow.compute as pc
+
+    different = pc.utf8_trim_whitespace(text).dictionary_encode()
+    values = different.dictionary
+    if "%f" in given:
+        return pa.array([_read(value, given) for value in values.to_pylist()], INSTANT).take(different.indices)
+    instants = pc.strptime(values, given, "us", error_is_null=True).cast(INSTANT)
+    # C takes the 30th of February for the 1st of March: Python says which of the first days of months are meant.
+    doubtful = np.flatnonzero(pc.less_equal(pc.day(instants), 3).fill_null(False).to_numpy(zero_copy_only=False))
+    wrong = [int(at) for at in doubtful if _read(values[int(at)].as_py(), given) is None]
+    if wrong:
+        instants = pc.if_else(pa.array(np.isin(np.arange(len(values)), wrong)), pa.scalar(None, INSTANT), instants)
+    return instants.take(different.indices)
+
+
+def _read(value: str | None, given: str) -> dt.datetime | None:
+    try:
+        read = None if value is None else dt.datetime.strptime(value, given)
+    except ValueError:
+        return None
+    return read.replace(tzinfo=dt.UTC) if read is not None and read.tzinfo is None else read
+
+
+def _parse_iso(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Read ISO 8601 text, with or without a zone; digits below a microsecond have to be 0."""
+    import pyarrow.compute as pc
+
+    zoned = pc.match_substring_regex(text, _ZONED)
+    with_zone = pc.if_else(zoned, text, pa.scalar(None, pa.string()))
+    without = pc.if_else(zoned, pa.scalar(None, pa.string()), text)
+    try:
+        instants = pc.coalesce(with_zone.cast(INSTANT), without.cast(pa.timestamp("us")).cast(INSTANT))
+    except pa.ArrowInvalid:
+        short = pc.replace_substring_regex(text, r"(\.\d{6})0+", r"\1")
+        if short.equals(text):
+            raise
+        return _parse_iso(short)
+    return instants
+
+
+def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
+    """Find the values, of `count`, for which `attempt` raises. `attempt(start, stop)` tries a range of them.
+
+    O(failing * log(count)) calls.
+    """
+    places, ranges = list[int](), [(0, count)] if count else []
+    while ranges:
+        low, high = ranges.pop()
+        try:
+            attempt(low, high)
+        except REFUSALS:
+            middle = (low + high) // 2
+            if high - low == 1:
+                places.append(low)
+            else:
+                ranges += [(middle, high), (low, middle)]
+    return places

@@ -1,0 +1,160 @@
+"""Rows of callers -> an Arrow table that fits a stream.
+
+    pa.Table, pa.RecordBatch, pandas, Polars, DuckDB ...   (whatever speaks Arrow)
+    [{"a": 1}, {"a": 2}]     {"a": [1, 2]}                 (Python values)
+
+Columns are found by name, in any case. Values are converted if none changes (`psoup_client.columns.casts`). Text
+becomes TIMESTAMP, DATE and DECIMAL. Floats become DECIMAL and, if they are whole, BIGINT (pandas makes floats of
+integers with gaps). A date becomes the first instant of its day. A time without a zone is UTC. In pandas NaN is NULL,
+and an index with a name is a column; elsewhere NaN is a DOUBLE. Raises InvalidData that names the column and the row.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import pyarrow as pa
+
+from psoup_client.columns.arrays import fit_array
+from psoup_client.columns.casts import ISO, REFUSALS, TimeOptions
+from psoup_client.columns.frames import columns_of_frame, fit_series, is_pandas, is_series
+from psoup_client.columns.lists import fit_list
+from psoup_client.columns.plain import typed
+from psoup_client.errors import InvalidData
+from psoup_client.schema import ColumnInfo, StreamInfo
+
+
+def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Table:
+    """Make `data` a table with columns of `stream` only, each of a type that the service takes. O(rows)."""
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])  # PyArrow has no arrays of some types, and a table has pieces
+    if isinstance(data, pa.Table):
+        named = [(name, data.column(i)) for i, name in enumerate(data.schema.names)]
+    elif is_pandas(data):
+        names = {column.name.lower() for column in stream.columns}
+        named = columns_of_frame(data, names, f"a column of stream {stream.name!r}")
+    elif hasattr(data, "__arrow_c_stream__"):
+        return to_table(table_of(data), stream, times)
+    elif isinstance(data, Mapping):
+        named = list(data.items())
+    elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        named = columns_of_rows(data)
+        if not named:
+            return stream.schema.empty_table()
+    else:
+        raise TypeError(
+            f"cannot push a {type(data).__name__}: give an Arrow table, a pandas or Polars frame, "
+            f"a list of dicts or a dict of lists{_MADE.get(type(data).__name__, '')}"
+        )
+    return _assemble(named, stream, times)
+
+
+_MADE = {"generator": ": list(rows)", "Series": ": series.to_frame()"}
+"""Conversions of data that is nearly rows."""
+
+
+def table_of(data: Any) -> pa.Table:
+    """Make a table of an object that exports Arrow. Raises InvalidData unless it has rows with names."""
+    try:
+        return pa.table(data)
+    except REFUSALS as problem:
+        raise InvalidData(
+            f"a {type(data).__name__} is not a table that Arrow reads: {first_line(problem)}; give a frame whose"
+            " columns have types of Arrow, a list of dicts or a dict of lists"
+        ) from problem
+
+
+def first_line(problem: BaseException) -> str:
+    """Return the first line of the message of an error."""
+    return (str(problem).splitlines() or [type(problem).__name__])[0]
+
+
+def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
+    """Turn rows into columns by name; raises InvalidData for what is not a dict."""
+    names: dict[str, None] = {}
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise InvalidData(
+                f"row {number} is a {type(row).__name__}: every row must be a dict of values by column",
+                facts={"row": str(number)},
+            )
+        names.update(dict.fromkeys(row))
+    return [(name, [row.get(name) for row in rows]) for name in names]
+
+
+def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeOptions) -> pa.Table:
+    """Match columns with the stream's, and convert each."""
+    columns_by_name = {column.name.lower(): column for column in stream.columns}
+    given: dict[str, Any] = {}
+    for name, values in named:
+        folded = str(name).lower()
+        if folded not in columns_by_name:
+            raise InvalidData(_unknown(str(name), stream), facts={"column": str(name)})
+        if folded in given:
+            raise InvalidData(f"column {name!r} comes twice; give it once", facts={"column": str(name)})
+        given[folded] = values
+    fields, arrays = [], []
+    for folded, column in columns_by_name.items():
+        if folded in given:
+            array = array_of(given[folded], column, times)
+            _check_nulls(array, column)
+            fields.append(pa.field(column.name, array.type))
+            arrays.append(array)
+    missing = [column.name for folded, column in columns_by_name.items() if folded not in given and not column.nullable]
+    if missing:
+        are = "column {} is" if len(missing) == 1 else "columns {} are"
+        raise InvalidData(
+            f"{are.format(', '.join(map(repr, missing)))} missing, and stream {stream.name!r} says NOT NULL",
+            facts={"column": missing[0]},
+        )
+    lengths = {len(array) for array in arrays}
+    if len(lengths) > 1:
+        raise InvalidData(
+            "the columns have different lengths: "
+            + ", ".join(f"{field.name} {len(array)}" for field, array in zip(fields, arrays, strict=True))
+        )
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _unknown(name: str, stream: StreamInfo) -> str:
+    names = [column.name for column in stream.columns]
+    near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], 1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"stream {stream.name!r} has no column {name!r}; {hint}its columns: {', '.join(names)}"
+
+
+def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
+    if column.nullable or not array.null_count:
+        return
+    import pyarrow.compute as pc  # it takes 40 ms, which most clients need not spend
+
+    row = pc.index(pc.is_null(array), True).as_py()
+    raise InvalidData(
+        f"row {row}: {column.name!r} is NULL, but the stream says NOT NULL",
+        facts={"column": column.name, "row": str(row)},
+    )
+
+
+def array_of(values: Any, column: ColumnInfo, times: TimeOptions = ISO) -> pa.Array | pa.ChunkedArray:
+    """Make the values of a column an array that the service takes; raises InvalidData that names the row."""
+    if is_series(values):
+        return fit_series(values, column, times)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return fit_array(values, column, times)
+    single = not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0
+    if single or isinstance(values, str | bytes | Mapping | Set):
+        raise InvalidData(
+            f"column {column.name!r} is one {type(values).__name__}; give a list of values, or put a single row in a"
+            " list: [{...}]",
+            facts={"column": column.name},
+        )
+    if not isinstance(values, list | tuple):
+        try:
+            array = typed(values)
+        except REFUSALS:
+            values = list(values)
+        else:
+            return fit_array(array, column, times)
+    return fit_list(values, column, times)

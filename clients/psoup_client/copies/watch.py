@@ -1,0 +1,234 @@
+"""Watched copies of answers: each change comes as it becomes visible, until the program ends the watch.
+
+    wants with tokens ──> Watch ──> message ──> changes, each applied as a whole ──> (copy, what has changed)
+         ^                             └ the connection is lost, the service restarts, an hour is over
+         '───── a pause, then the same call with the tokens that the copies have by then ──'
+
+A slow program gets one change for everything that has happened meanwhile; nothing is queued for it. A service of an
+older version, which does not know Watch, is polled by Sync, with pauses.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from psoup_client.channel.patience import Patience, passes
+from psoup_client.copies.answer_copy import (
+    AnswerCopy,
+    Synced,
+    applied,
+    changes,
+    falls_back,
+    token_of,
+    want_of,
+)
+from psoup_client.copies.replies import body_of, placed_among
+from psoup_client.errors import NO_SUCH_CALL, DeadlineExceeded, PSoupError, ServerFault, from_failure
+from psoup_client.session import Session
+from psoup_proto.v1 import sync_pb2
+
+MOST_WATCHED = 1_000
+"""Copies of one watch."""
+FIRST_POLL_S = 1.0
+"""Seconds from a change to the next question, to a service that does not know Watch."""
+
+LONGEST_POLL_S = 60.0
+"""Most seconds between two such questions, after many without a change."""
+_POLL_BYTES = 1024 * 1024
+_CALL_S = 600.0
+"""Seconds after which a call is ended and made anew, so that a silently lost connection is noticed."""
+
+
+class WatchMessages:
+    """The messages of Watch, which go on after a lost connection. `wants`: gives the wants at the beginning of a call.
+
+    Iterating waits for the next message; `close`, from any thread, ends that. Raises the error of a call, and
+    Unavailable if the service is away for longer than `patience` seconds. `polls`: called with the reason if the
+    service does not know Watch and is polled. `received`: received bytes.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        wants: Callable[[], Sequence[sync_pb2.Want]],
+        *,
+        progress: int = 0,
+        max_bytes: int = 0,
+        patience: float | None = None,
+        polls: Callable[[PSoupError], object] = lambda _: None,
+    ) -> None:
+        self._session, self._wants, self._progress, self._max_bytes = session, wants, progress, max_bytes
+        retry = session.connection.retry
+        self._patience = Patience(retry.patience_seconds if patience is None else patience, retry)
+        self._call: Any = None
+        self._replies: Iterator[Any] | None = None
+        self._closed = threading.Event()
+        self._polls = polls
+        self.received = 0
+
+    def __iter__(self) -> Iterator[sync_pb2.SyncBody]:
+        return self
+
+    def __next__(self) -> sync_pb2.SyncBody:
+        while not self.closed:
+            begun = self._replies is not None
+            try:
+                reply = self._session.reflecting(None, self._begin) if self._replies is None else next(self._replies)
+            except PSoupError as problem:
+                self.anew()
+                if problem.reason == NO_SUCH_CALL and not begun:
+                    self._polls(problem)
+                    self._polls = lambda _: None  # it is told once
+                    self._replies = self._polled()
+                    continue
+                call_is_over = begun and isinstance(problem, DeadlineExceeded)
+                if not (self.closed or call_is_over):
+                    self._wait(problem)
+            else:
+                self._patience.reset()
+                if isinstance(reply, sync_pb2.SyncBody):
+                    return reply
+                self.received += len(reply.body)
+                return body_of(reply)
+        raise StopIteration
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed.is_set()
+
+    def anew(self) -> None:
+        """Make the call again with the next message: the wants are other ones by now."""
+        if self._call is not None:
+            self._call.cancel()
+        self._call = self._replies = None
+
+    def close(self) -> None:
+        """End the call, and the iteration."""
+        self._closed.set()
+        if (call := self._call) is not None:
+            call.cancel()
+
+    def _polled(self) -> Iterator[sync_pb2.SyncBody]:
+        """Replies of Sync, asked again and again, with pauses that grow while nothing changes."""
+        pause = 0.0
+        while not self._closed.wait(pause * random.uniform(0.5, 1.0)):
+            wants, at, changed, left = list(self._wants()), 0, False, False
+            while at < len(wants) and not self.closed:
+                body, size = changes(self._session, wants[at:], self._max_bytes or _POLL_BYTES)
+                self.received += size
+                body.places.extend(range(at, at + len(body.outcomes)))
+                at += len(body.outcomes)
+                changed |= any(outcome.change.token for outcome in body.outcomes)
+                left |= any(outcome.HasField("change") and not outcome.change.complete for outcome in body.outcomes)
+                yield body
+            pause = 0.0 if left else FIRST_POLL_S if changed or not pause else min(2 * pause, LONGEST_POLL_S)
+
+    def _wait(self, problem: PSoupError) -> None:
+        """Wait before the next attempt, for a random part of the pause: clients do not come back all at once."""
+        if not passes(problem):
+            raise problem
+        self._closed.wait(self._patience.next(problem) * random.uniform(0.5, 1.0))
+
+    def _begin(self, sequence: int) -> Any:
+        """The first message of a call that begins as of an event."""
+        request = sync_pb2.WatchRequest(
+            wants=self._wants(),
+            max_bytes=self._max_bytes,
+            min_sequence=sequence,
+            compression=sync_pb2.COMPRESSION_ZSTD,
+            progress_seconds=self._progress,
+        )
+        connection = self._session.connection
+        self._call = connection.open(connection.sync.Watch, request, _CALL_S)
+        self._replies = connection.replies(self._call)
+        if self.closed:
+            self._call.cancel()
+        return next(self._replies)
+
+
+class Watching:
+    """Changes of some copies, made by `Client.watch`: iterating waits for the next change, and gives (copy, Synced).
+
+    The copies are up to date as of the last given change. At first each copy is given once. The error of a query comes
+    once, as `error`, and the remaining copies go on. Use it in a `with` statement, or call `close`, which any thread
+    may do.
+    """
+
+    def __init__(self, session: Session, copies: Sequence[AnswerCopy], progress: int, patience: float | None) -> None:
+        self._copies = list(copies)
+        self._wanted = list[tuple[AnswerCopy, sync_pb2.Want]]()
+        """The copies of the present call, with their wants."""
+        self._tokens = dict[AnswerCopy, bytes]()
+        """The state that the service assumes of each copy."""
+        self._new = set(self._copies)
+        self._found = deque[tuple[AnswerCopy, Synced]]()
+        self._messages = WatchMessages(session, self._wants, progress=progress, patience=patience, polls=_warn)
+
+    def __enter__(self) -> Watching:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[tuple[AnswerCopy, Synced]]:
+        return self
+
+    def __next__(self) -> tuple[AnswerCopy, Synced]:
+        if self._messages.closed:
+            raise StopIteration
+        while not self._found:
+            if not self._copies:  # nothing is left to watch
+                raise StopIteration
+            self._take(next(self._messages))
+        return self._found.popleft()
+
+    def close(self) -> None:
+        """End the iteration."""
+        self._messages.close()
+
+    def _wants(self) -> list[sync_pb2.Want]:
+        wants = [want_of(copy) for copy in self._copies]
+        self._wanted = list(zip(self._copies, wants, strict=True))
+        self._tokens = {copy: token_of(copy) for copy in self._copies}
+        return wants
+
+    def _take(self, body: sync_pb2.SyncBody) -> None:
+        """Apply a message. If some copies must be asked for in another way, a new call is made for all."""
+        anew = False
+        for (copy, want), outcome in placed_among(self._wanted, body):
+            if outcome.HasField("failure"):
+                error = from_failure(outcome.failure)
+                if falls_back(copy, want, error):
+                    anew = True
+                    continue
+                self._copies.remove(copy)
+                self._found.append((copy, Synced(error=error)))
+                continue
+            if token_of(copy) != self._tokens[copy]:  # it was synced by itself meanwhile
+                anew = True
+                continue
+            try:
+                synced = applied(copy, outcome.change, body)
+            except ServerFault as problem:
+                self._copies.remove(copy)
+                self._found.append((copy, Synced(error=problem)))
+                anew = True
+                continue
+            self._tokens[copy] = token_of(copy)
+            if outcome.change.token or copy in self._new:
+                self._new.discard(copy)
+                self._found.append((copy, synced))
+        if anew:
+            self._messages.anew()
+
+
+def _warn(problem: PSoupError) -> None:
+    warnings.warn(
+        f"{problem}; what has changed is asked for every {FIRST_POLL_S:.0f} to {LONGEST_POLL_S:.0f} s", stacklevel=5
+    )

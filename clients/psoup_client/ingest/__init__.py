@@ -1,0 +1,20 @@
+"""Ingest: rows of the caller on their way into a stream, each exactly once.
+
+    rows ──to Arrow──> Push        one batch, one call
+                   ──> Producer    batches in a pipeline, numbered
+                   ──> Stage       parts from several processes, visible as a whole
+
+Question: how do rows get into a stream, and which rows did the service refuse?
+
+Files, in reading order:
+
+    push            one batch, and its result
+    producer        the pipelined sender
+    stage           a batch in parts
+    refused_rows    rows that the service refused for their times
+    row_filter      rows that fit a stream, and the reason for each other row
+
+Invariant: a retry repeats its number, and the service takes each number once.
+Never here: a conversion of values (`psoup_client.columns`).
+Not for: the calls themselves (`psoup_client.calls.ingest`).
+"""

@@ -1,0 +1,349 @@
+"""A pipelined, exactly-once sender for one stream.
+
+    push() -> window of numbered batches -> sender thread -> PushStream ... replies -> acknowledged, leave the window
+                     ^                                            |
+                     +---- call lost: connect again, send what is not acknowledged ----+
+
+    >>> from psoup_client import Client
+    >>> with Client() as client:
+    ...     _ = client.create_stream("CREATE STREAM readings (sensor TEXT, value DOUBLE)")
+    ...     with client.producer("readings", name="roof") as producer:
+    ...         for value in (20.5, 20.75, 21.0):
+    ...             _ = producer.push([{"sensor": "roof", "value": value}])
+    ...     producer.result.accepted, producer.acknowledged
+    (3, 3)
+
+Batches carry (producer, epoch, number). The service takes each number once, so sending again after a lost connection
+cannot double rows. The window is bounded in batches and bytes: `push` waits when it is full. The first batch that the
+service refuses ends the producer. Later batches are not taken, and every further call raises that error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypedDict
+
+import grpc
+
+from psoup_client.channel.connection import naming_stream
+from psoup_client.channel.options import seconds
+from psoup_client.channel.patience import Patience, passes
+from psoup_client.columns.casts import TimeOptions, TimeUnit
+from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
+from psoup_client.ingest.push import Position, PushResult, refused_of
+from psoup_client.ingest.refused_rows import NONE_REFUSED, OnRefused
+from psoup_client.inputs import Rows
+from psoup_client.payload import BATCH_ROWS, Payload, split
+from psoup_client.phrases import counted, verb
+from psoup_client.session import Session
+from psoup_proto.v1 import ingest_pb2
+
+WINDOW_BATCHES = 64
+"""Batches under way at most."""
+
+WINDOW_BYTES = 64 * 1024 * 1024
+"""Bytes under way at most; one batch may always go."""
+
+CALL_SECONDS = 600.0
+"""Deadline of one PushStream call; a producer that lives longer opens the next."""
+
+
+class ProducerOptions(TypedDict, total=False):
+    """Options of a producer, all of which may be left out; see `Producer`."""
+
+    name: str | None
+    epoch: int | None
+    number: int
+    since: int | None
+    batch_rows: int
+    window_batches: int
+    window_bytes: int
+    retry_seconds: float | None
+    on_reply: Callable[[PushResult], None] | None
+    on_refused: OnRefused | None
+    on_wait: Callable[[PSoupError, float], None] | None
+    time_unit: TimeUnit | None
+
+
+class Producer:
+    """A sender of rows to `stream`. Use it in a `with` statement, which flushes at the end.
+
+    `name`: the sender; the default is a random name. `epoch`: excludes producers of the same name with smaller epochs;
+    the default is the time in microseconds. To go on where an earlier process stopped, without loss or doubles, give
+    its `name` and `epoch`, and the first `number` that was not taken; `Client.position` has both numbers. `since`: an
+    event before number 0 was first sent; needed only if you give `name` and `epoch` and nothing was sent before. See
+    PushRequest.
+
+    `retry_seconds`: seconds without progress for which a lost service is tried again; the default is `patience_seconds`
+    of the client's `RetryOptions`. `time_unit`: as in `Client.push`. Three functions are called on the producer's
+    thread. `on_reply` gets the sum of all replies. Before it, `on_refused` gets the rows of a batch that were too late
+    or too far ahead, by their numbers among all pushed rows. `on_wait` gets the reason and the seconds of each pause
+    before it begins.
+
+    For one thread; each thread needs its own producer.
+    """
+
+    def __init__(
+        self,
+        client: Session,
+        stream: str,
+        *,
+        name: str | None = None,
+        epoch: int | None = None,
+        number: int = 0,
+        since: int | None = None,
+        batch_rows: int = BATCH_ROWS,
+        window_batches: int = WINDOW_BATCHES,
+        window_bytes: int = WINDOW_BYTES,
+        retry_seconds: float | None = None,
+        on_reply: Callable[[PushResult], None] | None = None,
+        on_refused: OnRefused | None = None,
+        on_wait: Callable[[PSoupError, float], None] | None = None,
+        time_unit: TimeUnit | None = None,
+    ) -> None:
+        self.stream = stream
+        self.name = name or f"producer-{uuid.uuid4().hex}"
+        self.epoch = time.time_ns() // 1_000 if epoch is None else epoch
+        self._client = client
+        self._times = TimeOptions(time_unit)
+        self._info = client.describe(stream, wait_for=0)
+        new = not number and (name is None or epoch is None)
+        self._since = since or (client.known_sequence if new else 0)
+        self._batch_rows = batch_rows
+        self._window_batches = window_batches
+        self._window_bytes = window_bytes
+        retry = client.connection.retry
+        self._patience = Patience(retry.patience_seconds if retry_seconds is None else retry_seconds, retry)
+        self._on_reply = on_reply
+        self._on_refused = on_refused
+        self._on_wait = on_wait
+        self._changed = threading.Condition()
+        self._window: deque[tuple[int, Payload]] = deque()
+        self._window_used = 0
+        self._sent = 0  # how many of the window's first batches the present call has taken
+        self._next = number
+        self._acknowledged = number
+        self._rows = 0
+        self._result = PushResult()
+        self._error: PSoupError | None = None
+        self._closing = False
+        self._call: Any = None
+        self._thread = threading.Thread(target=self._run, name=f"psoup-producer-{stream}", daemon=True)
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<Producer {self.name} of {self.stream}: {counted(self.acknowledged, 'batch')} acknowledged>"
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            try:
+                self.flush()
+            finally:
+                self.close()
+        else:
+            self.close()
+
+    @property
+    def acknowledged(self) -> int:
+        """The first number that is not acknowledged yet: where a successor would go on."""
+        with self._changed:
+            return self._acknowledged
+
+    @property
+    def result(self) -> PushResult:
+        """The sum of all replies so far."""
+        with self._changed:
+            return self._result
+
+    def position(self, timeout: float | None = None) -> Position:
+        """Ask the service where the producer of this name stopped; see `Client.position`.
+
+        What this object sent and has no reply to (see `flush`) may be in it or not.
+        """
+        request = ingest_pb2.GetProducerRequest(stream=self.stream, producer=self.name)
+        connection = self._client.connection
+        return Position.of(connection.call(connection.ingest.GetProducer, request, timeout))
+
+    def push(self, data: Rows, *, timeout: float | None = None) -> int:
+        """Convert, number and queue rows, in any form that `Client.push` takes; returns the next number.
+
+        Waits while the window is full, for at most `timeout` seconds (default: until the retries are used up).
+        Raises InvalidData for rows that do not fit, of which nothing is sent, and the error that ended the producer.
+        """
+        table = self._client.convert(self.stream, data, self._times)
+        for payload in split(table, self._batch_rows, self._info.time_column):
+            with self._changed:
+                self._wait(partial(self._has_room, len(payload.data)), timeout)
+                self._window.append((self._next, payload))
+                self._window_used += len(payload.data)
+                self._next += 1
+                self._changed.notify_all()
+        return self._next
+
+    def flush(self, timeout: float | None = None) -> PushResult:
+        """Wait until every batch is acknowledged; returns the sum of all replies.
+
+        Raises the error that ended the producer, or DeadlineExceeded after `timeout` seconds.
+        """
+        with self._changed:
+            self._wait(lambda: not self._window, timeout)
+            return self._result
+
+    def close(self) -> None:
+        """Stop, without waiting for what is not acknowledged (see `flush`). May be called twice."""
+        with self._changed:
+            self._closing = True
+            call = self._call
+            self._changed.notify_all()
+        if call is not None:
+            call.cancel()
+        self._thread.join()
+
+    def _has_room(self, size: int) -> bool:
+        if not self._window:
+            return True
+        return len(self._window) < self._window_batches and self._window_used + size <= self._window_bytes
+
+    def _wait(self, ready: Callable[[], bool], timeout: float | None) -> None:
+        """Wait, holding the condition, until `ready`, failure or `timeout`."""
+        wait = None if timeout is None else seconds(timeout)
+        self._changed.wait_for(lambda: ready() or self._error is not None or self._closing, wait)
+        if self._error is not None:
+            raise self._error
+        if self._closing:
+            raise Cancelled(f"the producer of {self.stream!r} is closed")
+        if not ready():
+            raise DeadlineExceeded(
+                f"{counted(len(self._window), 'batch')} for {self.stream!r}"
+                f" {verb(len(self._window), 'is', 'are')} not acknowledged after {timeout:g} s; "
+                "wait longer, or close and go on from `acknowledged`"
+            )
+
+    # The sender thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._send_until_closed()
+        except PSoupError as problem:
+            self._fail(problem)
+        except BaseException as problem:
+            self._fail(Cancelled(f"the producer of {self.stream!r} stopped: {problem!r}"))
+
+    def _send_until_closed(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._window or self._closing)
+                if self._closing:
+                    return
+                before = self._acknowledged
+            problem = self._one_call()
+            with self._changed:
+                if self._acknowledged > before or not self._window:
+                    self._patience.reset()
+                if problem.reason == "STREAM_IDLE":  # the service needed its place while nothing was sent
+                    continue
+                pause = self._patience.next(problem)
+            if self._on_wait is not None:
+                self._on_wait(problem, pause)
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing, pause)
+
+    def _one_call(self) -> PSoupError:
+        """Run one PushStream until it ends; returns why, if it may be tried again, and raises if not."""
+        requests = _SentRequests(self)
+        connection = self._client.connection
+        with self._changed:
+            self._sent = 0
+        call = connection.open(connection.ingest.PushStream, requests, CALL_SECONDS, names=naming_stream(self.stream))
+        with self._changed:
+            self._call = call
+            if self._closing:
+                call.cancel()
+        try:
+            for reply in call:
+                self._acknowledge(reply)
+        except grpc.RpcError as error:
+            problem = from_rpc(error, connection.address)
+            # Cancelled: a service that ends does that to its calls. If it was us, the loop or the channel says so next.
+            if passes(problem) or isinstance(problem, Cancelled):
+                return problem
+            raise problem from None
+        finally:
+            requests.stop()
+            call.cancel()
+        return Unavailable(f"the service at {connection.address} ended the stream of pushes")
+
+    def _acknowledge(self, reply: Any) -> None:
+        number, payload = self._window[0]  # no other thread takes batches away
+        if reply.number != number:
+            raise ServerFault(f"the service replied to batch {reply.number}, and batch {number} was the next")
+        refused = refused_of(payload, reply, self._rows)
+        if refused is not NONE_REFUSED and self._on_refused is not None:
+            self._on_refused(refused)
+        with self._changed:
+            self._window.popleft()
+            self._window_used -= len(payload.data)
+            self._sent -= 1
+            self._acknowledged = number + 1
+            self._rows += payload.rows
+            self._result = self._result.plus(reply, refused)
+            self._changed.notify_all()
+        self._client.note_sequence(reply.sequence)
+        if self._on_reply is not None:
+            self._on_reply(self._result)
+
+    def _fail(self, problem: PSoupError) -> None:
+        """End with this problem. The row it names is in the first batch without a reply: say where it is among all."""
+        with self._changed:
+            if problem.facts.get("row", "").isdigit():
+                problem.facts["pushed_row"] = str(self._rows + int(problem.facts["row"]))
+            self._error = problem
+            self._changed.notify_all()
+
+    def _next_request(self, requests: _SentRequests) -> ingest_pb2.PushStreamRequest | None:
+        """Wait for the next batch of the present call; None when the call is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: requests.stopped or self._closing or self._sent < len(self._window))
+            if requests.stopped or self._closing:
+                return None
+            number, payload = self._window[self._sent]
+            self._sent += 1
+        return ingest_pb2.PushStreamRequest(
+            stream=self.stream,
+            arrow_ipc=payload.data,
+            producer=self.name,
+            epoch=self.epoch,
+            number=number,
+            since=self._since,
+        )
+
+
+class _SentRequests:
+    """Requests of one call: an iterator that gRPC drains in a thread of its own, until it is stopped."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.stopped = False
+
+    def __iter__(self) -> _SentRequests:
+        return self
+
+    def __next__(self) -> ingest_pb2.PushStreamRequest:
+        request = self._producer._next_request(self)
+        if request is None:
+            raise StopIteration
+        return request
+
+    def stop(self) -> None:
+        """Let gRPC's thread go."""
+        with self._producer._changed:
+            self.stopped = True
+            self._producer._changed.notify_all()

@@ -1,0 +1,202 @@
+"""Single pushes, each taken exactly once, and their outcome."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from psoup_client import html
+from psoup_client.channel.connection import naming
+from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
+from psoup_client.ingest.refused_rows import NONE_REFUSED, RefusedRows, instants, refused_rows
+from psoup_client.payload import Payload, read
+from psoup_client.session import Session
+from psoup_client.times import from_proto
+from psoup_proto.v1 import ingest_pb2
+
+_FORGOTTEN_AFTER_S = 60.0
+"""Seconds that a producer has been silent, at least, when the service forgets it for another."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushedRows:
+    """Rows that one event took: where the service finds their tuple IDs."""
+
+    sequence: int
+    first_row: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult(html.Facts):
+    """The outcome of a push: the number of rows taken, and of rows refused as too late or too far ahead.
+
+    `sequence`: place of the last event in the service's order (0 if nothing was sent). `watermark`: the stream's
+    watermark then. `duplicates`: batches that had been taken before and were not taken again. `refused`: the numbers of
+    the refused rows among all pushed rows, at most the first 65,536 of each kind; unknown for a `Stage`. `stream` and
+    `sent` are for `Client.tuple_ids`, which takes the result of `Client.push` or of a committed `Stage`.
+    """
+
+    sequence: int = 0
+    accepted: int = 0
+    late: int = 0
+    ahead: int = 0
+    watermark: dt.datetime | None = None
+    batches: int = 0
+    duplicates: int = 0
+    refused: RefusedRows = field(default=NONE_REFUSED, compare=False, repr=False)
+    stream: str = field(default="", compare=False, repr=False)
+    sent: tuple[PushedRows, ...] = field(default=(), compare=False, repr=False)
+
+    def of(self, stream: str, replies: Sequence[Any]) -> PushResult:
+        """Name the stream and the rows of all replies (PushResponse)."""
+        sent = [PushedRows(reply.sequence, reply.first_row, reply.accepted) for reply in replies if reply.accepted]
+        return replace(self, stream=stream, sent=tuple(sent))
+
+    def plus(self, reply: Any, refused: RefusedRows = NONE_REFUSED) -> PushResult:
+        """Add one more reply (PushResponse or PushStreamResponse) and its refused rows."""
+        return replace(
+            self,
+            sequence=max(self.sequence, reply.sequence),
+            accepted=self.accepted + reply.accepted,
+            late=self.late + reply.late,
+            ahead=self.ahead + reply.ahead,
+            watermark=from_proto(reply.watermark) if reply.HasField("watermark") else self.watermark,
+            batches=self.batches + 1,
+            duplicates=self.duplicates + int(reply.duplicate),
+            refused=self.refused if refused is NONE_REFUSED else self.refused.plus(refused),
+        )
+
+    def joined(self, later: PushResult) -> PushResult:
+        """Add the outcome of later rows, whose numbers follow these."""
+        return PushResult(
+            max(self.sequence, later.sequence),
+            self.accepted + later.accepted,
+            self.late + later.late,
+            self.ahead + later.ahead,
+            later.watermark or self.watermark,
+            self.batches + later.batches,
+            self.duplicates + later.duplicates,
+        )
+
+
+def refused_of(payload: Payload, reply: Any, before: int) -> RefusedRows:
+    """Find the rows of a batch that its reply says were refused; `before`: how many were pushed before it."""
+    if payload.times is None or not reply.late + reply.ahead:
+        return NONE_REFUSED
+    return refused_rows(instants(payload.times), reply.late, reply.ahead, before)
+
+
+class DirectPusher:
+    """The hidden producer of `Client.push`, one for each stream. It makes retries of a call harmless.
+
+    Numbers have no gaps, so pushes of several threads go one after the other. After any failure it takes a new epoch,
+    because the number may be used up or not.
+    """
+
+    def __init__(self, client: Session, stream: str) -> None:
+        self._client = client
+        self._connection = client.connection
+        self._stream = stream
+        self._producer = f"push-{uuid.uuid4().hex}"
+        self._epoch = 0
+        self._number = 0
+        self._since = 0
+        self._lock = threading.Lock()
+        self._renew()
+
+    def push(self, payloads: Iterable[Payload], timeout: float | None) -> PushResult:
+        """Send the batches in order; raises PSoupError at the first that is not taken."""
+        result, rows, replies = PushResult(), 0, list[Any]()
+        with self._lock:
+            for payload in payloads:
+                try:
+                    replies.append(self._send(payload, timeout))
+                except PSoupError as problem:
+                    raise after_rows(problem, rows) from None
+                result = result.plus(replies[-1], refused_of(payload, replies[-1], rows))
+                rows += payload.rows
+        return result.of(self._stream, replies)
+
+    def _send(self, payload: Payload, timeout: float | None) -> Any:
+        begin = time.monotonic()
+        try:
+            reply = self._call(payload, timeout)
+        except FailedPrecondition as problem:
+            # The service does not know this producer (any more): the stream was created anew, the service restarted, or
+            # newer producers displaced it. It took nothing, so a second attempt in a new epoch cannot double rows. A
+            # displaced producer had been silent for a minute, so no attempt of this call was taken.
+            if problem.reason == "PRODUCER_FORGOTTEN" and time.monotonic() - begin > _FORGOTTEN_AFTER_S / 2:
+                raise
+            reply = self._call(payload, timeout)
+        self._number += 1
+        return reply
+
+    def _call(self, payload: Payload, timeout: float | None) -> Any:
+        request = ingest_pb2.PushRequest(
+            stream=self._stream,
+            arrow_ipc=payload.data,
+            producer=self._producer,
+            epoch=self._epoch,
+            number=self._number,
+            since=self._since,
+        )
+        try:
+            names = naming(len(payload.data), self._stream)
+            return self._connection.call(self._connection.ingest.Push, request, timeout, names=names)
+        except BaseException as problem:
+            if isinstance(problem, PSoupError) and problem.reason in ("PRODUCER_FORGOTTEN", "UNKNOWN_SEQUENCE"):
+                self._client.known_sequence = int(problem.facts["sequence"])  # less, if the service counts anew
+            self._renew()
+            raise
+
+    def _renew(self) -> None:
+        self._epoch = max(self._epoch + 1, time.time_ns() // 1_000)
+        self._number = 0
+        self._since = self._client.known_sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Position(html.Facts):
+    """The position at which a producer stopped, by the service's disk: batches before `number` of `epoch` are taken.
+
+    `rows`: the number of rows in these batches, including refused ones; None if a version that did not count took some
+    of them. `sequence`: the event of the last batch. `time`: the time at which it was taken.
+    """
+
+    epoch: int
+    number: int
+    rows: int | None
+    sequence: int
+    time: dt.datetime
+
+    @staticmethod
+    def of(message: ingest_pb2.GetProducerResponse) -> Position:
+        """Make one of the message on the wire."""
+        rows = message.rows if message.HasField("rows") else None
+        return Position(message.epoch, message.number, rows, message.sequence, from_proto(message.time))
+
+
+def ids_of(reply: Any) -> range | list[int | None]:
+    """Read the tuple IDs of a TupleIdsResponse."""
+    if reply.HasField("first_id"):
+        return range(reply.first_id, reply.first_id + reply.rows)
+    return list[int | None](read(reply.arrow_ipc)["tuple_id"].to_pylist())
+
+
+def together(parts: Sequence[range | list[int | None]]) -> range | list[int | None]:
+    """Concatenate IDs; the result is a range if they are consecutive.
+
+    >>> together([range(3, 5), range(5, 9)]), together([range(3, 5), [7, None]])
+    (range(3, 9), [3, 4, 7, None])
+    """
+    ranges = [part for part in parts if isinstance(part, range)]
+    if len(ranges) == len(parts) and all(before.stop == after.start for before, after in pairwise(ranges)):
+        return range(ranges[0].start, ranges[-1].stop) if ranges else range(0)
+    return [tuple_id for part in parts for tuple_id in part]

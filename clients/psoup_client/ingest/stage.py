@@ -1,0 +1,119 @@
+"""A batch in parts: added in any order, from any process, and visible as a whole once it is committed.
+
+    with client.stage("readings", producer="nightly", number=3) as stage:
+        for frame in frames:
+            stage.add(frame)                  # nothing is visible yet
+    stage.result                              # all of it is: committed at the end of the block, aborted by an error
+
+    Stage.join(client, "readings", stage.id).add(frame, part="7")      in another process, by the ID
+
+The service takes each (producer, epoch, number) once. If it was committed before, the stage has its `result` at once
+and drops added rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from psoup_client.channel.connection import naming
+from psoup_client.columns.casts import TimeOptions, TimeUnit
+from psoup_client.errors import PSoupError, after_rows
+from psoup_client.ingest.push import PushResult
+from psoup_client.inputs import Rows
+from psoup_client.payload import split
+from psoup_client.session import Session
+from psoup_proto.v1 import staging_pb2
+
+
+class Stage:
+    """An open batch of `stream`. `id` names it for other processes; empty if it was committed before. For one
+    thread.
+    """
+
+    def __init__(self, client: Session, stream: str, stage_id: str, result: PushResult | None = None) -> None:
+        self.stream = stream
+        self.id = stage_id
+        self.result = result
+        self._client = client
+        self._numbers = itertools.count()
+
+    @classmethod
+    def begin(cls, client: Session, stream: str, producer: str, epoch: int, number: int, since: int = 0) -> Stage:
+        """Open a stage, and drop an open one of the same producer. `Client.stage` is the short form.
+
+        Raises NotFound, FailedPrecondition for a gap in the numbers or a fenced epoch, and Conflict if a plain push has
+        used the number.
+        """
+        request = staging_pb2.BeginStageRequest(
+            stream=stream, producer=producer, epoch=epoch, number=number, since=since
+        )
+        reply = client.connection.call(client.connection.staging.BeginStage, request)
+        committed = None if reply.stage else PushResult().plus(reply.committed).of(stream, [reply.committed])
+        return cls(client, stream, reply.stage, committed)
+
+    @classmethod
+    def join(cls, client: Session, stream: str, stage_id: str) -> Stage:
+        """Return the stage that another client opened, to add parts to it. A wrong ID shows at the first part."""
+        return cls(client, stream, stage_id)
+
+    def __repr__(self) -> str:
+        state = "committed" if self.result is not None else "open"
+        return f"<Stage {self.id or 'without an ID'} of {self.stream}: {state}>"
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.abort()
+
+    def add(
+        self, data: Rows, *, part: str | None = None, time_unit: TimeUnit | None = None, timeout: float | None = None
+    ) -> list[str]:
+        """Send rows in any form that `Client.push` takes; returns the names of their parts.
+
+        `part` names them. Rows that are added again under the same name replace the earlier ones, if they are divided
+        in the same way. By default each call has the next name. `time_unit`: as in `Client.push`. Raises InvalidData
+        for rows that do not fit, NotFound if the stage is gone, and ResourceExhausted if the service's stages are full.
+        """
+        if self.result is not None:
+            return []
+        table = self._client.convert(self.stream, data, TimeOptions(time_unit))
+        part = f"{next(self._numbers):08d}" if part is None else part
+        names: list[str] = []
+        rows = 0
+        for place, payload in enumerate(split(table)):
+            name = f"{part}/{place:06d}"
+            request = staging_pb2.AddPartRequest(stage=self.id, part=name, arrow_ipc=payload.data)
+            try:
+                self._client.connection.call(
+                    self._client.connection.staging.AddPart, request, timeout, names=naming(len(payload.data))
+                )
+            except PSoupError as problem:
+                raise after_rows(problem, rows) from None
+            names.append(name)
+            rows += payload.rows
+        return names
+
+    def commit(self, parts: Sequence[str] = (), *, timeout: float | None = None) -> PushResult:
+        """Apply the named parts, in this order, as one batch. Without names, apply all parts in the order of their
+        names.
+
+        Returns the outcome of the rows; `duplicates` is 1 if the batch was committed before. It may be called again.
+        Raises FailedPrecondition for a missing part, and ResourceExhausted without room; the stage stays.
+        """
+        if self.result is None:
+            request = staging_pb2.CommitStageRequest(stage=self.id, parts=parts)
+            reply = self._client.connection.call(self._client.connection.staging.CommitStage, request, timeout)
+            self.result = PushResult().plus(reply.outcome).of(self.stream, [reply.outcome])
+            self._client.note_sequence(reply.outcome.sequence)
+        return self.result
+
+    def abort(self) -> None:
+        """Drop the added rows. It is harmless if the stage is gone, and has no effect after a commit."""
+        if self.result is None:
+            request = staging_pb2.AbortStageRequest(stage=self.id)
+            self._client.connection.call(self._client.connection.staging.AbortStage, request)

@@ -1,0 +1,101 @@
+"""Queries that are removed together, as columns, and the clauses that are removed with them.
+
+    queries   1 4 5 9  ──by clause──>  clause 7: 1 9    clause 8: 4    clause 12: 5
+    joins     2        ──their sides──>  clause 8: side 0 of 2    clause 31: side 1 of 2
+    clauses without a query ──by stream──>  SQC IDs, slots, the number of readers of each attribute
+
+Queries of a block come as slices of its columns; each other query takes a step. Nothing here changes the registry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+
+from psoup.columns import Array
+from psoup.engine.stream.clauses import GoneClauses
+from psoup.events.tags import NO_TAG
+from psoup.plan.sides import FIRST_SIDE
+from psoup.published.paged_map import Found
+from psoup.published.records import ClauseRecord, picked
+
+_NONE: Array = np.zeros(0, np.int64)
+
+
+def sides_in(records_found: Found) -> Array:
+    """The IDs of the sides of queries: int64, ascending. O(queries outside blocks)."""
+    sides = [np.array(record.side_ids, np.int64) for record in records_found.records.values() if not record.sqc_id]
+    for block, places in records_found.blocks:
+        sides += block.sides_at(places)
+    return np.sort(np.concatenate([_NONE, *sides]))
+
+
+class LeavingQueries:
+    """Queries and sides by their clauses. `sqc_ids`: int64[m], ascending, distinct.
+
+    `streams`: the number of queries that leave each stream; a join counts once on each. `sides`: the number of sides.
+    """
+
+    def __init__(self, queries_found: Found, of_joins: Found) -> None:
+        self.tagged = [record.query_id for record in queries_found.records.values() if record.tags is not NO_TAG]
+        """Queries with a key or labels."""
+        for block, places in queries_found.blocks:
+            self.tagged += [] if block.tags is None else picked(block.ids, places).tolist()
+        parts = [*_parts(queries_found), *_parts(of_joins)]
+        by_stream: dict[int, list[Array]] = {}
+        for stream_id, ids, _ in parts:
+            by_stream.setdefault(stream_id, []).append(ids)
+        self.streams = {stream_id: _queries(np.concatenate(ids)) for stream_id, ids in by_stream.items()}
+        every = np.concatenate([_NONE, *(sqc_ids for _, _, sqc_ids in parts)])
+        order = np.argsort(every, kind="stable")
+        self._ids: Array = np.concatenate([_NONE, *(ids for _, ids, _ in parts)])[order]
+        self.sides = int((self._ids >= FIRST_SIDE).sum())
+        self.sqc_ids, self._starts = np.unique(every[order], return_index=True)
+
+    def of(self, sqc_id: int) -> list[int]:
+        """The queries of a clause, ascending."""
+        at = int(np.searchsorted(self.sqc_ids, sqc_id))
+        end = self._starts[at + 1] if at + 1 < len(self._starts) else len(self._ids)
+        members: list[int] = sorted(self._ids[self._starts[at] : end].tolist())
+        return members
+
+
+def _parts(records_found: Found) -> list[tuple[int, Array, Array]]:
+    """(stream ID, IDs, SQC IDs) of queries with clauses: int64[k] each; records by stream, then each block."""
+    by_stream: dict[int, list[tuple[int, int]]] = {}
+    for record in records_found.records.values():
+        if record.sqc_id:
+            by_stream.setdefault(record.stream_id, []).append((record.query_id, record.sqc_id))
+    parts = [(stream_id, *np.array(pairs, np.int64).T) for stream_id, pairs in by_stream.items()]
+    blocks = [(block, places) for block, places in records_found.blocks if not block.queries.sides]
+    parts += [(block.stream_id, picked(block.ids, places), picked(block.sqc_ids, places)) for block, places in blocks]
+    return parts
+
+
+def _queries(ids: Array) -> int:
+    """The number of queries among queries and sides. O(k) without sides."""
+    return len(ids) if not (ids >= FIRST_SIDE).any() else len(np.unique(ids % FIRST_SIDE))
+
+
+def gone_clauses(clauses_found: Found) -> dict[int, GoneClauses]:
+    """The clauses that left the registry, by their streams."""
+    parts: dict[int, tuple[list[Array], list[Array], Counter[int]]] = {}
+    for block, places in clauses_found.blocks:
+        sqc_ids, slots, attributes = parts.setdefault(block.stream_id, ([], [], Counter()))
+        sqc_ids.append(picked(block.ids, places))
+        slots.append(picked(block.slots, places).astype(np.int64))
+        attributes.update(dict.fromkeys(block.attributes, len(places)))
+    by_stream: dict[int, list[ClauseRecord]] = {}
+    for record in clauses_found.records.values():
+        by_stream.setdefault(record.stream_id, []).append(record)
+    for stream_id, records in by_stream.items():
+        sqc_ids, slots, attributes = parts.setdefault(stream_id, ([], [], Counter()))
+        sqc_ids.append(np.array([record.sqc_id for record in records], np.int64))
+        slots.append(np.array([record.slot for record in records], np.int64))
+        attributes.update(chain.from_iterable(record.attributes for record in records))
+    return {
+        stream_id: GoneClauses(np.concatenate(ids), np.concatenate(slots), attributes)
+        for stream_id, (ids, slots, attributes) in parts.items()
+    }

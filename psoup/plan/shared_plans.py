@@ -1,0 +1,36 @@
+"""Sharing of plans between queries of one form: 65,536 joins registered by their texts keep one plan, and one of each
+side.
+
+    SELECT … FROM r, s WHERE r.a = 5 AND r.k = s.k      plan: Project, Join r.k = s.k, Source r, Source s
+    SELECT … FROM r, s WHERE r.a = 6 AND r.k = s.k      the same plan: it has no constant of a side
+
+Equal plans are interchangeable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from psoup.plan.nodes import Node
+from psoup.plan.standing_query import StandingQuery
+
+_PLANS = 256
+
+
+class SharedPlans:
+    """The plans of the latest forms. Any thread."""
+
+    def __init__(self) -> None:
+        self._first_equal = lru_cache(_PLANS)(_itself)
+
+    def of(self, query: StandingQuery) -> StandingQuery:
+        """The same query, with the plan of an earlier query if that is equal; the same for its sides. O(plan)."""
+        plan = self._first_equal(query.plan)
+        sources = zip(query.selections, plan.sources, strict=True)
+        selections = tuple([replace(selection, source=source) for selection, source in sources])
+        return replace(query, selections=selections, plan=plan, sides=tuple(map(self.of, query.sides)))
+
+
+def _itself(plan: Node) -> Node:
+    return plan

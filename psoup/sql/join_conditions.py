@@ -1,0 +1,220 @@
+"""The conditions of a join, split: a condition over one source goes to its side, a condition over several to the Join.
+
+    WHERE f.delay > 60 AND w.wind > 20 AND f.origin = w.origin AND f.at <= w.till AND (f.a = 1 OR w.b = 2)
+          side 0           side 1          key                     band               rest
+
+A side is a separate statement, made from the texts of its conditions. So the code that registers it, evaluates it or
+keeps its results is independent of joins. Some equalities are implied: a = b and b = c give the Join a = c. From a = b
+and a = 5 the side of b gets b = 5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from sqlglot import exp
+
+from psoup.expressions.tree import AttributeRef, Call, Expr, source_of, sources_of
+from psoup.model import Kind
+from psoup.phrases import quoted
+from psoup.plan.canonical import describe_window
+from psoup.plan.nodes import PairFactor
+from psoup.sql.binder import Binder
+from psoup.sql.from_list import FromList
+from psoup.sql.parser.dialect import PSoup
+from psoup.sql.parser.grammar import EXTENT
+from psoup.sql.source import StatementText
+
+MAX_PAIR_FACTORS = 64
+"""The most factors over several sources in a statement."""
+
+_KEY = "eq"
+_BANDS = frozenset({"lt", "le", "gt", "ge"})
+_HOLE = re.compile(r"\?|\$\w+")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_CONSTANT_KINDS = frozenset({Kind.BIGINT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP})
+"""Types whose values are parsed from their constants unchanged."""
+
+
+Written = Callable[[int, int], str]
+"""The part of a statement between two offsets, for the statement of a side: parameters become constants."""
+
+
+@dataclass(slots=True)
+class Split:
+    """The conditions of a join: texts for each side, and the factors over several sources.
+
+    `constants`: columns that must equal a constant, with its text. `open`: a factor over several sources has a
+    parameter.
+    """
+
+    texts: list[list[str]]
+    constants: dict[Expr, str] = field(default_factory=dict)
+    open: bool = False
+    keys: list[PairFactor] = field(default_factory=list)
+    bands: list[PairFactor] = field(default_factory=list)
+    rest: list[Expr] = field(default_factory=list)
+
+    def take(self, conjunct: Expr) -> None:
+        """Add the parts of a condition over several sources."""
+        for part in _conjuncts(conjunct):
+            pair = _pair(part)
+            if pair is None:
+                self.rest.append(part)
+            elif pair.operator == _KEY:
+                self.keys.append(pair)
+            else:
+                self.bands.append(pair)
+
+    @property
+    def count(self) -> int:
+        """The number of factors over several sources."""
+        return len(self.keys) + len(self.bands) + len(self.rest)
+
+
+def split(source: StatementText, origin: FromList, where: exp.Expr | None, binder: Binder, written: Written) -> Split:
+    """Split the conditions of ON, USING and WHERE. Raises SqlError, such as for a WHERE that is not BOOLEAN."""
+    conditions = Split([[] for _ in origin.windows])
+    for left, right in origin.using:
+        conditions.take(binder.condition(exp.EQ(this=left, expression=right)))
+    for node in _nodes((*origin.conditions, *(() if where is None else (where,)))):
+        bound = binder.condition(node)
+        places = sources_of(bound)
+        if len(places) > 1:
+            conditions.take(bound)
+            conditions.open |= node.find(exp.Placeholder) is not None
+        else:
+            conditions.texts[min(places, default=0)].append(written(*node.meta[EXTENT]))
+            _note_constant(conditions.constants, node, binder, written)
+        if conditions.count > MAX_PAIR_FACTORS:
+            raise source.error(
+                f"more than {MAX_PAIR_FACTORS} conditions are over several sources", node, hint="split the query"
+            )
+    conditions.keys += _implied(conditions.keys)
+    _spread_constants(conditions)
+    return conditions
+
+
+def _note_constant(constants: dict[Expr, str], node: exp.Expr, binder: Binder, written: Written) -> None:
+    """Note the constant in a condition `column = constant` or `constant = column`."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if not isinstance(node, exp.EQ):
+        return
+    for column, constant in ((node.this, node.expression), (node.expression, node.this)):
+        sign = "-" if isinstance(constant, exp.Neg) else ""
+        value = constant.this if sign else constant
+        if isinstance(column, exp.Column) and isinstance(value, exp.Literal | exp.Placeholder):
+            ref = binder.operand(column)
+            if ref.type.kind in _CONSTANT_KINDS:
+                shown = written(int(value.meta["start"]), int(value.meta["end"]) + 1)
+                constants.setdefault(ref, f"{sign}{shown}")
+
+
+def _spread_constants(conditions: Split) -> None:
+    """Add `column = constant` to a side, if a key equates the column with another column that must equal the
+    constant."""
+    for members in _classes(conditions.keys):
+        values = {conditions.constants[ref] for ref in members if ref in conditions.constants}
+        for ref in members if len(values) == 1 else ():
+            if isinstance(ref, AttributeRef) and ref.index >= 0 and ref not in conditions.constants:
+                conditions.texts[ref.source].append(f"{quoted(ref.name)} = {next(iter(values))}")
+
+
+def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
+    """The statement of a side."""
+    spec, alias = origin.names.sources[place]
+    named = f"{_name(spec.name)} AS {_name(alias)}" if alias != spec.name else _name(spec.name)
+    where = " AND ".join(f"({condition})" for condition in dict.fromkeys(conditions))
+    window = describe_window(origin.windows[place])
+    return f"SELECT * FROM {named}{f' WHERE {where}' if where else ''} {window}"
+
+
+def filled(text: str, constants: Mapping[int, str]) -> Written:
+    """The function that writes parts of `text`, with `constants` instead of the parameters at their offsets."""
+
+    def written(start: int, stop: int) -> str:
+        parts, at = [], start
+        for offset in sorted(offset for offset in constants if start <= offset < stop):
+            hole = _HOLE.match(text, offset)
+            assert hole is not None
+            parts += [text[at:offset], constants[offset]]
+            at = hole.end()
+        return "".join([*parts, text[at:stop]])
+
+    return written
+
+
+def apart(sources: int, factors: Iterable[PairFactor]) -> list[int]:
+    """The places of sources that keys and bands do not connect with the first source. The join crosses them with it."""
+    group = list(range(sources))
+    for factor in factors:
+        left, right = factor.sources
+        group = [group[left] if at == group[right] else at for at in group]
+    return [place for place, at in enumerate(group) if at != group[0]]
+
+
+def _nodes(conditions: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+    """The conditions joined by AND, in the order of the text."""
+    waiting = list(conditions)[::-1]
+    while waiting:
+        node = waiting.pop()
+        inner = node
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.And):
+            waiting += [inner.expression, inner.this]
+        else:
+            yield node
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    if isinstance(condition, Call) and condition.name == "and":
+        for part in condition.args:
+            yield from _conjuncts(part)
+    else:
+        yield condition
+
+
+def _pair(condition: Expr) -> PairFactor | None:
+    """The condition as a comparison of two sources, None if it is no such comparison."""
+    if not isinstance(condition, Call) or condition.name not in (_KEY, *_BANDS):
+        return None
+    left, right = condition.args
+    if len(sources_of(left)) != 1 or len(sources_of(right)) != 1:
+        return None
+    return PairFactor(condition.name, left, right)
+
+
+def _classes(keys: Sequence[PairFactor]) -> list[list[Expr]]:
+    """The expressions that keys equate, of one type in each class, in the order of the keys."""
+    classes: list[list[Expr]] = []
+    for key in keys:
+        if key.left.type != key.right.type:
+            continue  # 0.1 as DECIMAL and as DOUBLE may equal the same value of one column, but differ from each other
+        met = [members for members in classes if key.left in members or key.right in members]
+        whole = list(dict.fromkeys([*(expr for members in met for expr in members), key.left, key.right]))
+        classes = [members for members in classes if members not in met] + [whole]
+    return classes
+
+
+def _implied(keys: Sequence[PairFactor]) -> list[PairFactor]:
+    """Keys that follow from other keys."""
+    stated = {frozenset((key.left, key.right)) for key in keys}
+    return [
+        PairFactor(_KEY, left, right, implied=True)
+        for members in _classes(keys)
+        for left, right in combinations(members, 2)
+        if source_of(left) != source_of(right) and frozenset((left, right)) not in stated
+    ]
+
+
+def _name(name: str) -> str:
+    """A name as SQL text: in quotes, unless it is certainly no word of SQL."""
+    return name if _PLAIN.fullmatch(name) and name.upper() not in _RESERVED else quoted(name)
+
+
+_RESERVED = frozenset(word for words in PSoup.Tokenizer.KEYWORDS for word in words.split())

@@ -1,0 +1,334 @@
+"""The grammar of expressions, FROM and windows: sqlglot's, but strict, and its errors and nodes have places.
+
+    FROM flights f [RANGE 1 DAY], weather w WHERE f.delay > 60 … BEGIN (NOW - 15 MINUTES) END (NOW)
+                   └─ BoundsNode ┘                                  └────── Bound ──────┘     └ Bound
+
+sqlglot is lenient: a missing THEN, AND or list item passes silently. Here it is an error. Statements about streams are
+in `psoup.sql.parser.dialect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from sqlglot import exp, parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from psoup.rest_points import MOVES, may_rest
+from psoup.sql.parser.syntax import BoundNode, BoundsNode, Duration, PlacedError, Refusal, TooComplex
+
+MAX_STEPS = 30
+"""The most moves over the text that the parser may make for each token. Most statements take 1 to 4. A statement takes
+more if the parser tries alternatives inside alternatives: each level doubles their number."""
+
+_INTERVAL_CHARACTERS = 64
+"""The most characters of the text of an INTERVAL. An INTERVAL in range has 40 at most."""
+
+EXTENT = "extent"
+"""The key in the meta of a node for its part of the text, as offsets. Conditions under AND have it."""
+
+WINDOW_WORDS = frozenset({TokenType.BEGIN, TokenType.END})
+
+_WINDOW_NEEDS = "a window in brackets is [RANGE 1 HOUR], [ROWS 100], [NOW], [UNBOUNDED] or [BEGIN … END …]"
+_LENGTHS = {
+    "RANGE": "RANGE needs a duration, as in [RANGE 1 HOUR], or UNBOUNDED",
+    "ROWS": "ROWS needs a number, as in [ROWS 100], or UNBOUNDED",
+}
+_AFTER_LISTS = frozenset({TokenType.FROM, TokenType.R_PAREN})
+_AFTER_DURATION = frozenset(
+    {"LATENESS", "IDLE", "AHEAD", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"}
+)
+"""Words that may follow a duration without a unit, so they are not a unit."""
+
+
+class Grammar(parser.Parser):
+    """The parser of the parts of a SELECT."""
+
+    _steps = 0
+    _joined = False
+    """Whether FROM has several sources. Then each condition under AND notes its extent."""
+
+    def _advance(self, times: int = 1) -> None:
+        parser.Parser._advance(self, times)
+        self._steps += 1
+        if not self._steps % MOVES:
+            may_rest()
+            if self._steps > MAX_STEPS * (self._tokens_size + 10):
+                raise TooComplex
+
+    # sqlglot's methods, made strict, and with places --------------------------------------------------------
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
+        """Raise the error at `token`, or at the current token."""
+        if not token and self._curr:
+            token = self._curr
+        at = token.start if token else (self._prev.end + 1 if self._prev else 0)
+        raise PlacedError(message, at)
+
+    def refuse(self, message: str, token: Token | None = None, hint: str = "") -> NoReturn:
+        """Raise an error for users at `token`, or at the current token. Without a `hint`, `advice` may add one."""
+        try:
+            self.raise_error(message, token)
+        except PlacedError as problem:
+            raise Refusal(message, problem.at, hint) from None
+
+    def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
+        """Refuse a number that is too long to be in range: sqlglot's time for it grows with the square of its
+        length."""
+        if this and this.is_string and len(this.name) > _INTERVAL_CHARACTERS:
+            self.refuse(f"INTERVAL {this.name.strip()[:40]} is out of range", self._prev)
+        return super()._parse_interval_span(this, parse_function_unit)
+
+    def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
+        """Note the place of a node without parts; a node with parts has the places of its parts."""
+        if token is None and self._prev and next(instance.iter_expressions(), None) is None:
+            token = self._prev
+        return super().expression(instance, token, comments)
+
+    def _parse_expression(self) -> Any:
+        first = self._curr
+        node = super()._parse_expression()
+        if node is not None and first and self._prev:
+            node.meta["span"] = (first.start, self._prev.end + 1)
+        return node
+
+    def _parse_conjunction(self) -> Any:
+        first, joined = self._curr, self._joined
+        node = self._parse_equality()
+        if joined:
+            self._note_extent(node, first)
+        while self._match_set(self.CONJUNCTION):
+            kind, first = self.CONJUNCTION[self._prev.token_type], self._curr
+            other = self._parse_equality()
+            if joined:
+                self._note_extent(other, first)
+            node = self.expression(kind(this=node, expression=other))
+        return node
+
+    def _parse_disjunction(self) -> Any:
+        first = self._curr
+        node = self._parse_conjunction()
+        while self._match_set(self.DISJUNCTION):
+            kind = self.DISJUNCTION[self._prev.token_type]
+            node = self.expression(kind(this=node, expression=self._parse_conjunction()))
+        if self._joined:
+            self._note_extent(node, first)
+        return node
+
+    def _note_extent(self, node: Any, first: Token | None) -> None:
+        if node is not None and first and self._prev:
+            node.meta[EXTENT] = (first.start, self._prev.end + 1)
+
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA) -> list[Any]:
+        first = parse_method()
+        items = [] if first is None else [first]
+        while self._match(sep):
+            item = parse_method()
+            if item is None and items and self._curr and self._curr.token_type in _AFTER_LISTS:
+                break  # a comma after the last item of a list is ignored
+            if item is None or not items:
+                self.refuse("an item of the list is missing here", self._curr if items else self._prev)
+            items.append(item)
+        return items
+
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> Any:
+        """A typed literal first: `DATE '2020-1-2'::TEXT` is a TEXT, while sqlglot casts to TEXT and then to DATE."""
+        index = self._index
+        if self._curr and self._curr.token_type in self.TYPE_TOKENS and self._curr.token_type != TokenType.INTERVAL:
+            kind = self._parse_types(check_func=True, allow_identifiers=False)
+            if isinstance(kind, exp.DataType) and self._match(TokenType.STRING):
+                text = self.expression(exp.Literal(this=self._prev.text, is_string=True), self._prev)
+                return self._parse_column_ops(self.expression(exp.Cast(this=text, to=kind)))
+            self._retreat(index)
+        return super()._parse_type(parse_interval, fallback_to_identifier)
+
+    def _parse_types(self, *args: Any, **options: Any) -> Any:
+        first = self._curr
+        node = super()._parse_types(*args, **options)
+        if isinstance(node, exp.DataType) and first and self._prev:
+            node.meta["span"] = (first.start, self._prev.end + 1)
+        return node
+
+    def _parse_limit(self, *args: Any, **options: Any) -> Any:
+        fetch = self._curr
+        node = super()._parse_limit(*args, **options)
+        if isinstance(node, exp.Fetch):
+            return self._limit_of_fetch(node, fetch)
+        if isinstance(node, exp.Limit) and (skip := node.args.get("offset")) is not None:
+            way = f"LIMIT {node.expression.name} OFFSET {skip.name}" if skip.name else "LIMIT n OFFSET m"
+            self.refuse("LIMIT takes one number", self._prev, f"write {way}")
+        return node
+
+    def _limit_of_fetch(self, node: Any, first: Any) -> Any:
+        """FETCH FIRST n ROWS ONLY as LIMIT n. Without a number it is one row."""
+        options = node.args.get("limit_options")
+        if self._prev.text.upper() != "ONLY" or options is None or options.args.get("with_ties"):
+            self.refuse("FETCH needs the form FETCH FIRST n ROWS ONLY", first, "write LIMIT n")
+        if options.args.get("percent"):
+            self.refuse("FETCH takes a number of rows", first, "write LIMIT n")
+        count = node.args.get("count") or self.expression(exp.Literal(this="1", is_string=False), first)
+        return self.expression(exp.Limit(expression=count), first)
+
+    def _parse_using_identifiers(self) -> Any:
+        """Refuse USING (t.a): sqlglot would drop the t."""
+        first = self._index
+        names = super()._parse_using_identifiers()
+        for token, following in zip(self._tokens[first : self._index], self._tokens[first + 1 :], strict=False):
+            if following.token_type is TokenType.DOT:
+                way = "USING (k) names a column of both sides; other conditions follow ON: ON a.k = b.k"
+                self.refuse(f"a column in USING has no source before it, as {token.text[:40]!r} is here", token, way)
+        return names
+
+    def _parse_between(self, this: Any) -> Any:
+        low = self._parse_bitwise()
+        if not self._match(TokenType.AND):
+            self.refuse("BETWEEN needs AND between its two ends")
+        return self.expression(exp.Between(this=this, low=low, high=self._parse_bitwise()))
+
+    def _parse_case(self) -> Any:
+        start = self._prev
+        subject = self._parse_disjunction()
+        branches, default = [], None
+        while self._match(TokenType.WHEN):
+            condition = self._parse_disjunction()
+            if not self._match(TokenType.THEN):
+                self.refuse("WHEN needs THEN")
+            branches.append(self.expression(exp.If(this=condition, true=self._parse_disjunction())))
+        if not branches:
+            self.refuse("CASE needs WHEN ... THEN ...")
+        if self._match(TokenType.ELSE):
+            default = self._parse_disjunction()
+            if default is None:
+                self.refuse("ELSE needs a value")
+        if not self._match(TokenType.END):
+            self.refuse("CASE needs WHEN ... THEN ... and END")
+        return self.expression(exp.Case(this=subject, ifs=branches, default=default), start)
+
+    # FROM --------------------------------------------------------------------------------------------------
+
+    def _parse_join(self, *args: Any, **options: Any) -> Any:
+        """Parse a join. After a comma, a table is parsed here, so that its errors have their place."""
+        self._joined = True
+        if self._match(TokenType.COMMA):
+            return self.expression(exp.Join(this=self._parse_table()))
+        return super()._parse_join(*args, **options)
+
+    def _parse_table_parts(self, *args: Any, **options: Any) -> Any:
+        return self._with_window(super()._parse_table_parts(*args, **options))
+
+    def _parse_table_alias(self, *args: Any, **options: Any) -> Any:
+        return self._with_window(super()._parse_table_alias(*args, **options))
+
+    def _with_window(self, node: Any) -> Any:
+        """Parse a window in brackets after a stream, or after its alias."""
+        if node is not None and self._match(TokenType.L_BRACKET):
+            node.set("window", self._parse_bracketed(self._prev))
+        return node
+
+    def _parse_bracketed(self, opening: Any) -> Any:
+        """Parse `RANGE 1 HOUR]`, `ROWS 100]`, `NOW]`, `UNBOUNDED]` or `BEGIN … END …]`."""
+        begin: Any = None
+        end: Any = None
+        if self._match_text_seq("UNBOUNDED"):
+            self._match_text_seq("PRECEDING")
+        elif self._match_text_seq("NOW"):
+            begin = end = self.expression(BoundNode(this="NOW"), self._prev)
+        elif self._match_text_seq("RANGE") or self._match_text_seq("ROWS"):
+            word = self._prev.text.upper()
+            if not self._match_text_seq("UNBOUNDED"):
+                begin = self._parse_extent(word)
+            self._match_text_seq("PRECEDING")
+        elif self._curr and self._curr.token_type in WINDOW_WORDS:
+            if self._match(TokenType.BEGIN, advance=False):
+                begin = self._parse_bound_after("BEGIN")
+            if self._match(TokenType.END, advance=False):
+                end = self._parse_bound_after("END")
+        else:
+            self.refuse(_WINDOW_NEEDS)
+        if not self._match(TokenType.R_BRACKET):
+            self.refuse("expected ] after the window", hint=_WINDOW_NEEDS)
+        return self.expression(BoundsNode(begin=begin, end=end), opening)
+
+    def _parse_extent(self, word: str) -> Any:
+        """Parse the length in `RANGE 1 HOUR` or `ROWS 100` as a bound."""
+        first = self._curr
+        back = self._parse_duration(_LENGTHS[word])
+        if back.args.get("unit") == "PRECEDING":
+            back.set("unit", "")
+        if word == "ROWS":
+            if back.args.get("unit"):
+                self.refuse("ROWS needs a number alone, as in [ROWS 100]", first)
+            back.set("unit", "ROWS")
+        elif back.args.get("unit") in ("ROW", "ROWS"):
+            self.refuse("RANGE needs a duration; write [ROWS 100]", first)
+        return self.expression(BoundNode(this="NOW", back=back), first)
+
+    # Windows -----------------------------------------------------------------------------------------------
+
+    def _parse_bounds(self) -> Any:
+        """Parse a window clause without a SELECT. The parser has already passed its first word, BEGIN or END."""
+        self._retreat(self._index - 1)
+        begin = end = None
+        if self._match(TokenType.BEGIN, advance=False):
+            begin = self._parse_bound_after("BEGIN")
+        if self._match(TokenType.END, advance=False):
+            end = self._parse_bound_after("END")
+        return self.expression(BoundsNode(begin=begin, end=end))
+
+    def _parse_bound_after(self, word: str) -> Any:
+        """Parse BEGIN or END (the current token) and its bound, in parentheses or not."""
+        self._advance()
+        opened = 0
+        while self._match(TokenType.L_PAREN):
+            opened += 1
+        bound = self._parse_bound(word)
+        while opened:
+            if not self._match(TokenType.R_PAREN):
+                self.refuse(f"expected ) after the {word} bound")
+            opened -= 1
+        return bound
+
+    def _parse_bound(self, word: str) -> Any:
+        first = self._curr
+        if self._match_text_seq("START"):
+            return self.expression(BoundNode(this="START"), first)
+        if self._match_text_seq("NOW"):
+            if self._match(TokenType.L_PAREN) and not self._match(TokenType.R_PAREN):
+                self.refuse("expected )")
+            back = None
+            if self._match(TokenType.DASH):
+                back = self._parse_duration(f"{word} (NOW - ...) needs a number of seconds, a time or ROWS")
+            elif self._match(TokenType.PLUS):
+                self.refuse("a bound cannot lie after NOW by an offset; give a TIMESTAMP", self._prev)
+            return self.expression(BoundNode(this="NOW", back=back), first)
+        for kind in ("TIMESTAMP", "DATE"):
+            if self._match_text_seq(kind):
+                if not self._match(TokenType.STRING):
+                    self.refuse(f"{kind} needs a text, as in {kind} '2013-07-01'")
+                return self.expression(BoundNode(this=kind, at=self._prev.text), first)
+        if self._match(TokenType.NUMBER):
+            return self.expression(BoundNode(this="NUMBER", at=self._prev.text), first)
+        if self._match(TokenType.STRING, advance=False):
+            self.refuse("a text is not a bound; write TIMESTAMP '...'")
+        if self._match(TokenType.DASH, advance=False):
+            self.refuse("a bound cannot be negative; write (NOW - n), or TIMESTAMP '...' for times before 1970")
+        self.refuse(f"{word} needs (START), (NOW), (NOW - ...), TIMESTAMP '...' or a number of seconds")
+
+    def _parse_duration(self, problem: str) -> Any:
+        """Parse `n [unit]`, `INTERVAL 'n' unit`, `INTERVAL 'n unit'`."""
+        interval = self._match(TokenType.INTERVAL)
+        first = self._curr
+        if self._match(TokenType.DASH, advance=False):
+            self.refuse("a duration cannot be negative")
+        if self._match(TokenType.NUMBER) or (interval and self._match(TokenType.STRING)):
+            amount, _, unit = self._prev.text.strip().partition(" ")
+            if not unit and self._curr and self._curr.text.isalpha() and self._curr.token_type not in WINDOW_WORDS:
+                index = self._index
+                self._advance()
+                unit = self._prev.text
+                if interval is False and unit.upper() in _AFTER_DURATION:
+                    self._retreat(index)
+                    unit = ""
+            return self.expression(Duration(this=amount, unit=unit.strip().upper()), first)
+        self.refuse(problem)

@@ -1,0 +1,87 @@
+"""Nodes of the syntax tree that sqlglot lacks, and the errors that stop its parser.
+
+    BEGIN (NOW - 15 MINUTES)   ->   Bound(NOW, back=Duration(15, MINUTES))
+
+`psoup.sql.parser.dialect` makes them; the modules that bind windows and streams read them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+
+class Duration(exp.Expression):
+    """`15 MINUTES` (this, unit), `INTERVAL '1' DAY`, `100 ROWS`. The unit is upper-case, "" without one."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
+
+
+class BoundNode(exp.Expression):
+    """A bound of a window: START; NOW, minus the Duration `back`; or a TIMESTAMP, DATE or NUMBER `at`. `this`: which of
+    these."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "back": False, "at": False}
+
+
+class BoundsNode(exp.Expression):
+    """A window clause without a SELECT, or the window of one source in brackets."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"begin": False, "end": False}
+
+
+class StreamColumn(exp.Expression):
+    """`name TYPE [NOT NULL]` in CREATE STREAM."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True, "not_null": False}
+
+
+class CreateStreamNode(exp.Expression):
+    """CREATE STREAM with its columns and options. `timestamp` is an identifier; every other option is a Duration."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": True,
+        "timestamp": False,
+        "lateness": False,
+        "idle": False,
+        "ahead": False,
+        "retention": False,
+        "archive": False,
+    }
+
+
+class AlterStreamNode(exp.Expression):
+    """ALTER STREAM with the new columns, or with the Duration `ahead`. `lenient`: names of the columns with IF NOT
+    EXISTS."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "lenient": False, "ahead": False}
+
+
+class DropStreamNode(exp.Expression):
+    """DROP STREAM. `lenient`: it has IF EXISTS. `cascade`: it has CASCADE."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "lenient": False, "cascade": False}
+
+
+class PlacedError(ParseError):
+    """A parse error with the offset of the token where it was noticed."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message, [{}])  # sqlglot writes into the first of the list
+        self.message = message
+        self.at = at
+
+
+class Refusal(PlacedError):
+    """An error whose message is already for users, maybe with a hint. `parsing` replaces the messages of sqlglot."""
+
+    def __init__(self, message: str, at: int, hint: str = "") -> None:
+        super().__init__(message, at)
+        self.hint = hint
+
+
+class TooComplex(Exception):
+    """The parser has used up its steps. Not a ParseError: after a ParseError the parser would try another rule."""

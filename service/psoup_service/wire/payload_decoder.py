@@ -1,0 +1,176 @@
+"""Decoding of Arrow IPC in requests. The declared sizes decide if, when and where a payload is decoded.
+
+    payload ── plain, one batch ── room ──> a batch that shares its memory, on the loop; a long one's digest on a thread
+       └────── outline: schema, rows, bytes once decoded (never the bytes on the wire)
+                  │ columns that the stream does not have, too many rows or bytes: refused
+                  ▼
+               room for what it will decode to ── at most `ON_LOOP_BYTES` ──> decoded on the loop
+                                                └─ more ────────────────────> on a thread, fair between senders
+
+Compressed, 12 kB can stand for 256 MiB. So a payload is decompressed only after there is room for it, and after its
+schema was compared with the stream. Arrow notices a false declared size: it allocates the declared size and refuses
+data of any other size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from psoup.errors import InvalidBatch
+from psoup.model import DEFAULT_TENANT, StreamSpec, positions
+from psoup.phrases import counted, verb
+from psoup_service.gate.principal import Principal
+from psoup_service.host.command_facts import COMMAND_BYTES, ROW_BYTES
+from psoup_service.host.room import TakenRoom
+from psoup_service.wire import ipc
+from psoup_service.wire.decoders import Decoders
+from psoup_service.wire.envelope import Outline
+from psoup_service.wire.limits import Limits
+
+ON_LOOP_BYTES = 64 * 1024
+"""Most bytes that are decoded on the loop: some 50 us, less than a hop to a thread."""
+
+_MOST_WIDTH = 9
+"""Most bytes that a value of fixed width takes in a column, its validity included."""
+
+
+T = TypeVar("T")
+
+
+class Sender(Protocol):
+    """The side of a call that sends."""
+
+    principal: Principal
+
+    def peer(self) -> str:
+        """The connection, as a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A payload's rows, the digest of its bytes (empty if none was asked for), and the room that was taken for them."""
+
+    table: pa.Table | pa.RecordBatch
+    digest: bytes
+    place: TakenRoom
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows in memory, as room was taken for them. The table's own gives the interpreter away."""
+        return self.place.size - COMMAND_BYTES
+
+
+class Decoding:
+    """Decodes the payloads of requests. `reserve`: takes room, as `Host.reserve`; `patience`: seconds to wait."""
+
+    def __init__(
+        self, limits: Limits, decoders: Decoders, reserve: Callable[..., Awaitable[TakenRoom]], patience: float
+    ) -> None:
+        self._limits = limits
+        self._decoders = decoders
+        self._reserve = reserve
+        self._patience = patience
+
+    async def batch(self, spec: StreamSpec, payload: ipc.Payload, sender: Sender, *, digest: bool = False) -> Decoded:
+        """The rows of a push to, or a part for, the stream `spec`. Raises InvalidBatch, and errors of taking room."""
+        limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
+        plain = ipc.plain_batch(payload, limits)
+        if plain is not None:
+            table, size = plain
+            if len(payload) > ON_LOOP_BYTES:  # admission checks a short one
+                positions(spec.schema, table.schema.names)
+            needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
+            place = await self._take_room(sender, max(needed, size, len(payload)))
+            return Decoded(table, await self._digest(payload, place, sender) if digest else b"", place)
+        outline = await self._outline(payload, sender)
+        positions(spec.schema, outline.schema.names)
+        needed = check_width(spec, outline.rows, width * outline.rows, limits)
+        return await self._decode(payload, outline, max(needed, outline.size), sender, digest=digest)
+
+    async def parameters(
+        self, payload: ipc.Payload, text: int, sender: Sender, check_rows: Callable[[int], None]
+    ) -> Decoded:
+        """The rows of values of a registration, each for a query whose statement takes `text` bytes.
+
+        `check_rows` gets their number before anything is decoded, and may raise.
+        """
+        outline = await self._outline(payload, sender)
+        check_rows(outline.rows)
+        size = outline.size + outline.rows * (text + ROW_BYTES)
+        return await self._decode(payload, outline, size, sender, digest=False)
+
+    async def run(self, sender: Sender, size: int, work: Callable[[], T]) -> T:
+        """The result of `work` on a thread, with about `size` bytes that have their room already."""
+        return await self._decoders.run(_turns_of(sender), size, work)
+
+    async def finish(self, decoded: Decoded, sender: Sender, work: Callable[[pa.Table | pa.RecordBatch], T]) -> T:
+        """The result of `work` with the rows, on a thread; their room is given back afterwards."""
+        size = max(decoded.place.size, decoded.table.nbytes)
+        result = await self._decoders.run(
+            _turns_of(sender), size, lambda: work(decoded.table), dropped=decoded.place.release
+        )
+        decoded.place.release()
+        return result
+
+    async def _take_room(self, sender: Sender, size: int) -> TakenRoom:
+        return await self._reserve(sender.principal.tenant, COMMAND_BYTES + size, patience=self._patience)
+
+    async def _digest(self, payload: ipc.Payload, place: TakenRoom, sender: Sender) -> bytes:
+        """The digest of the bytes; on the loop it takes 50 us at most."""
+        if len(payload) <= ON_LOOP_BYTES:
+            return ipc.digest(payload)
+        return await self._decoders.run(
+            _turns_of(sender), len(payload), lambda: ipc.digest(payload), dropped=place.release
+        )
+
+    async def _outline(self, payload: ipc.Payload, sender: Sender) -> Outline:
+        """The outline of a payload, at once or after a look at all of its messages."""
+        outline = ipc.outlined(payload, self._limits)
+        if outline is not None:
+            return outline
+        return await self._decoders.run(_turns_of(sender), len(payload), lambda: ipc.measured(payload, self._limits))
+
+    async def _decode(
+        self, payload: ipc.Payload, outline: Outline, size: int, sender: Sender, *, digest: bool
+    ) -> Decoded:
+        limits = self._limits
+        place = await self._take_room(sender, size)
+
+        def decode() -> Decoded:
+            table = ipc.decode_push(payload, limits)
+            place.grow(ipc.written_out(table))
+            return Decoded(table, ipc.digest(payload) if digest else b"", place)
+
+        if max(outline.size, len(payload)) <= ON_LOOP_BYTES:
+            try:
+                return decode()
+            except BaseException:
+                place.release()
+                raise
+        return await self._decoders.run(
+            _turns_of(sender), max(outline.size, len(payload)), decode, dropped=place.release
+        )
+
+
+def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int:
+    """Return `needed`, or refuse few bytes that would fill wide columns: bits, or NULLs in missing columns."""
+    if needed > limits.batch_decoded_bytes:
+        raise InvalidBatch(
+            f"{counted(rows, 'row')} {verb(rows, 'takes', 'take')} {needed:,} bytes in the"
+            f" {counted(len(spec.schema.attributes), 'column')} of {spec.name!r}; {limits.batch_decoded_bytes:,} is the"
+            " most in one push, send it in parts",
+            reason="BATCH_TOO_LARGE",
+            found=needed,
+            limit=limits.batch_decoded_bytes,
+        )
+    return needed
+
+
+def _turns_of(sender: Sender) -> str:
+    """Parties that take turns: tenants, and connections of the tenant `default`."""
+    tenant = sender.principal.tenant
+    return sender.peer() if tenant == DEFAULT_TENANT else tenant

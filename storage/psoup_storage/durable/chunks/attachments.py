@@ -1,0 +1,128 @@
+"""Attaching history to a data directory: chunks are checked, named beside the stored ones, then get manifest rows.
+
+    job directory ──link, or copy──> chunks/3-a7f21c-0.parquet ──checked, synced──> rows, in the transaction of the
+                                     (an orphan until then)                          event
+
+Every byte is read before the decision, because a damaged chunk would give wrong answers later; see `foreign`. The
+service trusts the matches that a job reports; computing them is the job's task.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from psoup.data.archived_chunk import ArchivedChunk
+from psoup.events.commands import Extent
+from psoup.events.events import Attached
+from psoup.model import Retention, StreamSpec
+from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow
+from psoup_storage.durable.chunks.foreign import WrongChunk, facts_of
+from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
+from psoup_storage.formats.history import HistoryChunk, Manifest, suffix_of
+from psoup_storage.formats.job_folder import JobFolder, bad_history
+from psoup_storage.formats.matches import SUFFIX, are_known, read_index
+
+
+class Adopted(NamedTuple):
+    """Chunks that are in the folder and not yet part of the data; their numbers and IDs begin with 0."""
+
+    extent: Extent
+    chunks: tuple[ArchivedChunk, ...]
+    rows: tuple[ChunkRow, ...]
+    retention: Retention
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the chunks' files."""
+        return [row.file for row in self.rows]
+
+
+def adopt(
+    folder: ChunkFolder,
+    directory: Path,
+    manifest: Manifest,
+    stream: int,
+    spec: StreamSpec,
+    incarnation: str,
+    queries_end: int,
+) -> Adopted:
+    """Take the chunks of a job directory into the folder of all chunks. O(their bytes).
+
+    Matches are taken along if the job knew the queries of this `incarnation`, all with IDs below `queries_end`. They
+    are read when a reader needs them.
+
+    Raises InvalidInput, reason BAD_HISTORY, if the chunks contradict the manifest or the stream, and ResourceExhausted
+    without room for a copy. The folder is unchanged then.
+    """
+    token, taken, rows = secrets.token_hex(4), list[str](), list[ChunkRow]()
+    try:
+        with JobFolder(directory) as job:
+            for number, chunk in enumerate(manifest.chunks):
+                taken.append(f"{stream}-a{token}-{number}.parquet")
+                job.take(chunk.file, folder.path / taken[-1], chunk.bytes)
+                _take_matches(
+                    job, chunk, folder.path / (taken[-1] + SUFFIX), _beside(manifest, incarnation), queries_end
+                )
+                before = rows[-1] if rows else None
+                rows.append(_row(folder.path / taken[-1], chunk, (stream, number), spec, before))
+        sync_directory(folder.path)
+    except WrongChunk as problem:
+        folder.remove(taken)
+        raise bad_history(directory, f"{chunk.file}: {problem}") from problem
+    except FileNotFoundError as problem:
+        folder.remove(taken)
+        raise bad_history(directory, f"{Path(problem.filename or directory).name} is missing") from problem
+    except OSError as problem:
+        folder.remove(taken)
+        if problem.errno not in NO_ROOM:
+            raise
+        raise disk_full(folder.path, "the history finds no room") from problem
+    except BaseException:
+        folder.remove(taken)
+        raise
+    return Adopted(manifest.extent, tuple(folder.archived(spec, row) for row in rows), tuple(rows), spec.retention)
+
+
+def placed(event: Attached, adopted: Adopted) -> list[ChunkRow]:
+    """The rows of the manifest, with the numbers and IDs that the event gives them."""
+    return [
+        row._replace(number=chunk.number, first_id=chunk.first_id)
+        for row, chunk in zip(adopted.rows, event.chunks, strict=True)
+    ]
+
+
+def _row(
+    path: Path, chunk: HistoryChunk, place: tuple[int, int], spec: StreamSpec, before: ChunkRow | None
+) -> ChunkRow:
+    """The manifest row of the file at `path`; `place`: the stream, and the number of the chunk."""
+    after = None if before is None else before.last_time
+    facts = facts_of(pa.py_buffer(path.read_bytes()), chunk, spec, after)
+    stream, number = place
+    first_id = 0 if before is None else before.first_id + before.rows
+    ties = 0  # they are counted of what follows in the log
+    return ChunkRow(
+        stream, number, first_id, chunk.rows, path.name, chunk.bytes, chunk.crc, chunk.last_time, ties, *facts
+    )
+
+
+def _beside(manifest: Manifest, incarnation: str) -> str:
+    """The suffix of a file with the matches of this service's queries."""
+    return SUFFIX if manifest.incarnation == incarnation else suffix_of(incarnation)
+
+
+def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str, queries_end: int) -> None:
+    """Take the matches beside a chunk, if it has any. Queries that are not registered yet are refused: their matches
+    would be believed one day.
+    """
+    name = chunk.file + suffix
+    if not job.has(name):
+        return
+    job.take(name, target)
+    ranges = read_index(target, chunk.crc, chunk.rows).ranges
+    if not are_known(ranges, queries_end):
+        target.unlink()
+        raise bad_history(job.path, f"{name} is of queries that are not known")
