@@ -8,7 +8,7 @@ from math import gcd
 
 from psoup.errors import InvalidInput
 from psoup.model import SECOND
-from psoup.read_budget import NO_LIMIT
+from psoup.work.read_budget import NO_LIMIT
 
 CHUNK_ROWS = 65_536
 """The most tuples of a chunk, and the default: an offset in a chunk has 16 bits."""

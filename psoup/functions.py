@@ -26,12 +26,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Column, concat_columns
 from psoup.errors import FailedPrecondition, InvalidInput, PSoupError
 from psoup.expressions.supplied_functions import Answer, Signature, Supplied, checked, data_type_of
-from psoup.from_arrow import column_from_arrow
-from psoup.kinds import arrow_type
 from psoup.model import DataType, Kind
+from psoup.values.columns import Array, Column, concat_columns
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.kinds import arrow_type
 
 __all__ = ["function", "load"]
 

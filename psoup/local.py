@@ -33,8 +33,6 @@ from psoup.answer.tuples.match_tags import keys_of
 from psoup.answer.tuples.pushed_ids import tuple_ids
 from psoup.answer.tuples.queries_of_tuple import matches, matches_between, matches_many
 from psoup.answer.tuples.why import Row, Why, why
-from psoup.clock import Clock, VirtualClock
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
 from psoup.engine.engine import Engine
@@ -68,9 +66,11 @@ from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing_query import Parameter
 from psoup.published.lifetimes import DAY
-from psoup.runner import Runner, serial
 from psoup.sql import Dropping, drop_stream, first_word, window_clause
 from psoup.sql.lifetime import lifetime_days
+from psoup.values.columns import Array
+from psoup.work.clock import Clock, VirtualClock
+from psoup.work.runner import Runner, serial
 
 _NAMED = re.compile(r"\$[A-Za-z_]")
 """A parameter with a name."""

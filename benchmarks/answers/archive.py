@@ -34,12 +34,12 @@ from benchmarks.tool.run import Run
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
 from psoup.answer.table import invoke_table
-from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.engine.engine import Engine
 from psoup.events.commands import CreateStream, Register, RegisterMany
 from psoup.model import BIGINT, SECOND, Anchor, Bound, WindowClause
+from psoup.values.columns import Column
 from psoup_service.host.runner import TaskPool
 from psoup_service.process.warmup import warm_up
 from psoup_storage import DurableStore

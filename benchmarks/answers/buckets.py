@@ -22,8 +22,8 @@ from benchmarks.peers import Missing
 from benchmarks.peers.postgres import PostgresServer
 from benchmarks.tool.measure import Row, Sample, Target
 from benchmarks.tool.run import Run
-from psoup.clock import VirtualClock
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 
 SERIES, MINUTES, QUARTERS, TURN = 1_000, 60, 4, 5
 MICROS = 1_000_000

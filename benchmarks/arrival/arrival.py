@@ -36,7 +36,7 @@ from benchmarks.tool.workload import (
 )
 from psoup.engine.maintenance.task import Installable
 from psoup.local import LocalPSoup
-from psoup.runner import Runner, Task, serial
+from psoup.work.runner import Runner, Task, serial
 from psoup_service.host.runner import TaskPool
 
 BATCH = 4_096

@@ -28,12 +28,12 @@ import pyarrow as pa
 
 from benchmarks.tool.measure import Row, Target, in_turns
 from benchmarks.tool.run import Run
-from psoup.columns import Column
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.numbers.mathematics import REAL
-from psoup.from_arrow import columns_from_arrow
 from psoup.model import StreamSpec
 from psoup.sql import create_stream, standing_query
+from psoup.values.columns import Column
+from psoup.values.from_arrow import columns_from_arrow
 
 CREATE = (
     "CREATE STREAM s (t TIMESTAMP, u TIMESTAMP, b BIGINT, c BIGINT, m BIGINT, d DOUBLE, e DOUBLE,"

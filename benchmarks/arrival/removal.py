@@ -21,8 +21,8 @@ from benchmarks.arrival.registration import BLOCK, TEMPLATE
 from benchmarks.arrival.tags import CREATE, table_of
 from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
-from psoup.columns import Array
 from psoup.local import LocalPSoup
+from psoup.values.columns import Array
 
 ROUNDS = 3
 LOOPED = 2_000

@@ -27,10 +27,10 @@ import pyarrow.compute as pc
 from benchmarks.copies.sync_peers import Databases
 from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
-from psoup.clock import VirtualClock
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_cli.flights.dataset import create_statement, load
 from psoup_client.copies.json_columns import from_json
 from psoup_client.copies.places import placed

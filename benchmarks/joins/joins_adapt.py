@@ -25,7 +25,7 @@ from psoup.joins.policies import Fixed, Greedy, Policy
 from psoup.joins.steps import Step
 from psoup.local import LocalPSoup
 from psoup.plan.nodes import Join
-from psoup.read_budget import UNBOUNDED
+from psoup.work.read_budget import UNBOUNDED
 
 NAME = "join.adapt.star4"
 TUPLES = 1 << 19

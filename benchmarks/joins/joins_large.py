@@ -35,12 +35,12 @@ from benchmarks.peers.sides import Frames
 from benchmarks.tool.measure import Row, Sample, Target, beside, seconds
 from benchmarks.tool.run import Run
 from psoup.admission import Admission
-from psoup.columns import Column
 from psoup.data.chunk import ChunkView
 from psoup.events.commands import CreateStream, Register
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
-from psoup.runner import Runner
+from psoup.values.columns import Column
+from psoup.work.runner import Runner
 from psoup_service.host.runner import TaskPool
 from psoup_service.process.warmup import warm_up
 from psoup_storage import DurableStore

@@ -33,7 +33,7 @@ from benchmarks.tool.run import Run
 from psoup.answer.question import Question
 from psoup.answer.table_rows import Asking
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_service.host.ids import Ids
 from psoup_service.servicers.many import Many as Answers
 

@@ -18,9 +18,9 @@ from benchmarks.tool import processes
 from benchmarks.tool.measure import Row, Sample, Target
 from benchmarks.tool.run import Run
 from benchmarks.tool.workload import CREATE, STREAM, make_columns, make_queries, to_table
-from psoup.columns import Batch
-from psoup.from_arrow import columns_from_arrow
 from psoup.sql import create_stream
+from psoup.values.columns import Batch
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_client import AttachSite, Client, Query
 from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
 

@@ -28,10 +28,10 @@ from benchmarks.tool import processes
 from benchmarks.tool.measure import Row, Sample, Target
 from benchmarks.tool.run import Run
 from benchmarks.tool.workload import CREATE, STREAM, Query, make_columns, make_queries, to_table
-from psoup.columns import Batch
-from psoup.from_arrow import columns_from_arrow
 from psoup.matching.outside import Beforehand
 from psoup.sql import create_stream
+from psoup.values.columns import Batch
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_client import Client
 from psoup_storage.formats.history import write_chunk
 

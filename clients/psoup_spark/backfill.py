@@ -23,11 +23,11 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from psoup.columns import Batch
 from psoup.config import CHUNK_ROWS
-from psoup.from_arrow import columns_from_arrow
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.sql import create_stream
+from psoup.values.columns import Batch
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_client import AttachSite, Client, InvalidData, OutOfRange
 from psoup_client.columns.casts import TimeUnit
 from psoup_client.phrases import counted, verb

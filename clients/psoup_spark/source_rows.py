@@ -26,8 +26,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from psoup.kinds import TYPES
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, Kind, StreamSpec
+from psoup.values.kinds import TYPES
 from psoup_client import InvalidData
 from psoup_client.columns.casts import TimeUnit
 from psoup_spark.epochs import as_time, counts

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from pyspark import daemon
 
-from psoup.columns import Batch, Column
 from psoup.data.chunk import ChunkView
 from psoup.matching.outside import Beforehand
 from psoup.model import BIGINT
 from psoup.sql import create_stream
+from psoup.values.columns import Batch, Column
 from psoup_storage.formats.chunk_file import encode_chunk
 
 

@@ -32,7 +32,6 @@ from psoup.admission.removal import decide_unregister, decide_unregister_many
 from psoup.admission.requests import call_digest
 from psoup.admission.tags import KnownTags
 from psoup.admission.tenants import KnownTenants, decide_tenant
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
 from psoup.events.access import IssueToken, RevokeToken, TokenIssued, TokenRevoked
@@ -70,6 +69,7 @@ from psoup.events.events import (
 from psoup.events.tags import NO_TAG
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant, TenantAltered, TenantCreated, TenantDropped
 from psoup.published.snapshot import Snapshot
+from psoup.values.columns import Array
 
 Ready = Callable[[Event], object]
 """Called with an event before it counts."""

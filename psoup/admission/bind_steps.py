@@ -25,7 +25,6 @@ from psoup.data.windows import check_window
 from psoup.errors import Internal, InvalidInput, OutOfRange, PSoupError
 from psoup.events.commands import Command, Register, RegisterMany
 from psoup.events.tags import TagColumns, content_of
-from psoup.gc_pause import without_collector
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import Parameter, StandingQuery
@@ -35,6 +34,7 @@ from psoup.sql.parser.guards import check_budget
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import Rows, Values, bind_text, bind_values
 from psoup.sql.templates.values import column_bytes, columns_of_table
+from psoup.work.gc_pause import without_collector
 
 LONG_TEXT = 256
 """Fewest characters of statements for which binding on another thread pays: a new form takes 10 us a character."""

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.differences import differences
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
@@ -20,6 +19,7 @@ from psoup.phrases import counted
 from psoup.plan.canonical import describe_duration
 from psoup.sql import MAX_ATTRIBUTES, Alteration, alter_statement, alter_stream, create_statement, create_stream
 from psoup.sql.parser.guards import check_budget
+from psoup.values.columns import Array
 
 _EXAMPLES = 3
 

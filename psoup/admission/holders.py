@@ -17,12 +17,12 @@ import numpy as np
 
 from psoup.admission.query_streams import Owners
 from psoup.admission.tags import Call, KnownTags
-from psoup.columns import Array
 from psoup.errors import Conflict, InvalidInput
 from psoup.events.tags import TagColumns
 from psoup.phrases import counted
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import QueryRecord
+from psoup.values.columns import Array
 
 _SHOWN = 120
 """The most characters of a text that a conflict shows."""

@@ -23,12 +23,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from psoup.config import EngineConfig
-from psoup.digests import comparable
 from psoup.errors import Conflict, FailedPrecondition, InvalidInput, NotFound, ResourceExhausted
 from psoup.events.acknowledgements import ProducerAcknowledgement, PushAcknowledgement
 from psoup.events.commands import STAGED, Locate, Push, Recall
 from psoup.events.events import Pushed
 from psoup.invariants import ensure
+from psoup.values.digests import comparable
 
 MAX_NAME_BYTES = 256
 """The most bytes of a producer's name."""

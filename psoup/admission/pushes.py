@@ -23,16 +23,16 @@ from psoup.admission.attachment import check_heartbeat, check_push
 from psoup.admission.budget import Budget
 from psoup.admission.catalog import KnownStream
 from psoup.admission.producers import check_identity
-from psoup.columns import Array, Batch, Column
 from psoup.config import EngineConfig
-from psoup.digests import digest_of
 from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, Prepared, PushAcknowledgement
 from psoup.events.commands import STAGED, Heartbeat, Locate, Push, Recall
 from psoup.events.events import Pushed, RefusedTuples, WatermarkRaised
-from psoup.from_arrow import columns_from_arrow
-from psoup.kinds import TYPES
 from psoup.model import Kind, StreamSpec, time_text
+from psoup.values.columns import Array, Batch, Column
+from psoup.values.digests import digest_of
+from psoup.values.from_arrow import columns_from_arrow
+from psoup.values.kinds import TYPES
 
 _LEAST = -(2**63)
 """The least time."""

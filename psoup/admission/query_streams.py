@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.config import Shape
 from psoup.events.events import Registered, RegisteredMany
 from psoup.invariants import ensure
 from psoup.plan.sides import FIRST_SIDE, side_id
+from psoup.values.columns import Array
 
 _NO_STREAM = -1
 

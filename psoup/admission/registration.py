@@ -21,7 +21,6 @@ from psoup.admission.holders import Asked, check_replace, held
 from psoup.admission.query_streams import Owners
 from psoup.admission.requests import is_call
 from psoup.admission.tags import KnownTags, check_tag
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.events.acknowledgements import Prepared, QueriesAcknowledgement, QueryAcknowledgement
@@ -32,6 +31,7 @@ from psoup.joins.pairs_store import join_with_pairs
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql.lifetime import lifetime_days
 from psoup.sql.templates.block import BoundBlock
+from psoup.values.columns import Array
 
 _SHOWN = 120
 """The most characters of a statement that an error shows."""

@@ -18,13 +18,13 @@ from psoup.admission.known_removals import removal_digest
 from psoup.admission.query_streams import Owners
 from psoup.admission.requests import check_request_id
 from psoup.admission.tags import KnownTags, check_prefix, check_tag
-from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.acknowledgements import Prepared, QueryAcknowledgement, RemovalAcknowledgement
 from psoup.events.commands import Unregister, UnregisterMany
 from psoup.events.events import Unregistered, UnregisteredMany
 from psoup.events.tags import Tag
 from psoup.phrases import counted
+from psoup.values.columns import Array
 
 _NAMED = 3
 """The most missing queries that an error names."""

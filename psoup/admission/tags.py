@@ -20,7 +20,6 @@ from sortedcontainers import SortedDict
 
 from psoup.admission.query_streams import Owners
 from psoup.admission.spans import meeting
-from psoup.columns import Array
 from psoup.errors import InvalidInput
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns, coded, tag_of
@@ -30,6 +29,7 @@ from psoup.published.lifetimes import Lifetimes
 from psoup.published.records import QueryRecord
 from psoup.published.selection import NothingPublished, Published, among, with_labels, with_prefix
 from psoup.published.tags import Runs, find, key_names, key_run, runs_of, with_run
+from psoup.values.columns import Array
 
 MAX_KEY_BYTES = 256
 """The most bytes of a key."""

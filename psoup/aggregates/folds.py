@@ -25,9 +25,9 @@ from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.refusals import Refusals
 from psoup.aggregates.spans import Span, cover, lacking, single
-from psoup.columns import Array
 from psoup.errors import PSoupError
-from psoup.read_budget import NOT_HELD, HeldBytes
+from psoup.values.columns import Array
+from psoup.work.read_budget import NOT_HELD, HeldBytes
 
 _INNER = 4
 """Latest windows of a clause and its measures whose inner chunks are kept as one fold."""

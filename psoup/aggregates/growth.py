@@ -18,9 +18,9 @@ from psoup.aggregates.moments import Moments
 from psoup.aggregates.picks import Extreme, Pick
 from psoup.aggregates.state import Folding, Rows, State, size_of
 from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
-from psoup.columns import Array, Column
 from psoup.model import Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column
 
 _SAMPLE = 64
 """Groups of the empty state from which the bytes of one group are taken."""

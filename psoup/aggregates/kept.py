@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from psoup.read_budget import NO_LIMIT
+from psoup.work.read_budget import NO_LIMIT
 
 Bytes = Callable[[str], int]
 """The bytes of a tenant, or the most it may have: 0 means no limit."""

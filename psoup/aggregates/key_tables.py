@@ -19,8 +19,8 @@ import numpy as np
 
 from psoup.aggregates.keys import Keys
 from psoup.aggregates.recipes import Fold
-from psoup.columns import Array, Column
 from psoup.expressions.tree import Expr
+from psoup.values.columns import Array, Column
 
 _MANY = 256
 """Number of GROUP BY clauses above which entries without a live table are removed."""

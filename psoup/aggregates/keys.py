@@ -16,11 +16,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from psoup.aggregates.numbers import Hold, Integers, Numbers, Room, in_order, numbers_of
-from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import ASKED, USELESS, Coded, is_worth_keeping
 from psoup.kernels.fold import group_numbers
 from psoup.model import BIGINT, DataType
+from psoup.values.columns import Array, Column
 
 
 class Keys:

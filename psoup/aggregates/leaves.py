@@ -18,13 +18,13 @@ from psoup.aggregates.packs import FoldPack, pack_of
 from psoup.aggregates.picks import Extreme
 from psoup.aggregates.state import Folding, State
 from psoup.aggregates.sums import Count, IntegerSum
-from psoup.columns import Array, Column
 from psoup.expressions.tree import AttributeRef
 from psoup.kernels.fold import group_states
 from psoup.plan.nodes import Measure
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.failures import NO_FAILURES
 from psoup.results.sets import Wanted, in_both
+from psoup.values.columns import Array, Column
 
 
 def leaf_of(

@@ -15,11 +15,11 @@ import numpy as np
 
 from psoup.aggregates.keys import Keys
 from psoup.aggregates.state import Folding, Rows, State, places_in
-from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.kernels.rows.radix_sort import order_keys
-from psoup.kinds import TYPES
 from psoup.model import BIGINT, DataType, Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column, concat_columns, empty_column
+from psoup.values.kinds import TYPES
 
 _MOST = 2**31 - 1
 """The most groups that fit into int32."""

@@ -22,10 +22,10 @@ from psoup.aggregates.picks import Extreme, Pick
 from psoup.aggregates.sketches import Buckets, Registers
 from psoup.aggregates.state import ALL, Folding, Rows, State
 from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
-from psoup.columns import Array, Column
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column
 
 
 def _sum(measure: Measure) -> Folding:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.aggregates.state import Rows, State, padded, taken
-from psoup.columns import Array, Column, plain
 from psoup.kernels.fold import group_states
 from psoup.model import Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column, plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,15 +22,15 @@ import pyarrow.compute as pc
 
 from psoup.aggregates.state import ALL
 from psoup.budgets import GROUP_KEYS
-from psoup.columns import Array, Column, empty_column, plain
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import GroupQuota
 from psoup.kernels.fold import group_numbers
 from psoup.kernels.names import clause_names
 from psoup.kernels.rows.batch_body import take_texts
 from psoup.kernels.rows.radix_sort import order_keys
-from psoup.kinds import LEAST, TYPES
 from psoup.model import DataType, Kind
+from psoup.values.columns import Array, Column, empty_column, plain
+from psoup.values.kinds import LEAST, TYPES
 
 _MASK = 2**64 - 1
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)

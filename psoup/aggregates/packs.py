@@ -26,8 +26,8 @@ from psoup.aggregates.refusals import Refusals
 from psoup.aggregates.spans import Span
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.aggregates.sums import DoubleSum
-from psoup.columns import Array, Column
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column
 
 _ONLY: Array = np.zeros(1, np.int64)
 _NO_PLACES: Array = np.zeros(0, np.int64)

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.aggregates.state import Rows, State, padded, padded_column, put, taken
-from psoup.columns import Array, Column, plain
 from psoup.expressions.frame import null_column
 from psoup.kernels.fold import group_states
-from psoup.kinds import TYPES
 from psoup.model import DataType, Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column, plain
+from psoup.values.kinds import TYPES
 
 _UNNOTED: Array = np.zeros(0, np.int64)
 

@@ -27,10 +27,10 @@ from psoup.aggregates.picks import Extreme
 from psoup.aggregates.sketches import Sketch
 from psoup.aggregates.state import Folding, State, places_in, size_of
 from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
-from psoup.columns import Array, Column
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column
 
 _FIRST: Array = np.zeros(1, np.int64)
 _MAX_GROUPS = 2**31 - 1

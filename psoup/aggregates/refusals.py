@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 from typing import NamedTuple
 
-from psoup.read_budget import NO_LIMIT
+from psoup.work.read_budget import NO_LIMIT
 
 _ROOM = 2
 """The next attempt needs this many times the bytes that the refused attempt asked for."""

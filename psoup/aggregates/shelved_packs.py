@@ -20,9 +20,9 @@ import pyarrow as pa
 from psoup.aggregates.measures import folding_of, read_by
 from psoup.aggregates.packs import FoldPack
 from psoup.aggregates.stored_folds import Reader, digest, put, put_states, told_of
-from psoup.columns import Array
 from psoup.expressions.supplied_functions import calls_supplied
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array
 
 _VERSION = 1
 """Increased when the meaning of packs changes; packs of earlier versions are then not found."""

@@ -19,13 +19,13 @@ from typing import ClassVar
 import numpy as np
 
 from psoup.aggregates.state import Rows, State, places_in
-from psoup.columns import Array, Column, plain
 from psoup.kernels.fold import group_numbers
 from psoup.kernels.names import clause_names
 from psoup.kernels.rows.radix_sort import order_keys
-from psoup.kinds import TYPES
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column, plain
+from psoup.values.kinds import TYPES
 
 _SEEDS: Array = np.array([0x5851F42D4C957F2D, 0x14057B7EF767814F], np.uint64)
 _REGISTER_BITS = 11

@@ -15,10 +15,10 @@ from typing import Protocol
 
 import numpy as np
 
-from psoup.columns import Array, Column, concat_columns
 from psoup.expressions.frame import null_column
 from psoup.model import Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column, concat_columns
 
 ALL: Array = np.zeros(0, np.uint8)
 """The mask of a part whose rows all count."""

@@ -26,16 +26,16 @@ from psoup.aggregates.measures import read_by
 from psoup.aggregates.recipes import Fold, Recipe
 from psoup.aggregates.spans import Span, cover
 from psoup.aggregates.state import Folding, State
-from psoup.columns import Array, Column
 from psoup.data.archived_chunk import ArchivedChunk, Chunk, ChunkSource
 from psoup.data.sidecars import ChunkSpan, OnDisk
 from psoup.expressions.supplied_functions import calls_supplied
-from psoup.limbs import LIMBS
 from psoup.model import DataType
 from psoup.plan.canonical import expr_text, factor_text
 from psoup.plan.factors import Factor
 from psoup.plan.nodes import Measure
-from psoup.read_budget import NOT_HELD, HeldBytes
+from psoup.values.columns import Array, Column
+from psoup.values.limbs import LIMBS
+from psoup.work.read_budget import NOT_HELD, HeldBytes
 
 _VERSION = 1
 """Increased when the meaning of states changes; folds of earlier versions are then not found."""

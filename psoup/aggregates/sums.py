@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.aggregates.state import Rows, State, padded, taken
-from psoup.columns import Array, Column, plain
 from psoup.kernels.fold import group_states, wide_integers
-from psoup.kinds import BEYOND, LEAST, TYPES
 from psoup.model import BIGINT, SECOND, DataType, Kind
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Array, Column, plain
+from psoup.values.kinds import BEYOND, LEAST, TYPES
 
 _UNIT = 1075
 """Exponent bias of a double's bits, counted in units of its last digit."""

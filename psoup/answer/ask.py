@@ -25,12 +25,12 @@ from psoup.model import StreamSpec
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.sql import Prepared, prepare, standing_query
 from psoup.sql.parser.guards import check_budget
 from psoup.sql.templates.forms import form_of, in_order
 from psoup.sql.templates.ladder import Values, bind_values, gathered
+from psoup.work.read_budget import ReadBudget
 
 NO_QUERY = -1
 """The query ID in the record of an ad-hoc query."""

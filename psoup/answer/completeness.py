@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.data.windows import WindowRange
 from psoup.execution.select.window import Reach
 from psoup.model import Anchor, WindowClause
 from psoup.published.snapshot import StreamView
+from psoup.values.columns import Array
 
 
 class Part(NamedTuple):

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.execution.select.clause_matches import is_kept
 from psoup.model import time_text
@@ -21,6 +20,7 @@ from psoup.phrases import counted
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from psoup.model import StreamSpec
 from psoup.plan.sides import is_side
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _CHECKED = 1_024
 """Queries between two checks of the budget."""

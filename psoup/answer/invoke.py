@@ -16,7 +16,6 @@ import pyarrow as pa
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.join_ranges import Placed, placed
 from psoup.answer.question import Question
-from psoup.columns import Column
 from psoup.data.archived_chunk import Chunk
 from psoup.execution.aggregate.window_case import WindowCase
 from psoup.execution.join.located_side import chunks_of, count_of, errors_of, found_sides
@@ -27,12 +26,13 @@ from psoup.execution.select.clause_matches import Matches, packed
 from psoup.execution.select.window import Ranges, Reach, WindowChoice
 from psoup.execution.ways import ANSWER, WINDOW
 from psoup.joins.pairs_store import PairTable, join_with_pairs
-from psoup.kinds import arrow_type
 from psoup.model import Kind
 from psoup.plan.nodes import Node
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import ReadBudget
+from psoup.values.columns import Column
+from psoup.values.kinds import arrow_type
+from psoup.work.read_budget import ReadBudget
 
 _MAX_ROWS = 65_536
 _BATCH_BYTES = 1 << 30

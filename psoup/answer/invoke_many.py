@@ -18,7 +18,6 @@ import numpy as np
 
 from psoup.answer.completeness import Completeness
 from psoup.answer.table_rows import Asking, Group, Set
-from psoup.columns import Array
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.execution.join.direct_join import direct_join
 from psoup.execution.join.join_batch import JoinedForm, JoinedMessage, SideColumns, joined_form, side_memory
@@ -31,6 +30,7 @@ from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.failures import NO_FAILURES
 from psoup.results.sets import TooManyPairs, all_evaluated
+from psoup.values.columns import Array
 
 LEAST = 32
 """Fewest joins of one plan for which one common pass is quicker than an invocation each."""

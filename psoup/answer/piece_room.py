@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
-from psoup.read_budget import ReadBudget
 from psoup.results.sets import TooManyPairs
+from psoup.work.read_budget import ReadBudget
 
 _MOST = 1 << 28
 """Most bytes of a piece, if the read has no limit for sorts and groups."""

@@ -15,7 +15,7 @@ from psoup.execution.select.window import Ranges, Reach, WindowChoice, instant, 
 from psoup.model import WindowClause
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import StreamView
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 
 
 @dataclass(frozen=True, slots=True)

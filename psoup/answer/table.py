@@ -23,17 +23,17 @@ import pyarrow as pa
 from psoup.answer.question import Question
 from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place
 from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
-from psoup.columns import Array
 from psoup.data.archived_chunk import Chunk
 from psoup.errors import Internal, PSoupError
 from psoup.execution.aggregate.single_row import aggregate_of
 from psoup.execution.many.query_sets import Asked, Failed, asked_for
 from psoup.execution.rows.record_batch import row_bytes
 from psoup.execution.select.window import WindowChoice
-from psoup.kinds import arrow_type
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import ReadBudget
 from psoup.results.sets import TooManyPairs
+from psoup.values.columns import Array
+from psoup.values.kinds import arrow_type
+from psoup.work.read_budget import ReadBudget
 
 _QUERIES = 1 << 17
 """Most queries of a piece."""

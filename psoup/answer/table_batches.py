@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.results.runs import order_of
+from psoup.values.columns import Array
 
 PLACE = "_query"
 """The name of the first column."""

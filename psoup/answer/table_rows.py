@@ -17,7 +17,6 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.invoke import Answer, answer_to
 from psoup.answer.piece_room import PieceRoom
 from psoup.answer.question import Question
-from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.data.archived_chunk import Chunk
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
@@ -46,8 +45,9 @@ from psoup.model import Kind, WindowClause
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import ReadBudget
 from psoup.results.sets import TooManyPairs
+from psoup.values.columns import Array, Column
+from psoup.work.read_budget import ReadBudget
 
 MOST_GROUPS = 1_024
 """Most combinations of streams and windows in a call: each has its own completeness."""

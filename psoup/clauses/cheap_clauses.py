@@ -19,7 +19,7 @@ from psoup.clauses.index.clause_rows import ClauseRows, gather
 from psoup.clauses.index.combine import assemble
 from psoup.clauses.index.posting_lists import STANDARD, Layout
 from psoup.clauses.index.predicate_index import Part, PredicateIndex, bases
-from psoup.columns import Array
+from psoup.values.columns import Array
 
 _UNLISTED = 1_024
 """The most clauses of an index without posting lists, as in `psoup.clauses.index.delta`."""

@@ -23,11 +23,11 @@ from psoup.clauses.index.clause_rows import ClauseRows
 from psoup.clauses.index.combine import assemble
 from psoup.clauses.index.posting_lists import Layout
 from psoup.clauses.index.predicate_index import Part, bases
-from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.factors import Key, Term
 from psoup.plan.standing_query import ClauseColumns, Edges, TermColumn
+from psoup.values.columns import Array
 
 _START = 0
 """The code below all values; then come D boundaries (1 to D), the code above all (= NULL), and the code past NULL."""

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.clauses.index.predicate_index import Part, PredicateIndex
-from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.expressions.error_guard import Compute
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.invariants import ensure
 from psoup.kernels.arrive.work_counters import tally_cells, tally_work
+from psoup.values.columns import Array, Column
 
 _FIRST_SLOTS = 16
 _MANY_GONE = 8

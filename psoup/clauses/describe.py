@@ -14,11 +14,11 @@ import pyarrow as pa
 from psoup.clauses.attributes import Waits
 from psoup.clauses.index.predicate_index import PredicateIndex
 from psoup.clauses.text_search import Searched
-from psoup.columns import Array
 from psoup.expressions.supplied_functions import shown_name
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.invariants import ensure
 from psoup.plan.factors import Interval
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from psoup.clauses.index.clause_rows import ClauseRows
 from psoup.clauses.index.combine import assemble
 from psoup.clauses.index.posting_lists import Layout
 from psoup.clauses.index.predicate_index import Part, PredicateIndex, bases
-from psoup.columns import Array
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,11 @@ from psoup.clauses.index.clause_rows import ClauseRows
 from psoup.clauses.index.delta import END, PAST_NULL, START, Edge, edges_of
 from psoup.clauses.index.predicate_index import bases
 from psoup.clauses.names import ClauseNames
-from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.factors import Factor
 from psoup.plan.standing_query import StandingQuery
+from psoup.values.columns import Array
 
 _OPEN: dict[Edge, int] = {START: -1, END: -2, PAST_NULL: -3}
 

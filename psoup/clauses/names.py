@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
 from psoup.kernels.names import clause_names as kernels
-from psoup.kinds import ends
 from psoup.model import BOOLEAN, Kind
 from psoup.plan.canonical import expr_text, factor_text
 from psoup.plan.factors import Factor, Interval
 from psoup.plan.standing_query import ClauseColumns, TermColumn
+from psoup.values.columns import Array
+from psoup.values.kinds import ends
 
 _FIRST = 64
 _ROOMY = 16

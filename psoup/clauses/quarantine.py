@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.expressions.error_guard import Compute, guarded
 from psoup.expressions.supplied_functions import shown_name
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
 from psoup.invariants import ensure
 from psoup.plan.canonical import expr_text
+from psoup.values.columns import Array
 
 MOST_RAISES = 3
 """Exceptions of an expression after which its clauses leave the index; a machine may be short of memory once."""

@@ -32,12 +32,12 @@ from psoup.clauses.index.predicate_index import Part, PartView
 from psoup.clauses.scratch import Scratch
 from psoup.clauses.sides import IndexView, Side, Subset, factors_at, with_plans
 from psoup.clauses.text_search import LAYOUT, Routes, Searched
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.invariants import corrupt, ensure
 from psoup.model import Schema
 from psoup.plan.factors import Factor
 from psoup.plan.standing_query import ClauseColumns
+from psoup.values.columns import Array
 
 
 class QuerySteM:

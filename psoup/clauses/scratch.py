@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array, new_array
+from psoup.values.columns import Array, new_array
 
 _KEPT_BYTES = 1 << 26
 """Bytes (64 MiB) above which a scratch array is freed after the probe."""

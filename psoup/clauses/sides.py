@@ -20,10 +20,10 @@ from psoup.clauses.index.delta import RecentView
 from psoup.clauses.index.predicate_index import Part, PartView, PredicateIndex
 from psoup.clauses.scratch import Scratch
 from psoup.clauses.text_search import Searched
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.plan.factors import Factor, Term
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from psoup.clauses.names import ClauseNames
-from psoup.columns import Array
 from psoup.invariants import corrupt, ensure
 from psoup.plan.factors import Factor
 from psoup.plan.standing_query import ClauseColumns
+from psoup.values.columns import Array
 
 _FIRST = 16
 _ROOMY = 4

@@ -23,11 +23,11 @@ import numpy as np
 from psoup.clauses.cheap_clauses import Stripped, strip
 from psoup.clauses.index.posting_lists import Layout
 from psoup.clauses.index.predicate_index import Part
-from psoup.columns import Array
 from psoup.expressions.texts.like import SoughtText, sought_text
 from psoup.expressions.tree import Expr
 from psoup.kernels.texts.automaton import END, grow_states
 from psoup.plan.factors import Factor, Interval
+from psoup.values.columns import Array
 
 LAYOUT = Layout(least=1 << 62)
 """No posting lists: such an index is never joined with tuples directly."""

@@ -15,11 +15,11 @@ from typing import Protocol, overload
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.data.chunk_caches import ChunkCaches, Zone
 from psoup.data.sidecars import ChunkFile, Sidecars
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, TIMESTAMP, Attribute, StreamSpec
+from psoup.values.columns import Array, Column
 
 TIME = Attribute(TIME_COLUMN, TIMESTAMP, nullable=False)
 """The attribute under which a source stores the physical IDs of a stream in system time."""

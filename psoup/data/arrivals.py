@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.invariants import ensure
+from psoup.values.columns import Array
 
 KEPT_PUSHES = 16_384
 """The newest pushes whose rows are known."""

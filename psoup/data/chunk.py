@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array, Batch, Column, address_of, lasting_array
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk_caches import MemoryCaches, Places
 from psoup.data.narrow import Short
 from psoup.expressions.tree import TIME_INDEX
-from psoup.kinds import TYPES
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
+from psoup.values.columns import Array, Batch, Column, address_of, lasting_array
+from psoup.values.kinds import TYPES
 
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096

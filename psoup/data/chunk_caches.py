@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psoup.columns import Array
 from psoup.data.dictionary_column import Coded
 from psoup.data.key_index import Keyed
 from psoup.data.narrow import Narrow, Short
 from psoup.plan.factors import Key
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array, Batch, Column, concat_batches
 from psoup.config import EngineConfig, Shape
 from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import Numbers, joined, sorted_by
@@ -31,6 +30,7 @@ from psoup.data.stored_chunk import Passed
 from psoup.invariants import corrupt, ensure
 from psoup.kernels.rows.radix_sort import order_keys
 from psoup.model import Kind, Schema, StreamSpec
+from psoup.values.columns import Array, Batch, Column, concat_batches
 
 
 @dataclass(frozen=True, slots=True)

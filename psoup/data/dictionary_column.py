@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psoup.columns import Array, Column
+from psoup.values.columns import Array, Column
 
 _REPEATED = 4
 """Least average number of rows for each value."""

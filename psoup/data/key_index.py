@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column, plain
 from psoup.invariants import ensure
 from psoup.kernels.search.key_index import number_texts, order_rows
 from psoup.model import Kind
+from psoup.values.columns import Array, Column, plain
 
 _TAG_BITS = 16
 _ALL_VALID: Array = np.zeros(0, np.uint8)

@@ -27,7 +27,7 @@ from psoup.data.dictionary_column import ASKED
 from psoup.data.key_index import USELESS, Keyed, KeyIndex, key_index
 from psoup.data.narrow import Short, short
 from psoup.data.zones import Zones
-from psoup.read_budget import NO_LIMIT
+from psoup.work.read_budget import NO_LIMIT
 
 _ASKED = 16
 """Indexes that are checked together for recent use."""

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column, plain
 from psoup.kernels.search.row_masks import narrow_codes
 from psoup.plan.factors import Interval
+from psoup.values.columns import Array, Column, plain
 
 _MOST = 65_534
 """The greatest code without NULLs."""

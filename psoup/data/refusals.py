@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.invariants import ensure
+from psoup.values.columns import Array
 
 KEPT = 16_384
 """Times that are kept of each kind: at most 128 KiB for a stream."""

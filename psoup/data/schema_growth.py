@@ -15,12 +15,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from psoup.columns import Array, Batch, Column
 from psoup.config import CHUNK_ROWS
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
-from psoup.kinds import TYPES
 from psoup.model import DataType, Kind, Schema, StreamSpec
+from psoup.values.columns import Array, Batch, Column
+from psoup.values.kinds import TYPES
 
 ChunkT = TypeVar("ChunkT", ChunkView, ArchivedChunk)
 

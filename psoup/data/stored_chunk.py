@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psoup.columns import Batch
 from psoup.data.archived_chunk import ArchivedChunk
+from psoup.values.columns import Batch
 
 
 @dataclass(frozen=True, slots=True)

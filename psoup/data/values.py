@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column, empty_column, plain
 from psoup.config import TextLimits
 from psoup.expressions.error_guard import Compute, Raised, guarded
 from psoup.expressions.evaluate import TooMuchText
@@ -21,6 +20,7 @@ from psoup.expressions.tree import TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.kernels.arrive import codes as kernels
 from psoup.kernels.rows.batch_body import take_texts
 from psoup.model import BIGINT, Kind
+from psoup.values.columns import Array, Column, empty_column, plain
 
 _UNREAD = empty_column(BIGINT)
 _NONE: Array = np.zeros(0, np.int64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from psoup.engine.stream.state import StreamState
 from psoup.events.events import StreamAltered
-from psoup.runner import Runner
+from psoup.work.runner import Runner
 
 
 def alter(state: StreamState, event: StreamAltered, run: Runner) -> int:

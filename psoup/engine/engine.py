@@ -60,7 +60,7 @@ from psoup.events.tenants import (
 )
 from psoup.invariants import Verify, ensure
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 BY_HAND = "taken out by the operator"
 _NAMED = 8

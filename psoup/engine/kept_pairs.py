@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.aggregates.kept import KeptBytes
-from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.engine.stream.attention import Board
 from psoup.engine.stream.shelf import Shelf
@@ -32,6 +31,7 @@ from psoup.joins.pairs_store import KeptPairs, PairKey, PairRow, PairTable, join
 from psoup.plan.nodes import Join
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql.templates.block import BoundBlock
+from psoup.values.columns import Array
 
 _AT_ONCE = 32
 """Blocks that a task makes: some 30 ms."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from psoup.columns import Array
 from psoup.events.events import RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
 from psoup.plan.sides import query_of, side_id
 from psoup.plan.standing_query import StandingQuery
+from psoup.values.columns import Array
 
 
 class Sides(NamedTuple):

@@ -17,7 +17,6 @@ from dataclasses import replace
 import numpy as np
 
 from psoup.clauses.factor_table import FactorTable, PreparedQueries
-from psoup.columns import Array
 from psoup.config import Shape
 from psoup.engine.query_sides import grouped, sides_by_stream, tags_of
 from psoup.engine.removal_columns import LeavingQueries, gone_clauses, sides_in
@@ -28,7 +27,6 @@ from psoup.engine.tags import Tags
 from psoup.events.change import Replacements
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Tag
-from psoup.gc_pause import without_collector
 from psoup.invariants import corrupt, ensure
 from psoup.plan.sides import is_side, query_of, side_id
 from psoup.plan.standing_query import StandingQuery
@@ -39,6 +37,8 @@ from psoup.published.paged_map import Editor, PagedMap
 from psoup.published.records import NO_CLAUSE, ClauseBlock, ClauseRecord, QueryBlock, QueryRecord
 from psoup.published.tags import PublishedTags
 from psoup.sql.templates.block import BoundBlock, ManyQueries
+from psoup.values.columns import Array
+from psoup.work.gc_pause import without_collector
 
 Streams = Mapping[int, StreamState]
 """The streams by their IDs."""

@@ -14,12 +14,12 @@ from itertools import chain
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.engine.stream.clauses import GoneClauses
 from psoup.events.tags import NO_TAG
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.paged_map import Found
 from psoup.published.records import ClauseRecord, picked
+from psoup.values.columns import Array
 
 _NONE: Array = np.zeros(0, np.int64)
 

@@ -10,7 +10,7 @@ from psoup.clauses.quarantine import Precautions
 from psoup.engine.stream.state import StreamState
 from psoup.events.acknowledgements import Effects
 from psoup.events.tenants import Tenant
-from psoup.runner import Runner
+from psoup.work.runner import Runner
 
 
 class Spent:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG
 from psoup.invariants import ensure
 from psoup.published.records import QueryRecord
 from psoup.published.tags import PublishedTags, Run, Runs, key_run, label_run, runs_of, with_run
+from psoup.values.columns import Array
 
 
 class Tags:

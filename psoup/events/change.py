@@ -16,7 +16,6 @@ from typing import NamedTuple, assert_never
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.events import (
     Attached,
@@ -35,6 +34,7 @@ from psoup.events.events import (
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import StandingQuery
+from psoup.values.columns import Array
 
 
 class Change(NamedTuple):

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.events.access import IssueToken, RevokeToken
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing_query import Parameter
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from psoup.columns import Array, Batch
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.stored_chunk import Stored
 from psoup.events.access import TokenIssued, TokenRevoked
@@ -19,6 +18,7 @@ from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import Parameter, StandingQuery
+from psoup.values.columns import Array, Batch
 
 
 def no_queries() -> Array:

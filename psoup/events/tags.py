@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array
+from psoup.values.columns import Array
 
 Labels = tuple[tuple[str, str], ...]
 """(name, value), ascending by name."""

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from psoup.columns import Column
 from psoup.execution.aggregate.groups import GroupRows
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.rows.sort import Sorting, over_rows
@@ -29,6 +28,7 @@ from psoup.execution.ways import GROUPS, JOIN_WAYS
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
 from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
+from psoup.values.columns import Column
 
 __all__ = ["Arrivals", "GroupRows", "JoinRows", "Reading", "rows_of"]
 

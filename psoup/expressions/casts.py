@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.expressions import formats
 from psoup.expressions.civil import DAY_MICROS
 from psoup.expressions.frame import Evaluator, Frame, finish, finish_text, text_bytes
@@ -23,6 +22,7 @@ from psoup.expressions.numbers.rounding import round_half_away, scale_down
 from psoup.expressions.times import parse_times
 from psoup.expressions.tree import Call, Literal
 from psoup.model import EXACT_DOUBLE, DataType, Kind
+from psoup.values.columns import Array, Column
 
 Converted = tuple[Array, Array | None]
 """Values of the target type, and flags of values that could not be converted."""

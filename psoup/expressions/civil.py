@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.values.columns import Array
 
 DAY_MICROS = 86_400_000_000
 FIRST_MICRO = -9_223_372_022_400_000_000

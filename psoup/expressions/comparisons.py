@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column, float_keys
 from psoup.expressions.frame import Evaluator, Frame, booleans, finish
 from psoup.expressions.numbers import wide
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN, Kind
+from psoup.values.columns import Array, Column, float_keys
 
 Order = Callable[[Any, Any], Array]
 

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.comparisons import compare, ordered
 from psoup.expressions.frame import Evaluator, Frame, any_error, finish_text, text_bytes
 from psoup.expressions.tree import Call, Expr
-from psoup.from_arrow import column_from_arrow
-from psoup.kinds import TYPES
 from psoup.model import BOOLEAN, TEXT, DataType, Kind
+from psoup.values.columns import Array, Column
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.kinds import TYPES
 
 NO_BRANCH = -1
 _NOTHING = pa.scalar("", pa.large_string())

@@ -16,7 +16,6 @@ from psoup.expressions.evaluate import constant
 from psoup.expressions.numbers import long_numbers
 from psoup.expressions.plainly import plain_value
 from psoup.expressions.tree import Call, Expr, Literal, LongNumber
-from psoup.kinds import TYPES, Family, kinds_of
 from psoup.model import (
     BIGINT,
     BOOLEAN,
@@ -30,6 +29,7 @@ from psoup.model import (
     decimal,
     wide,
 )
+from psoup.values.kinds import TYPES, Family, kinds_of
 
 NUMBERS = kinds_of(Family.NUMBER)
 TIMES = kinds_of(Family.TIME)

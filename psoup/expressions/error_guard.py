@@ -17,14 +17,14 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Column, concat_columns, empty_column
 from psoup.config import TextLimits
 from psoup.errors import FailedPrecondition
 from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
 from psoup.expressions.frame import TooMuchWork, null_column, text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, TIMESTAMP
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.values.columns import Array, Column, concat_columns, empty_column
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 Compute = Callable[[Expr, Sequence[Column], Array, Array, TextLimits], Column]
 """The port: gives the values of an attribute for some tuples, from their columns, IDs and times.

@@ -18,7 +18,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from psoup.columns import Column, concat_columns
 from psoup.config import TextLimits
 from psoup.errors import InvalidInput
 from psoup.expressions import casts, comparisons, conditional, logic, supplied_functions
@@ -28,8 +27,9 @@ from psoup.expressions.render import render
 from psoup.expressions.texts import like, regex, text, text_pieces
 from psoup.expressions.times import moments, strptime, temporal
 from psoup.expressions.tree import AttributeRef, Expr, Literal, Now
-from psoup.limbs import number_of
 from psoup.model import DATE, TIMESTAMP, Kind
+from psoup.values.columns import Column, concat_columns
+from psoup.values.limbs import number_of
 
 _SHOWN = 120
 """The most characters of an expression in a message; its end tells the type."""

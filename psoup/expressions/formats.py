@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.civil import civil_from_days
 from psoup.expressions.numbers.wide import text_of
 from psoup.expressions.times.temporal import split
 from psoup.model import Kind
+from psoup.values.columns import Array, Column
 
 
 def _scalar(text: str) -> pa.Scalar:

@@ -21,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.errors import Internal
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Call, Expr, Literal, Now
-from psoup.from_arrow import column_from_arrow
-from psoup.kinds import TYPES
-from psoup.limbs import LIMBS, limbs_of
 from psoup.model import BIGINT, TEXT, TIMESTAMP, DataType, Kind
+from psoup.values.columns import Array, Column
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.kinds import TYPES
+from psoup.values.limbs import LIMBS, limbs_of
 
 
 class TooMuchText(Exception):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.expressions.frame import Evaluator, Frame, any_error, finish
 from psoup.expressions.tree import Call
 from psoup.model import BOOLEAN
+from psoup.values.columns import Array, Column
 
 
 def conjunction(call: Call, frame: Frame) -> Column:

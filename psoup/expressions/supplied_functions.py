@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Column, concat_columns
 from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput
 from psoup.expressions.frame import Frame, all_valid, any_error, null_column
 from psoup.expressions.tree import Call, Expr
-from psoup.from_arrow import column_from_arrow
-from psoup.kinds import TYPES, arrow_type, memory_type
 from psoup.model import STREAMED, DataType, Kind, decimal
+from psoup.values.columns import Array, Column, concat_columns
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.kinds import TYPES, arrow_type, memory_type
 
 MOST_ROWS = 65_536
 """The most rows of one call of a function."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from psoup.budgets import JOIN_BYTES, JOIN_PAIRS
 from psoup.config import JoinLimits
 from psoup.errors import ResourceExhausted
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 
 
 class Room:

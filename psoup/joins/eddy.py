@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.joins.key_columns import Edge
 from psoup.joins.policies import Policy
 from psoup.joins.sort_builds import Builds
 from psoup.joins.steps import Places, Step, StepFigures
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

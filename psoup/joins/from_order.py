@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.columns import Array, scratch_array
 from psoup.kernels.rows.radix_sort import order_keys
+from psoup.values.columns import Array, scratch_array
 
 _BITS = 62
 """Bits of the numbers of one sorting pass."""

@@ -18,7 +18,6 @@ from functools import partial
 
 import numpy as np
 
-from psoup.columns import Array, scratch_array
 from psoup.config import JoinLimits
 from psoup.joins.budget import Room
 from psoup.joins.key_columns import Edge
@@ -29,6 +28,7 @@ from psoup.kernels.join.pair_columns import probe_buckets, probe_ranges
 from psoup.kernels.join.pair_filter import keep_near, keep_texts
 from psoup.kernels.join.small_pairs import choose_buckets
 from psoup.plan.way import TryNext
+from psoup.values.columns import Array, scratch_array
 
 _GROWTH = 4
 """Each piece may have this many times the rows of the piece before."""

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.config import JoinLimits, TextLimits
 from psoup.joins.budget import Room
 from psoup.joins.eddy import Eddy, Routes, taken
@@ -28,7 +27,8 @@ from psoup.joins.side import JoinSide
 from psoup.joins.sort_builds import Builds, all_rows
 from psoup.joins.steps import Places, StepFigures
 from psoup.plan.nodes import Join
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.values.columns import Array
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _GROWTH = 4
 """Each piece may have this many times the rows of the piece before."""

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.conversion import comparable
 from psoup.expressions.frame import to_large_string
 from psoup.expressions.tree import Expr, of_source
@@ -28,6 +27,7 @@ from psoup.joins.side import JoinSide
 from psoup.model import Kind
 from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import Join, PairFactor
+from psoup.values.columns import Array, Column
 
 _LEAST = -(2**63)
 """The least key."""

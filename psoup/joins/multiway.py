@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from psoup.columns import Array, scratch_array
 from psoup.config import JoinLimits
 from psoup.joins.budget import Room
 from psoup.joins.key_columns import Edge
 from psoup.joins.sort_builds import Buckets
 from psoup.joins.steps import StepFigures
 from psoup.kernels.join.multiway import keep_partnered, nest
+from psoup.values.columns import Array, scratch_array
 
 _BLOCK = 4_096
 """Partial tuples that are held at once: tuples of four sources fit into the cache of a core."""

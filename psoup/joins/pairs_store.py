@@ -20,7 +20,6 @@ from types import MappingProxyType
 import numpy as np
 
 from psoup import budgets
-from psoup.columns import Array, Column, concat_columns
 from psoup.config import JoinLimits
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted
@@ -33,7 +32,8 @@ from psoup.joins.key_columns import FLIPPED
 from psoup.joins.residual import without_rest
 from psoup.plan.nodes import Join, Node, PairFactor, walk
 from psoup.plan.plan_facts import plan_fact
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.values.columns import Array, Column, concat_columns
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _NAMES = ("l", "r")
 """Names of the streams in the text of factors."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.config import TextLimits
 from psoup.expressions.error_guard import every_value
 from psoup.expressions.evaluate import Scope, TooMuchText
@@ -21,7 +20,8 @@ from psoup.joins.side import JoinSide
 from psoup.model import BOOLEAN
 from psoup.plan.nodes import Join
 from psoup.plan.plan_facts import plan_fact
-from psoup.read_budget import ReadBudget
+from psoup.values.columns import Array
+from psoup.work.read_budget import ReadBudget
 
 
 @plan_fact

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.columns import Array, scratch_array
 from psoup.joins.budget import Room
 from psoup.joins.key_columns import Edge
 from psoup.kernels.join.hash_buckets import keep_marked, mark_keys
 from psoup.kernels.join.small_pairs import SPREADING
+from psoup.values.columns import Array, scratch_array
 
 _RATIO = 4
 """Least ratio between the sizes of the two sides."""

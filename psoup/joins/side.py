@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from psoup.columns import Array, Column
 from psoup.expressions.tree import Expr
+from psoup.values.columns import Array, Column
 
 
 class JoinSide(Protocol):

@@ -14,11 +14,11 @@ from typing import Protocol
 
 import numpy as np
 
-from psoup.columns import Array, scratch_array
 from psoup.joins.budget import Room
 from psoup.kernels.join.hash_buckets import fill_buckets, find_buckets
 from psoup.kernels.join.small_pairs import SPREADING, choose_buckets
 from psoup.kernels.rows.radix_sort import order_keys
+from psoup.values.columns import Array, scratch_array
 
 _NONE = np.zeros(0, np.int64)
 _CACHED: Array = np.arange(65_536, dtype=np.int32)

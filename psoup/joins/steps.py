@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, scratch_array
 from psoup.joins.key_columns import Edge
 from psoup.joins.sort_builds import Buckets, Build, Builds, hashed
 from psoup.kernels.join import range_pairs as kernels
 from psoup.kernels.join.pair_columns import probe_buckets
 from psoup.kernels.rows.radix_sort import order_keys
+from psoup.values.columns import Array, scratch_array
 
 Places = Array | slice
 """Rows of a source in some tuples: int64[n], or a slice of consecutive rows."""

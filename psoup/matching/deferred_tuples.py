@@ -20,11 +20,11 @@ from psoup.clauses.index.clause_rows import gather
 from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.sides import Side
 from psoup.clauses.text_search import Early, Searched
-from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values
 from psoup.matching.texts import Join
 from psoup.results.open import OpenResults
+from psoup.values.columns import Array
 
 
 def needed_by_texts(side: Side, waits: Collection[int], values: Mapping[int, Values], piece: Piece) -> Array:

@@ -19,13 +19,13 @@ import numpy as np
 
 from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.scratch import Scratch
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.kernels.arrive.codes import count_some
 from psoup.kernels.arrive.index_probe import count_and_plan, emit, plan, prepare_and_emit
 from psoup.kernels.rows.radix_sort import order_keys
 from psoup.results.open import OpenResults
 from psoup.results.runs import Run, grouped, scattered
+from psoup.values.columns import Array
 
 _WALK_SHARE = 4
 """Tuples ANDed as bits at the cost of one tuple that is tested by itself."""

@@ -19,7 +19,6 @@ from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.scratch import Scratch
 from psoup.clauses.sides import Side
 from psoup.clauses.text_search import Searched
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.values import AllValues, Values
@@ -27,6 +26,7 @@ from psoup.kernels.rows.bit_blocks import count_rows
 from psoup.matching.shard import ShardJoin
 from psoup.matching.texts import Join
 from psoup.results.open import OpenResults
+from psoup.values.columns import Array
 
 _ROWS = 2_048
 """Tuples that are joined together: a clause with many matches has a row of as many bits, twice."""

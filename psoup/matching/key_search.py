@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import ChunkView
 from psoup.data.key_index import KeyIndex, text_numbers
@@ -25,6 +24,7 @@ from psoup.invariants import ensure
 from psoup.kernels.search.key_index import find_keys, take_found
 from psoup.model import Kind
 from psoup.plan.factors import Factor, Interval
+from psoup.values.columns import Array
 
 Part = tuple[Chunk, int, int]
 """A chunk, and the first and the end row of a part of it."""

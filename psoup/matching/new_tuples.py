@@ -21,7 +21,6 @@ from psoup.clauses.costs import ClauseCosts
 from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Side, Subset
-from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import AllValues
 from psoup.expressions.error_guard import Compute, guarded
@@ -34,7 +33,8 @@ from psoup.matching.survivors import may_wait, survivors
 from psoup.matching.texts import attributes_read, join_texts
 from psoup.results.open import OpenResults
 from psoup.results.runs import together
-from psoup.runner import Runner, Task, handover_of, serial, threads_of
+from psoup.values.columns import Array
+from psoup.work.runner import Runner, Task, handover_of, serial, threads_of
 
 _ONE_RUN = 8_192
 """The most pairs of all runs of a probe that are merged into one; larger runs stay separate."""

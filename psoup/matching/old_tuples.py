@@ -20,7 +20,7 @@ from psoup.matching.new_tuples import probe
 from psoup.matching.scan import scan
 from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
-from psoup.runner import Runner
+from psoup.work.runner import Runner
 
 COVER_TOGETHER = 8
 """Fewest new clauses for which an index is faster than one scan each."""

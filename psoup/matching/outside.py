@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.clauses.query_stem import QuerySteM
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.errors import InvalidInput, NotFound
@@ -27,8 +26,9 @@ from psoup.plan.standing_query import StandingQuery
 from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
 from psoup.results.pack import seal
-from psoup.runner import serial
 from psoup.sql.templates.forms import Forms
+from psoup.values.columns import Array
+from psoup.work.runner import serial
 
 _NOTHING: Array = np.zeros(0, np.int64)
 

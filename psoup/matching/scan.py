@@ -18,7 +18,6 @@ from itertools import pairwise
 import numpy as np
 
 from psoup.clauses.index.bounds import Bounds, int_bounds, text_bounds
-from psoup.columns import Array, Column
 from psoup.config import TextLimits
 from psoup.data.chunk_caches import Zone
 from psoup.data.values import Values, spread, taken, values_of
@@ -29,6 +28,7 @@ from psoup.expressions.frame import RowsOf
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.search.row_masks import allowed_mask, range_mask
 from psoup.plan.factors import Factor, Interval, Term
+from psoup.values.columns import Array, Column
 
 _LEAST = -(2**63)
 """The least key."""

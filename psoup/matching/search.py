@@ -20,7 +20,6 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
-from psoup.columns import Array, Column, empty_column
 from psoup.config import TextLimits
 from psoup.data.archived_chunk import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.chunk import ChunkView
@@ -35,7 +34,8 @@ from psoup.matching.key_search import KeySearch, LookedUp, Part, are_few
 from psoup.matching.scan import scan, zone_excludes
 from psoup.model import BIGINT, Kind
 from psoup.plan.factors import Factor, Interval
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.values.columns import Array, Column, empty_column
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE = 8

@@ -20,7 +20,6 @@ import numpy as np
 
 from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.scratch import Scratch
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.values import Values
 from psoup.kernels.arrive.posting_lists import match_lists, reach
@@ -30,6 +29,7 @@ from psoup.kernels.rows.radix_sort import order_keys
 from psoup.matching.emission import Emission
 from psoup.results.open import OpenResults
 from psoup.results.runs import ONE_BLOCK, Run, new_starts, scattered
+from psoup.values.columns import Array
 
 _NOTHING: Array = np.zeros(0, np.int32)
 _ORDERED_FROM = 1_024

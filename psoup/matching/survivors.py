@@ -23,7 +23,6 @@ from psoup.clauses.error_clauses import with_errors
 from psoup.clauses.index.bounds import distinct
 from psoup.clauses.index.predicate_index import Part
 from psoup.clauses.sides import Side
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values
@@ -32,6 +31,7 @@ from psoup.expressions.tree import Expr
 from psoup.matching.shard import ShardJoin
 from psoup.results.open import OpenResults
 from psoup.results.runs import Run
+from psoup.values.columns import Array
 
 _PAUSE = 16
 """Pieces for which an attribute that most tuples needed is not delayed."""

@@ -19,7 +19,6 @@ import pyarrow as pa
 from psoup.clauses.index.clause_rows import gather
 from psoup.clauses.sides import Side
 from psoup.clauses.text_search import PatternSet, Searched
-from psoup.columns import Array
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values, values_of
 from psoup.expressions.texts.like import matching, sought_text
@@ -30,6 +29,7 @@ from psoup.kernels.texts.patterns import hit_clauses, keep_factors, keep_likes, 
 from psoup.matching.survivors import candidates
 from psoup.results.open import OpenResults
 from psoup.results.runs import grouped
+from psoup.values.columns import Array
 
 _HITS = 1 << 16
 """Hits that are processed together, and in addition one for each pattern."""

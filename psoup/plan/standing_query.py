@@ -13,11 +13,11 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.model import WindowClause
 from psoup.plan.factors import Factor
 from psoup.plan.nodes import Node, Output, Source
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

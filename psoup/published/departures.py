@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.errors import NotFound
 from psoup.invariants import ensure
+from psoup.values.columns import Array
 
 KEPT_REPLACEMENTS = 65_536
 """Replacements of a tenant that are kept."""

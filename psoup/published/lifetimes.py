@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.plan.canonical import UNITS
+from psoup.values.columns import Array
 
 _PAGE = 4_096
 """Queries of a page."""

@@ -15,7 +15,6 @@ from dataclasses import replace
 import numpy as np
 
 from psoup.clauses.scratch import Scratch
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.kernels.names.tuple_queries import TOGETHER, UNEVEN, write_out
 from psoup.plan.sides import FIRST_SIDE
@@ -24,6 +23,7 @@ from psoup.published.paged_map import PagedMap
 from psoup.published.records import ClauseBlock, ClauseRecord
 from psoup.results.open import OpenResults
 from psoup.results.room import RowRoom
+from psoup.values.columns import Array
 
 _NONE: Array = np.zeros(0, np.int64)
 _SHARE = 16

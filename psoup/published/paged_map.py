@@ -18,9 +18,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.config import Shape
 from psoup.invariants import ensure
+from psoup.values.columns import Array
 
 V = TypeVar("V")
 W = TypeVar("W", covariant=True)

@@ -16,7 +16,6 @@ from typing import Generic, Self, TypeVar
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.invariants import ensure
 from psoup.plan.factors import Factor
@@ -24,6 +23,7 @@ from psoup.plan.sides import side_id
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.members import Members
 from psoup.sql.templates.block import ManyQueries
+from psoup.values.columns import Array
 
 V = TypeVar("V")
 

@@ -12,13 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import Labels, TagColumns
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.paged_map import PagedMap
 from psoup.published.records import QueryBlock, QueryRecord, picked
 from psoup.published.tags import PublishedTags
+from psoup.values.columns import Array
 
 
 class Published(Protocol):

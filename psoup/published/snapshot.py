@@ -28,7 +28,6 @@ from psoup.aggregates.packs import PackRoom
 from psoup.clauses.quarantine import NONE_OUT, Outside
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import IndexView
-from psoup.columns import Array
 from psoup.config import EngineConfig, GroupLimits
 from psoup.data.archived_chunk import Chunk
 from psoup.data.arrivals import ArrivalView
@@ -51,7 +50,8 @@ from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.tags import PublishedTags
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import OfferBox
-from psoup.runner import Runner, serial
+from psoup.values.columns import Array
+from psoup.work.runner import Runner, serial
 
 Side = Literal["left", "right"]
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.published.paged_map import PagedMap
 from psoup.published.records import QueryBlock, QueryRecord
+from psoup.values.columns import Array
 
 KEY = ""
 """Stands for the key among the names of labels, which are never empty."""

@@ -19,11 +19,11 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.events.tags import Tag, TagColumns, buffers_of, codes_of
 from psoup.invariants import ensure
 from psoup.kernels.names import clause_names
 from psoup.kernels.names import tag_runs as kernels
+from psoup.values.columns import Array
 
 _MASK = 2**64 - 1
 _SECRET = b"".join((hash(("psoup tags", lane)) & _MASK).to_bytes(8, "little") for lane in range(2))

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.config import CHUNK_ROWS
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenView
 from psoup.results.pack import Pack
 from psoup.results.runs import order_of
+from psoup.values.columns import Array
 
 _ONE = np.uint64(1)
 

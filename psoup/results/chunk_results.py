@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.config import Shape
 from psoup.invariants import ensure
 from psoup.results.failures import NO_FAILURES, Failures
@@ -24,6 +23,7 @@ from psoup.results.gaps import NO_GAPS, WHOLE, Gaps
 from psoup.results.open import OpenView
 from psoup.results.pack import Pack, merge_packs
 from psoup.results.places import Places, places_of
+from psoup.values.columns import Array
 
 ALL = 2**62
 """A `covered_before` above every SQC ID: the open chunk covers all clauses."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.plan.factors import Factor
 from psoup.results.runs import order_of
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

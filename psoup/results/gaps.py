@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.invariants import ensure
+from psoup.values.columns import Array
 
 WHOLE = 2**31 - 1
 """The end of evaluation of a clause without an exception: above every offset."""

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.pack import Pack
+from psoup.values.columns import Array
 
 PIECES = 32
 """Pieces of offers that may wait for the writer."""

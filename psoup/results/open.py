@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.invariants import corrupt, ensure
 from psoup.kernels.arrive.slot_runs import busy_slots, find_pairs
@@ -28,6 +27,7 @@ from psoup.results.failures import NO_FAILURES, Failures
 from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom
 from psoup.results.runs import Run, grouped, together
+from psoup.values.columns import Array
 
 _FIRST_ROWS = 16
 _EVERY_BIT = np.uint64(2**64 - 1)

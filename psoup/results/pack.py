@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from bitarray import frozenbitarray
 
-from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.kernels.rows.bit_blocks import gather_rows, rows_to_offsets, set_bits
 from psoup.kernels.rows.bitmaps import bits_to_offsets, offset_range
 from psoup.results.open import OpenView
 from psoup.results.room import RowRoom
 from psoup.results.runs import by_slot, order_of
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

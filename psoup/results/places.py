@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array, address_of
 from psoup.kernels.search.result_rows import OPEN, PACKED
 from psoup.results.open import OpenView
 from psoup.results.pack import Pack
+from psoup.values.columns import Array, address_of
 
 
 class Places(NamedTuple):

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array, new_array
 from psoup.invariants import ensure
+from psoup.values.columns import Array, new_array
 
 _LEAST = 1 << 20
 """Bytes below which memory is not pooled; the C library pools it."""

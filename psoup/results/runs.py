@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.kernels.arrive.slot_runs import BUCKETS, count_pairs, group_pairs, put_together
 from psoup.kernels.rows.radix_sort import order_keys
+from psoup.values.columns import Array
 
 ONE_BLOCK = 1 << 16
 """The most pairs of a block: they fit into the second-level cache."""

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array, vast_array
 from psoup.kernels.rows.bit_blocks import gather_rows, set_bits
 from psoup.kernels.search.match_pairs import (
     add_named,
@@ -31,6 +30,7 @@ from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenView
 from psoup.results.pack import Pack
 from psoup.results.runs import order_of
+from psoup.values.columns import Array, vast_array
 
 _MANY = 256
 """The fewest clauses for which a table is made."""

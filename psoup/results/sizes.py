@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenView
 from psoup.results.pack import Pack
 from psoup.results.runs import order_of
+from psoup.values.columns import Array
 
 _ENTRY_BYTES = 20
 """Bytes of a clause's entry in a pack."""

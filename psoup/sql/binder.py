@@ -20,7 +20,6 @@ from psoup.expressions.conversion import is_null_literal, truth
 from psoup.expressions.evaluate import constant
 from psoup.expressions.tree import ID_INDEX, AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISION, TEXT, TIMESTAMP
-from psoup.rest_points import may_rest
 from psoup.sql import spans
 from psoup.sql.aggregates import AGGREGATES, ARGUMENT, HAVING, WHERE, Measures, aggregate_of, measured
 from psoup.sql.elsewhere.advice import advised_arguments
@@ -31,6 +30,7 @@ from psoup.sql.source import StatementText
 from psoup.sql.spans import Operand, Span
 from psoup.sql.special_forms import BUCKETS, SPANNED, SPELLED, bucket, position_arguments, refuse_bare, spanned
 from psoup.sql.types import bits_of, data_type, interval, number
+from psoup.work.rest_points import may_rest
 
 MAX_LIST = 10_000
 """The most values of one IN list."""

@@ -11,7 +11,6 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.errors import SqlError
-from psoup.rest_points import MOVES, may_rest
 from psoup.sql.elsewhere.statements import STATEMENTS
 from psoup.sql.instead import (
     FOR_STATEMENT,
@@ -24,6 +23,7 @@ from psoup.sql.instead import (
 )
 from psoup.sql.parser.syntax import BoundNode, BoundsNode, Duration
 from psoup.sql.source import StatementText, nearest
+from psoup.work.rest_points import MOVES, may_rest
 
 MAX_TREE = 100
 """The deepest expression; an AND or OR chain counts once. Evaluation recurses over expressions."""

@@ -22,11 +22,11 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from psoup.admission import Admission
 from psoup.answer.describe import bill
-from psoup.clock import Clock
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.offers import Offered
 from psoup.errors import Internal, InvalidInput
 from psoup.published.snapshot import Snapshot
+from psoup.work.clock import Clock
 from psoup_service.chores.expiry import ExpiryWait
 from psoup_service.chores.regular import RegularWork
 from psoup_service.figures.metrics import Metrics

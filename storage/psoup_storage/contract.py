@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from psoup.columns import Batch, Column
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.events.events import Event
 from psoup.model import StreamSpec
+from psoup.values.columns import Batch, Column
 
 T = TypeVar("T")
 

@@ -18,7 +18,6 @@ import numpy as np
 from sortedcontainers import SortedDict
 
 from psoup.admission.spans import meeting
-from psoup.columns import Array, Batch
 from psoup.data.chunk import ChunkView
 from psoup.errors import Internal
 from psoup.events.access import TokenIssued, TokenRevoked
@@ -41,6 +40,7 @@ from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, Te
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.sql.templates.block import BoundBlock
+from psoup.values.columns import Array, Batch
 from psoup_storage.contract import InTurn, Spooled, new_incarnation
 
 _EVENT_BYTES = 500

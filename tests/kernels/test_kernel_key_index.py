@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from psoup.columns import Array, Column
 from psoup.data.key_index import KeyIndex, key_index
 from psoup.errors import Corrupt
 from psoup.kernels.plain.search import key_index as plain
@@ -17,6 +16,7 @@ from psoup.kernels.search import key_index as keyed
 from psoup.matching.key_search import KeyFactor, Places
 from psoup.model import BIGINT
 from psoup.plan.factors import Factor
+from psoup.values.columns import Array, Column
 from psoup_testing.kernel_cases.key_index import chunk_of
 
 FAR = 1 << 40

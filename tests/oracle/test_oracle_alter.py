@@ -10,9 +10,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again

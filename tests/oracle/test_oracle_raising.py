@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from psoup.answer.invoke import invoke
 from psoup.answer.tuples.queries_of_tuple import matches_many
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.model import DEFAULT_TENANT
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.error_expressions import poison, raising
 from psoup_testing.engines.recorded import RecordingPSoup
 from psoup_testing.histories.histories import EAGER

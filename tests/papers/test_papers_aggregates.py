@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 
 LEAVES = [3, 9, 20, 4, 7, 11, 2, 15, 6, 19, 1, 8, 13, 22, 5, 10, 21, 12, 16, 14, 18, 17, 23, 24, 25, 26]
 EXCLUDED = (20, 15, 19, 22, 21)

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column
 from psoup.config import JoinLimits
 from psoup.joins.budget import Room
 from psoup.joins.eddy import Eddy, Routes
@@ -27,7 +26,8 @@ from psoup.joins.steps import Step
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Join, walk
-from psoup.read_budget import UNBOUNDED
+from psoup.values.columns import Column
+from psoup.work.read_budget import UNBOUNDED
 from psoup_testing.histories.join_sides import Side
 
 QUERY = "SELECT r._id AS r, s._id AS s, a, b FROM r, s WHERE r.a < 5 AND r.a > s.b AND s.b > 1"

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 _PROGRAM = "a program without a host gives no budget; a service always does"
 _CHECK = "a check of structures, on demand; it reads as a test does"
 ALLOWED = {
-    "psoup/read_budget.py <module>": "the definition of UNBOUNDED",
+    "psoup/work/read_budget.py <module>": "the definition of UNBOUNDED",
     "psoup/answer/invoke.py invoke": _PROGRAM,
     "psoup/answer/ask.py ask": _PROGRAM,
     "psoup/answer/table.py invoke_table": _PROGRAM,

@@ -27,7 +27,6 @@ from psoup.answer.copies.rows_since import Search
 from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
 from psoup.answer.question import Question
 from psoup.budgets import COPIED_BYTES
-from psoup.columns import Array
 from psoup.data.windows import WindowRange
 from psoup.errors import ResourceExhausted
 from psoup.execution.select.window import Ranges, Reach
@@ -36,7 +35,8 @@ from psoup.kernels.rows.increasing_subsequence import longest_rising
 from psoup.plan.nodes import Having, Node
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.values.columns import Array
+from psoup.work.read_budget import ReadBudget
 
 _STEP_BYTES = 8 * 1024 * 1024
 """Bytes of rows that are gathered before they are charged to the read."""

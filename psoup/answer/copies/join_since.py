@@ -24,7 +24,6 @@ from psoup.answer.copies.expiry import joined_ageing
 from psoup.answer.copies.id_boxes import Box, Ids, behind, check, cut, slices, steps
 from psoup.answer.invoke import Answer, Matched
 from psoup.answer.question import Question
-from psoup.columns import Array
 from psoup.execution.join.located_side import found_sides
 from psoup.execution.plan import Reading
 from psoup.execution.rows.record_batch import Message, read, row_bytes
@@ -37,7 +36,8 @@ from psoup.plan.nodes import Join, Node, OrderKey, Output, Project, Sort
 from psoup.plan.plan_facts import plan_fact
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.values.columns import Array
+from psoup.work.read_budget import ReadBudget
 
 _SLICE = 4_096
 """Fewest tuples of the first source in the first slice, if every source has more.

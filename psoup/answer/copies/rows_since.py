@@ -33,7 +33,7 @@ from psoup.model import Anchor
 from psoup.plan.nodes import Node
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 
 MOST_INTERVALS = 4
 """Most intervals that a client may hold. If there are more, the oldest leave, and are sent again later."""

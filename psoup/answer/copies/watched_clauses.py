@@ -20,15 +20,15 @@ import numpy as np
 
 from psoup.answer.copies.range_plans import ranged
 from psoup.answer.copies.rows_since import Travel, travel_of
-from psoup.columns import Array
 from psoup.execution.select.window import WindowChoice, windows_of
 from psoup.kernels.arrive.watch_hits import hits_in_rows, hits_in_run
 from psoup.model import Anchor
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.read_budget import NO_LIMIT
 from psoup.results.open import OpenView
 from psoup.results.sets import Wanted, all_evaluated, evaluated, kept_counts
+from psoup.values.columns import Array
+from psoup.work.read_budget import NO_LIMIT
 
 
 class WatchedClause(NamedTuple):

@@ -26,7 +26,7 @@ from psoup.execution.ways import ANSWER, JOIN, WINDOW
 from psoup.plan.nodes import Aggregate, Join, Limit, Node, Source, walk
 from psoup.plan.way import Way, always
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 
 _MOST_ROWS = 65_536
 """Most rows of a batch, as in an invocation by default."""

@@ -30,7 +30,7 @@ from psoup.execution.select.clause_matches import Side
 from psoup.execution.select.window import reaches, windows_of
 from psoup.plan.nodes import Aggregate, Join, Node, Source
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from itertools import zip_longest
 
 from psoup.answer.explain.sample import Sample
 from psoup.clauses.describe import evaluations
-from psoup.columns import key_float
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import SECOND, DataType, Kind, time_text
@@ -20,6 +19,7 @@ from psoup.phrases import counted
 from psoup.plan.factors import Factor, Term
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
+from psoup.values.columns import key_float
 
 
 @dataclass(frozen=True, slots=True)

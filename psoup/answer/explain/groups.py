@@ -25,7 +25,7 @@ from psoup.execution.select.clause_matches import Side, matches_in
 from psoup.phrases import counted
 from psoup.plan.nodes import Aggregate
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import GroupBytes, ReadBudget
+from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _MOST = 4_194_304
 """Most tuples of a window whose groups are counted, which takes some tens of milliseconds."""

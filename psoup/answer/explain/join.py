@@ -24,7 +24,7 @@ from psoup.joins.pairs_store import PairTable, join_with_pairs
 from psoup.phrases import counted
 from psoup.plan.nodes import Join, Node
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 
 _MOST = 4_194_304
 """Most candidates, which take some tens of milliseconds."""

@@ -15,7 +15,7 @@ from psoup.expressions.error_guard import every_row
 from psoup.matching.scan import scan
 from psoup.plan.factors import Factor
 from psoup.published.snapshot import StreamView
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 
 SAMPLE = 1_024
 """Most tuples of the sample."""

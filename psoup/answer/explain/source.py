@@ -24,7 +24,7 @@ from psoup.plan.canonical import describe_window
 from psoup.plan.standing_query import Selection
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 
 
 @dataclass(frozen=True, slots=True)

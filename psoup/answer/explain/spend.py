@@ -25,9 +25,9 @@ from psoup.answer.plan_nodes import PlanNode
 from psoup.budgets import Budget
 from psoup.config import EngineConfig, GroupLimits
 from psoup.execution.rows.sort import most_held
-from psoup.kinds import arrow_type
 from psoup.plan.nodes import Limit, Node, Sort, walk
-from psoup.read_budget import NO_LIMIT, ReadBudget
+from psoup.values.kinds import arrow_type
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
 _VALUE = 8
 """Estimated bytes of a key."""

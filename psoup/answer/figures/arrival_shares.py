@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.expressions.tree import Expr
 from psoup.plan.sides import MOST_SOURCES, query_of
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.data.archived_chunk import ENTRY_BYTES
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import Coded
 from psoup.data.key_index import KeyIndex
 from psoup.data.narrow import Short
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.values.columns import Array
 
 _SAMPLE = 64
 """Records that are measured as a sample of all."""

@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.answer.figures.query_costs import ClauseCount, QueryCost, StreamCosts, together
-from psoup.columns import Array
 from psoup.errors import InvalidInput
 from psoup.events.tags import Labels
 from psoup.plan.sides import FIRST_SIDE, query_of
 from psoup.published.members import since
 from psoup.published.records import NO_CLAUSE, picked
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import UNBOUNDED, ReadBudget
 from psoup.results.sizes import sizes_by_slot
+from psoup.values.columns import Array
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 ORDERS = ("cpu", "candidates", "matched", "bytes")
 """The orders of `top_queries`."""

@@ -22,7 +22,6 @@ from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.describe import QueryFilter, list_queries
 from psoup.answer.tuples.queries_of_tuple import check_there
 from psoup.budgets import RESULTS_BYTES
-from psoup.columns import Array
 from psoup.data.windows import refuse_truncation
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.events.tags import Labels
@@ -31,7 +30,8 @@ from psoup.execution.select.window import reach
 from psoup.model import NOW, START, Anchor, Bound, WindowClause, time_text
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.values.columns import Array
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 MOST_BYTES = 1 << 30
 """Most bytes of bits in one call."""

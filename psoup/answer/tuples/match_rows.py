@@ -19,7 +19,6 @@ import numpy as np
 
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
-from psoup.columns import Array, Batch
 from psoup.data.data_stem import Piece
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import AttributeRef, Expr
@@ -27,8 +26,9 @@ from psoup.kernels.names.tuple_queries import count_bits, count_offsets, place_b
 from psoup.matching.new_tuples import probe
 from psoup.published.match_room import Named, TooManyRows, passing
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import UNBOUNDED, ReadBudget
 from psoup.results.open import OpenResults
+from psoup.values.columns import Array, Batch
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _MOST_PAIRS = 1 << 22
 """Most pairs of row and clause in a piece, unless it has a single row."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.answer.tuples.match_rows import Matched
-from psoup.columns import Array
 from psoup.published.snapshot import Snapshot
 from psoup.published.tag_columns import KEY, tag_columns
+from psoup.values.columns import Array
 
 PAIR_BYTES = 16
 """Bytes of a pair of row and query."""

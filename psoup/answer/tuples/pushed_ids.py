@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.data.arrivals import KEPT_PUSHES, UNKNOWN, WAITS
 from psoup.errors import InvalidInput, OutOfRange
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)

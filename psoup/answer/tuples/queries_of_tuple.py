@@ -17,7 +17,6 @@ import numpy as np
 
 from psoup.answer.tuples.match_rows import Matched, PieceMatches, paged
 from psoup.clauses.query_stem import QuerySteM
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.data.windows import retention_edge
@@ -30,10 +29,11 @@ from psoup.published.match_room import Named
 from psoup.published.members import Members, since
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.read_budget import UNBOUNDED, ReadBudget
 from psoup.results.by_tuple import open_pairs_at, pairs_at
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
+from psoup.values.columns import Array
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _TOGETHER = 4_194_304
 """Most words of bits in one pass, which then takes some hundredths of a second."""

@@ -19,7 +19,6 @@ from typing import Literal as OneOf
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.data.windows import retention_edge
 from psoup.errors import OutOfRange
 from psoup.execution.select.window import Reach, instant, reach
@@ -29,7 +28,8 @@ from psoup.matching.scan import scan
 from psoup.model import TIMESTAMP, Kind
 from psoup.plan.canonical import describe_window, expr_text, factor_text, literal_text
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.values.columns import Array, Column
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _SHOWN = 200
 """Most characters of a text in a reason."""

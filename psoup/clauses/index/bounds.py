@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array
 from psoup.data.values import Values
 from psoup.kernels.arrive import codes as kernels
 from psoup.plan.factors import Key
+from psoup.values.columns import Array
 
 _TABLE_BITS = (8, 20)
 """Fewest and most bits of the number of buckets of a lookup table for integers: 1 KiB to 4 MiB."""

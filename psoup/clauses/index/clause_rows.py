@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
+from psoup.values.columns import Array
 
 
 def gather(pointers: Array, keep: Array) -> tuple[Array, Array]:

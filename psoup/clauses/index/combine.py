@@ -17,7 +17,7 @@ from psoup.clauses.index.bounds import Bounds, distinct, union
 from psoup.clauses.index.clause_rows import ClauseRows, concatenate
 from psoup.clauses.index.posting_lists import STANDARD, Layout, list_clauses, unlisted
 from psoup.clauses.index.predicate_index import EXTRA_ROWS, Part, PredicateIndex, bases
-from psoup.columns import Array
+from psoup.values.columns import Array
 
 
 def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = STANDARD) -> PredicateIndex:

@@ -19,10 +19,10 @@ from psoup.clauses.index.clause_rows import ClauseRows
 from psoup.clauses.index.combine import assemble
 from psoup.clauses.index.posting_lists import STANDARD, Layout
 from psoup.clauses.index.predicate_index import Part, PartView, PredicateIndex, bases
-from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.model import Kind
 from psoup.plan.factors import Factor, Key, Term
+from psoup.values.columns import Array
 
 _CLAUSE_BYTES = 160
 """Approximate bytes of a clause."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.clauses.index.clause_rows import ClauseRows, gather
-from psoup.columns import Array
 from psoup.kernels.compile.lanes import LANES
+from psoup.values.columns import Array
 
 _WHOLE, _SOLE = 1, 2
 """See `psoup.kernels.arrive.posting_lists`."""

@@ -24,9 +24,9 @@ import numpy as np
 
 from psoup.clauses.index.bounds import Bounds
 from psoup.clauses.index.posting_lists import PostingLists
-from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.plan.factors import Interval, Key
+from psoup.values.columns import Array
 
 EXTRA_ROWS = 4
 """Rows of an attribute beyond its boundaries: below all, NULL, error, end."""

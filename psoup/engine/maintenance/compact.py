@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from psoup.columns import Array
 from psoup.engine.maintenance.replace import Replace
 from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
 from psoup.published.snapshot import ChunkEntry
-from psoup.runner import Runner, serial
+from psoup.values.columns import Array
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ import numpy as np
 
 from psoup.clauses.quarantine import EvaluationPlace
 from psoup.clauses.sides import Subset
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.replace import Replace
 from psoup.engine.maintenance.task import Begin
@@ -30,7 +29,8 @@ from psoup.published.snapshot import ChunkEntry
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
 from psoup.results.pack import seal
-from psoup.runner import Runner, serial, threads_of
+from psoup.values.columns import Array
+from psoup.work.runner import Runner, serial, threads_of
 
 Resting = Callable[[], Callable[[], object]]
 """Begins the work of a thread; the result is called between two steps, and may sleep."""

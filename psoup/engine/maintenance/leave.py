@@ -12,7 +12,7 @@ from psoup.aggregates.folds import FoldRoom
 from psoup.aggregates.stored_folds import ShelfOnDisk, shelf_of
 from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

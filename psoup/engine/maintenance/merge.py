@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from psoup.clauses.index.combine import MergeResult, MergeTask
 from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

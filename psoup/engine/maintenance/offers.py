@@ -16,7 +16,7 @@ import numpy as np
 from psoup.engine.stream.state import StreamState
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import MOST_LATE, Offer, OfferBox, by_chunk, needed
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from psoup.engine.kept_pairs import KeptJoin, KeptJoins, Missing
 from psoup.engine.stream.state import StreamState
 from psoup.errors import ResourceExhausted
 from psoup.joins.pairs_store import BYTES, PairRow, pairs_of
-from psoup.read_budget import UNBOUNDED, ReadBudget
-from psoup.runner import Runner, serial
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from psoup.engine.stream.state import StreamState
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.pack import seal
 from psoup.results.room import RowRoom
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from psoup.engine.maintenance.task import Begin, Installable
 from psoup.engine.stream.state import StreamState
 from psoup.errors import ResourceExhausted
 from psoup.model import StreamSpec
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

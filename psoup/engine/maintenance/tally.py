@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psoup.clauses.costs import ClauseCosts, CostTally
-from psoup.columns import Array
 from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
-from psoup.runner import Runner, serial
+from psoup.values.columns import Array
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from psoup.engine.stream.state import StreamState
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 
 class Installable(Protocol):

@@ -10,7 +10,7 @@ from functools import partial
 
 from psoup.engine.maintenance.task import Begin
 from psoup.engine.stream.state import StreamState
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)

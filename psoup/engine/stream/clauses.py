@@ -26,7 +26,6 @@ from psoup.clauses.quarantine import Quarantine, Reason, digest_of, reason_for
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
 from psoup.clauses.table import ClauseTable
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.engine.stream.attention import Attention
 from psoup.expressions.tree import AttributeRef, Expr
@@ -36,6 +35,7 @@ from psoup.plan.factors import Factor
 from psoup.plan.standing_query import ClauseColumns
 from psoup.published.records import ClauseRecord
 from psoup.results.gaps import NO_GAPS, Gaps
+from psoup.values.columns import Array
 
 OOM = "the process ended twice while it was evaluated, probably for want of memory"
 """The reason for expressions that a start has marked; see `psoup.clauses.quarantine.EvaluationPlace`."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.invariants import ensure
+from psoup.values.columns import Array
 
 
 class Deaths:

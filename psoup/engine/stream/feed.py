@@ -9,7 +9,6 @@ The feed knows neither chunks nor clauses.
 
 from __future__ import annotations
 
-from psoup.columns import Array, Batch, concat_batches
 from psoup.config import Shape
 from psoup.data.arrivals import Arrivals, ArrivalView
 from psoup.data.data_stem import ReorderBuffer
@@ -19,6 +18,7 @@ from psoup.engine.stream.attention import Attention
 from psoup.events.events import Attached, Pushed, WatermarkRaised
 from psoup.invariants import ensure
 from psoup.model import Schema
+from psoup.values.columns import Array, Batch, concat_batches
 
 
 class Feed:

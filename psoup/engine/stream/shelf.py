@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ArchivedChunk, Chunk
 from psoup.data.chunk import ChunkView
@@ -28,6 +27,7 @@ from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.chunk_results import UNCOVERED, ChunkResults
+from psoup.values.columns import Array
 
 Packed = list[tuple[Array, Array]]
 """SQC IDs and matches of each dropped pack, for the counters of query costs."""

@@ -19,7 +19,6 @@ from types import MappingProxyType
 from psoup.clauses.block import Clauses
 from psoup.clauses.factor_table import FactorTable
 from psoup.clauses.quarantine import NO_PRECAUTIONS, EvaluationPlace, Precautions
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ENTRY_BYTES
 from psoup.data.chunk import Keep
@@ -43,7 +42,8 @@ from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import StreamView
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.open import OpenResults
-from psoup.runner import Runner
+from psoup.values.columns import Array
+from psoup.work.runner import Runner
 
 
 class StreamState:

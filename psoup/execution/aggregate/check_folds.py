@@ -15,7 +15,7 @@ from psoup.plan.nodes import Aggregate
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 
 def check_folds(snapshot: Snapshot) -> None:

@@ -22,7 +22,6 @@ from psoup.aggregates.numbers import Hold, over_keys
 from psoup.aggregates.recipes import FOLD_BYTES, Fold
 from psoup.aggregates.state import Folding, State, copied, size_of
 from psoup.budgets import SORT_ROWS
-from psoup.columns import Array, Column, value_bytes
 from psoup.config import GroupLimits
 from psoup.data.dictionary_column import Coded
 from psoup.errors import ResourceExhausted
@@ -35,7 +34,8 @@ from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.plan.nodes import Aggregate, Measure
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import GroupBytes, ReadBudget
+from psoup.values.columns import Array, Column, value_bytes
+from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _QUICK = 2 * 1024**2
 """Most bytes of states whose results take a few milliseconds. A read waits for its turn before it makes more."""

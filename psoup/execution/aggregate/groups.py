@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.budgets import GROUP_ROWS
-from psoup.columns import Array, Column
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
 from psoup.execution.join.join_rows import JoinRows
@@ -28,6 +27,7 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.plan.nodes import Aggregate
 from psoup.plan.way import Ways
+from psoup.values.columns import Array, Column
 
 _MAX_ROWS = 65_536
 """Rows of the table for which HAVING is computed at once."""

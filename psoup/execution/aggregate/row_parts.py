@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from psoup.aggregates.keys import coded_column
 from psoup.aggregates.numbers import Hold
-from psoup.columns import Column
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import Coded
 from psoup.execution.join.join_rows import JoinRows
@@ -21,6 +20,7 @@ from psoup.execution.rows.source_rows import Arrivals
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import Kind
 from psoup.plan.nodes import Aggregate
+from psoup.values.columns import Column
 
 _MAX_ROWS = 65_536
 """Rows that are folded at once."""

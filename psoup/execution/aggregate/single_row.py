@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from psoup.aggregates.recipes import Recipe, recipe_of
-from psoup.columns import Column
 from psoup.execution.aggregate.window_ends import fits_ends, row_of
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.expressions.tree import AttributeRef
 from psoup.plan.nodes import Aggregate, Node, Project, Source
 from psoup.plan.plan_facts import plan_fact
+from psoup.values.columns import Column
 
 
 class Folding(NamedTuple):

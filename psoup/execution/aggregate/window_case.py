@@ -23,8 +23,8 @@ from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
 from psoup.plan.nodes import Node
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ALL
+from psoup.work.read_budget import ReadBudget
 
 STEPS = 16
 """Steps in a full chunk."""

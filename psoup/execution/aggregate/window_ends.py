@@ -17,13 +17,13 @@ from psoup.aggregates.picks import Extreme
 from psoup.aggregates.recipes import Between, Recipe
 from psoup.aggregates.state import State, copied
 from psoup.aggregates.sums import IntegerSum
-from psoup.columns import Array, Column
 from psoup.data.chunk import ChunkView
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
 from psoup.execution.rows.source_rows import Arrivals
 from psoup.execution.select.clause_matches import Matches
 from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.kernels.fold import group_states as fold
+from psoup.values.columns import Array, Column
 
 _NO_VALUES: Array = np.zeros(0, np.int64)
 

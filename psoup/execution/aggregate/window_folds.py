@@ -37,7 +37,7 @@ from psoup.plan.nodes import Aggregate
 from psoup.plan.way import TryNext
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import GroupBytes, ReadBudget
+from psoup.work.read_budget import GroupBytes, ReadBudget
 
 
 def accepts(case: WindowCase) -> bool:

@@ -18,7 +18,7 @@ from psoup import budgets
 from psoup.aggregates.refusals import Refusal, Refusals
 from psoup.errors import PSoupError
 from psoup.published.snapshot import StreamView
-from psoup.read_budget import NO_LIMIT, ReadBudget
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
 T = TypeVar("T")
 

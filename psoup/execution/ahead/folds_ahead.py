@@ -33,8 +33,8 @@ from psoup.execution.select.clause_matches import ChunkMatches, known_matches
 from psoup.plan.nodes import Aggregate, Node
 from psoup.published.records import ClauseRecord, QueryBlock
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.read_budget import GroupBytes, ReadBudget
 from psoup.results.chunk_results import ALL
+from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _MOST = 1_024
 """Aggregates of a stream that are folded ahead."""

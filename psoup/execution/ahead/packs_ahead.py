@@ -20,7 +20,6 @@ import numpy as np
 from psoup.aggregates.measures import Name, states_for
 from psoup.aggregates.packs import Packs
 from psoup.aggregates.spans import Span
-from psoup.columns import Array
 from psoup.execution.ahead.attempts import Attempts, Turn, Work
 from psoup.execution.many.many_folds import folds_of
 from psoup.execution.many.packs_store import PackShelf, pack_shelf
@@ -32,9 +31,10 @@ from psoup.plan.nodes import Measure, Node
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.records import NO_CLAUSE, QueryBlock, picked
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.results.sets import all_evaluated
+from psoup.values.columns import Array
+from psoup.work.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
 
 _STEP = 16
 """Chunks, and spans put on the disk, of one step: some tens of milliseconds."""

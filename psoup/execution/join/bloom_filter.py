@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.execution.join.direct_join import Columns, direct_join
 from psoup.execution.join.sides import MatchedSide
@@ -27,7 +26,8 @@ from psoup.kernels.join.stored_pairs import marked_rows
 from psoup.kernels.rows.batch_body import WIDE
 from psoup.kernels.rows.bitmaps import offsets_to_bits
 from psoup.plan.nodes import Join
-from psoup.runner import threads_of
+from psoup.values.columns import Array
+from psoup.work.runner import threads_of
 
 _RATIO = 4
 _LARGE = 32_768

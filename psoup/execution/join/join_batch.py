@@ -17,7 +17,6 @@ from functools import partial
 
 import numpy as np
 
-from psoup.columns import Array, new_array, scratch_array
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows.record_batch import Form, Message, form_of, tabled
@@ -28,8 +27,9 @@ from psoup.kernels.join.text_columns import gather_texts_at, text_bytes_at
 from psoup.kernels.rows.batch_body import NUMBER, PARTS, TEXT, WIDE, has_nulls
 from psoup.plan.nodes import Output
 from psoup.plan.plan_facts import plan_fact
-from psoup.read_budget import ReadBudget
-from psoup.runner import Task
+from psoup.values.columns import Array, new_array, scratch_array
+from psoup.work.read_budget import ReadBudget
+from psoup.work.runner import Task
 
 _WHOLE = 2
 """Columns of a side are copied side by side if the side has at most this many rows for each row of the answer."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
-from psoup.columns import Array
 from psoup.config import JoinLimits
 from psoup.execution.join.lookup_filter import cut_down
 from psoup.execution.join.sides import MatchedSide
@@ -23,6 +22,7 @@ from psoup.joins.budget import Room
 from psoup.joins.residual import Rest, without_rest
 from psoup.plan.nodes import Join
 from psoup.plan.way import Ways
+from psoup.values.columns import Array
 
 FIRST = 8_192
 """Most rows of the first piece if all rows are wanted: each piece costs some 20 us beside its rows."""

@@ -16,7 +16,7 @@ from psoup.execution.join.key_join import SHARED
 from psoup.execution.join.located_side import all_in_memory
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.plan.nodes import Join, Limit, Node, Project
-from psoup.runner import serial, threads_of
+from psoup.work.runner import serial, threads_of
 
 _LARGE = 400_000
 """Fewest bytes of a message that is gathered beside further messages: some 50 us."""

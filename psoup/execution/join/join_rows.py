@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.execution.join.join_case import JoinCase, Pieces, join_case
 from psoup.execution.join.located_side import count_of
 from psoup.execution.join.sides import MatchedSide
@@ -26,6 +25,7 @@ from psoup.expressions.tree import AttributeRef, Expr, columns_of, with_columns
 from psoup.plan.nodes import Join
 from psoup.plan.sides import MOST_SOURCES
 from psoup.plan.way import Ways
+from psoup.values.columns import Array, Column
 
 Piece = list[Array]
 """Some rows: their positions in each side."""

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.execution.join.bloom_filter import bits_of, cut_by_marks
 from psoup.execution.join.join_case import FoundPairs, JoinCase
 from psoup.execution.join.lookup_filter import cut_down
@@ -29,6 +28,7 @@ from psoup.joins.from_order import in_from_order
 from psoup.joins.pairs_store import PairRow, PairTable
 from psoup.kernels.join.stored_pairs import meet_kept, number_rows
 from psoup.plan.way import TryNext
+from psoup.values.columns import Array
 
 _FEW = 16_384
 """Most pairs that are used if only the first rows are wanted: some 50 us."""

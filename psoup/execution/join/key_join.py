@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from psoup.columns import Array
 from psoup.execution.join.direct_join import DirectJoin, direct_join
 from psoup.execution.join.join_case import FoundPairs, JoinCase
 from psoup.joins.budget import Room
 from psoup.joins.hash_pairs import PairTest, SideKeys, count_by_key, pairs_by_key, together
 from psoup.plan.nodes import Join
 from psoup.plan.way import TryNext
-from psoup.runner import serial
+from psoup.values.columns import Array
+from psoup.work.runner import serial
 
 SHARED = 50_000
 """Fewest rows of both sides whose keys are gathered on two threads: some 150 us for each side."""

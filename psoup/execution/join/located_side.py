@@ -17,7 +17,6 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from psoup.columns import Array, scratch_array
 from psoup.config import TextLimits
 from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import ChunkView
@@ -30,10 +29,11 @@ from psoup.kernels.rows.batch_body import PARTS
 from psoup.kernels.search.result_rows import locate, write_rows
 from psoup.published.reader_notes import NoteKind
 from psoup.published.snapshot import ChunkEntry
-from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ALL
 from psoup.results.failures import NO_FAILURES
-from psoup.runner import Runner
+from psoup.values.columns import Array, scratch_array
+from psoup.work.read_budget import ReadBudget
+from psoup.work.runner import Runner
 
 _MOST = 4_096
 """Most chunks of a side: a longer call would not notice that its caller has gone."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, float_keys
 from psoup.config import Shape
 from psoup.data.key_index import key_numbers
 from psoup.data.key_room import KeyRoom
@@ -30,6 +29,7 @@ from psoup.matching.key_search import SLOW, KeyFactor, Places
 from psoup.model import Kind
 from psoup.plan.factors import Factor
 from psoup.plan.nodes import Join
+from psoup.values.columns import Array, float_keys
 
 _SMALL = 4_096
 """Most rows of the small side."""

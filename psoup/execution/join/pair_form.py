@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.execution.join.direct_join import DirectJoin, direct_join
 from psoup.execution.join.join_batch import JoinedForm, joined_form
 from psoup.kernels.join.arrays import BatchPlaces, PairQuestion
 from psoup.plan.nodes import Join, Node, Project
 from psoup.plan.plan_facts import plan_fact
+from psoup.values.columns import Array
 
 SMALL = 32_767
 """Most rows of a side of a join that is found in one call, in less than a millisecond."""

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array, new_array, scratch_array
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.located_side import ChunkTable, Located
 from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
@@ -28,6 +27,7 @@ from psoup.kernels.join.small_pairs import meet_chained
 from psoup.kernels.rows.batch_body import WIDE
 from psoup.plan.nodes import Node
 from psoup.plan.way import TryNext
+from psoup.values.columns import Array, new_array, scratch_array
 
 _MOST = 262_144
 """Rows of a side at most: what is done in one call takes some milliseconds, after which the budget is asked."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from psoup.columns import Array
 from psoup.execution.join.join_case import JoinCase
 from psoup.joins.join_pieces import joined
 from psoup.joins.policies import Learned
 from psoup.plan.nodes import Join
 from psoup.plan.plan_facts import plan_fact
+from psoup.values.columns import Array
 
 
 def routed_join(case: JoinCase) -> RoutedPieces:

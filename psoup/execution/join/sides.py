@@ -20,7 +20,6 @@ from itertools import accumulate
 import numpy as np
 
 from psoup.budgets import JOIN_BYTES
-from psoup.columns import Array, Column, concat_columns, empty_column, scratch_array
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.join_batch import SideMemory, side_memory
@@ -34,8 +33,9 @@ from psoup.kernels.join.pair_columns import gather_keys
 from psoup.kernels.join.pair_filter import gather_texts
 from psoup.kernels.rows.batch_body import NUMBER, TEXT, WIDE
 from psoup.model import Kind
-from psoup.read_budget import NO_LIMIT, ReadBudget
-from psoup.runner import Runner, serial
+from psoup.values.columns import Array, Column, concat_columns, empty_column, scratch_array
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
+from psoup.work.runner import Runner, serial
 
 _WHOLE_FROM = 4_096
 """Most rows in memory for which a column is always gathered whole."""

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.located_side import ChunkTable, Located
 from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
@@ -24,6 +23,7 @@ from psoup.kernels.join.code_columns import gather_coded, may_be_null
 from psoup.kernels.join.small_join import answer_located
 from psoup.plan.nodes import Node
 from psoup.plan.way import TryNext
+from psoup.values.columns import Array
 
 _PAIRS = 65_536
 """Most pairs of one call."""

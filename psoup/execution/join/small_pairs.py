@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.execution.join.direct_join import DirectJoin, direct_join
 from psoup.execution.join.join_case import FIRST, FoundPairs, JoinCase
 from psoup.joins.budget import Room
 from psoup.kernels.join.small_pairs import pair_small
 from psoup.plan.nodes import Join
 from psoup.plan.way import TryNext
+from psoup.values.columns import Array
 
 _SMALL = 16_384
 """Most rows of a side."""

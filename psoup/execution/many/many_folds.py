@@ -20,7 +20,6 @@ from psoup.aggregates.growth import is_fixed, room_to_add, room_to_combine, stat
 from psoup.aggregates.measures import Name, counts_rows, folding_of, read_by, rows_for, state_of, states_for
 from psoup.aggregates.packs import FoldPack, pack_of, taken
 from psoup.aggregates.state import Folding, State, size_of
-from psoup.columns import Array, Column, concat_columns, value_bytes
 from psoup.execution.many.many_shapes import Shown, count_errors
 from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Reading
@@ -31,6 +30,7 @@ from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate, Having, Measure, Node, Project, Source
 from psoup.results.runs import order_of
+from psoup.values.columns import Array, Column, concat_columns, value_bytes
 
 _FOLDED = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"})
 """Functions whose states have a fixed size for each group, and are exact."""

@@ -22,7 +22,6 @@ from psoup.aggregates.list_states import Distinct
 from psoup.aggregates.list_states import Gathered as Values
 from psoup.aggregates.measures import counts_rows, folding_of, read_by, rows_for, state_of
 from psoup.aggregates.state import State
-from psoup.columns import Array, Column, empty_column, plain, value_bytes
 from psoup.errors import ResourceExhausted
 from psoup.execution.many.many_folds import computed
 from psoup.execution.many.many_joins import PairsOfQueries
@@ -40,8 +39,9 @@ from psoup.expressions.tree import Expr
 from psoup.kernels.fold.segments import group_within
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate
-from psoup.read_budget import NO_LIMIT, HeldBytes
 from psoup.results.sets import TooManyPairs
+from psoup.values.columns import Array, Column, empty_column, plain, value_bytes
+from psoup.work.read_budget import NO_LIMIT, HeldBytes
 
 _NUMBER_BYTES = 64
 """Bytes for each match while matches are grouped."""

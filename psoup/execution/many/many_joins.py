@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array, Column, concat_columns, value_bytes, vast_array
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.join.sides import MatchedSide
@@ -38,8 +37,9 @@ from psoup.plan.nodes import Join, Node, Project, walk
 from psoup.plan.sides import side_id
 from psoup.published.records import picked
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import HeldBytes, ReadBudget
 from psoup.results.sets import TooManyPairs
+from psoup.values.columns import Array, Column, concat_columns, value_bytes, vast_array
+from psoup.work.read_budget import HeldBytes, ReadBudget
 
 EVERY = -1
 """The SQC ID that stands for a side without a condition."""

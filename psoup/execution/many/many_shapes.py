@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array, Column, plain, value_bytes
 from psoup.data.archived_chunk import Chunk
 from psoup.execution.rows.select_list import computed_at_once
 from psoup.execution.rows.sort_keys import distinct_rows, ranks
@@ -28,9 +27,10 @@ from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.fold.segments import count_rows, cut_within, order_within, place_rows, put_values
 from psoup.model import BIGINT, Kind
 from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
-from psoup.read_budget import NO_LIMIT, ReadBudget
 from psoup.results.runs import order_of
 from psoup.results.sets import TooManyPairs
+from psoup.values.columns import Array, Column, plain, value_bytes
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
 _RANK_BYTES = 32
 """Bytes for each key in a sort: its rank, its row, and both while they are moved."""

@@ -19,7 +19,6 @@ from psoup.aggregates.packs import FoldPack, Packs, uses_of
 from psoup.aggregates.shelved_packs import Roster, decoded_pack, encoded_pack, name_of_packs
 from psoup.aggregates.spans import Span
 from psoup.aggregates.stored_folds import shelf_of
-from psoup.columns import Array
 from psoup.data.sidecars import ChunkSpan, Hold, OnDisk
 from psoup.errors import ResourceExhausted
 from psoup.execution.many.many_folds import Folded
@@ -30,7 +29,8 @@ from psoup.plan.standing_query import ClauseColumns
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord, QueryBlock, picked
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import GroupBytes, ReadBudget
+from psoup.values.columns import Array
+from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _UNKNOWN = -1
 """In place of a query ID or an SQC ID that has no counterpart."""

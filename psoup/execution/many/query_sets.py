@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound, PSoupError
 from psoup.plan.nodes import Node, Output
 from psoup.plan.sides import FIRST_SIDE
@@ -24,6 +23,7 @@ from psoup.published.departures import NOT_KNOWN, WhyGone
 from psoup.published.records import NO_CLAUSE, QueryBlock, QueryRecord, picked
 from psoup.published.snapshot import Snapshot
 from psoup.results.runs import order_of
+from psoup.values.columns import Array
 
 _SHOWN_COLUMNS = 16
 """Most columns in a message."""

@@ -20,7 +20,6 @@ from psoup.aggregates.growth import states_bytes
 from psoup.aggregates.leaves import leaf_of
 from psoup.aggregates.packs import MOST_PACKS, FoldPack, Packs, Uses, uses_of
 from psoup.aggregates.spans import Span, cover
-from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.window_case import Inner, inner_of
@@ -31,8 +30,9 @@ from psoup.execution.select.many_matches import Part, Progress, Together, parts_
 from psoup.invariants import ensure
 from psoup.plan.nodes import Measure
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import UNBOUNDED
 from psoup.results.sets import all_evaluated, evaluated
+from psoup.values.columns import Array
+from psoup.work.read_budget import UNBOUNDED
 
 _SHELVED = 64
 """Most spans that a reader writes to disk at once."""

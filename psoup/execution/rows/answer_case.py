@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from psoup.columns import Column
 from psoup.execution.rows.record_batch import Message
 from psoup.execution.rows.source_rows import Reading
 from psoup.plan.nodes import Node
+from psoup.values.columns import Column
 
 AnswerPart = Message | list[Column]
 """Some rows: measured but not yet gathered, or their columns."""

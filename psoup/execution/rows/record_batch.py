@@ -18,7 +18,6 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, scratch_array
 from psoup.data.chunk import ChunkView
 from psoup.execution.rows.arrow_header import Flat
 from psoup.expressions.tree import ID_INDEX, AttributeRef
@@ -35,10 +34,11 @@ from psoup.kernels.rows.batch_body import (
     lay_out,
     text_bytes,
 )
-from psoup.kinds import TYPES, arrow_type
 from psoup.model import DataType
 from psoup.plan.nodes import Output
 from psoup.plan.plan_facts import plan_fact
+from psoup.values.columns import Array, scratch_array
+from psoup.values.kinds import TYPES, arrow_type
 
 _VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
 """Bytes of a value; of a text an estimate."""

@@ -15,7 +15,6 @@ from itertools import islice
 import numpy as np
 
 from psoup.budgets import ROW_BYTES
-from psoup.columns import Array, Column, concat_columns, empty_column, value_bytes
 from psoup.config import TextLimits
 from psoup.data.archived_chunk import ArchivedChunk, Chunk
 from psoup.errors import ResourceExhausted
@@ -24,8 +23,9 @@ from psoup.expressions.evaluate import Scope, TooMuchText
 from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr, attributes_of
 from psoup.model import BIGINT, Kind
-from psoup.read_budget import ReadBudget
-from psoup.runner import Runner, serial, threads_of
+from psoup.values.columns import Array, Column, concat_columns, empty_column, value_bytes
+from psoup.work.read_budget import ReadBudget
+from psoup.work.runner import Runner, serial, threads_of
 
 _NOT_READ = empty_column(BIGINT)
 _SHARED = 4_096

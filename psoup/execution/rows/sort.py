@@ -16,14 +16,14 @@ from itertools import chain
 import numpy as np
 
 from psoup.budgets import SORT_ROWS
-from psoup.columns import Array, Column, concat_columns, concatenated, value_bytes
 from psoup.config import TextLimits
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows.sort_keys import distinct_rows, flagged, pieces, sorted_rows
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.nodes import OrderKey
-from psoup.read_budget import ReadBudget
+from psoup.values.columns import Array, Column, concat_columns, concatenated, value_bytes
+from psoup.work.read_budget import ReadBudget
 
 _REDUCED_FROM = 262_144
 """Rows from which on it is worth while to drop those that cannot be in the answer."""

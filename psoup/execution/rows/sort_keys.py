@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.kernels.rows.radix_sort import count_digits, digit_pass, mark_changes, move_rows
-from psoup.limbs import integers
 from psoup.model import Kind
 from psoup.plan.nodes import OrderKey
-from psoup.read_budget import UNBOUNDED, ReadBudget
+from psoup.values.columns import Array, Column
+from psoup.values.limbs import integers
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _FEW = 8_192
 """Rows up to which a digit has 8 bits: with more its table is larger than what is sorted."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.aggregates.recipes import Between
-from psoup.columns import Array, Column
 from psoup.config import GroupLimits, JoinLimits, TextLimits
 from psoup.data.archived_chunk import Chunk
 from psoup.data.key_room import KeyRoom
@@ -25,8 +24,9 @@ from psoup.execution.select.clause_matches import Matches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.joins.pairs_store import PairTable
-from psoup.read_budget import GroupBytes, HeldBytes, ReadBudget
-from psoup.runner import Runner, serial
+from psoup.values.columns import Array, Column
+from psoup.work.read_budget import GroupBytes, HeldBytes, ReadBudget
+from psoup.work.runner import Runner, serial
 
 _DISK_ROWS = 16_384
 """Rows that a sorted answer gathers at once from files."""

@@ -3,8 +3,8 @@
     1,200,000,000 tuples in 18,311 chunks, of a clause over 1 column   about 41 s, and 10 s is the most   refused
        10,000,000 tuples in    153 chunks                              about 0.4 s                        evaluated
 
-The engine has no clock. The host measures how fast tuples on disk are evaluated (`psoup.read_budget.Archive`). It also
-measures each read while it runs, and a read that turns out too long is refused then.
+The engine has no clock. The host measures how fast tuples on disk are evaluated (`psoup.work.read_budget.Archive`). It
+also measures each read while it runs, and a read that turns out too long is refused then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from psoup.budgets import ARCHIVE_ROWS, ARCHIVE_SECONDS
 from psoup.errors import ResourceExhausted
 from psoup.phrases import counted
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 
 COVER = "`psoup spark cover ID`"
 """Advice that ends the refusal. The SDK replaces it by one with the client's own name of the query."""

@@ -18,7 +18,6 @@ from itertools import islice
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.config import CHUNK_ROWS, TextLimits
 from psoup.data.archived_chunk import ArchivedChunk, Chunk
 from psoup.execution.select.archive_work import ArchiveWork, refuse_together
@@ -30,11 +29,12 @@ from psoup.matching.search import Search
 from psoup.published.members import with_sides
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
-from psoup.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE
-from psoup.runner import Runner, Task, serial, threads_of
+from psoup.values.columns import Array
+from psoup.work.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
+from psoup.work.runner import Runner, Task, serial, threads_of
 
 _FEW = 4_096
 """Most rows for which 2 bytes each are less than a bit for each row of a full chunk."""

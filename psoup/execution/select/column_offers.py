@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.results.chunk_results import ALL
 from psoup.results.failures import NO_FAILURES
 from psoup.results.offers import MOST_LATE
 from psoup.results.sets import Pairs
+from psoup.values.columns import Array
 
 
 def is_wanted(view: StreamView, entry: ChunkEntry) -> bool:

@@ -20,7 +20,6 @@ import numpy as np
 
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.sides import Subset
-from psoup.columns import Array, Column
 from psoup.data.archived_chunk import ArchivedChunk, Chunk, LazyColumns
 from psoup.data.data_stem import Piece
 from psoup.execution.select.archive_work import ArchiveWork
@@ -33,12 +32,13 @@ from psoup.plan.standing_query import ClauseColumns
 from psoup.published.members import Members, with_sides
 from psoup.published.records import ClauseBlock, ClauseRecord, picked
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
-from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenResults
 from psoup.results.sets import Pairs, TooManyPairs, Wanted, all_evaluated, evaluated, joined, kept_counts, kept_pairs
+from psoup.values.columns import Array, Column
+from psoup.work.read_budget import ReadBudget
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _FIRST_ID = attrgetter("data.first_id")

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.data.archived_chunk import Chunk
 from psoup.kernels.rows.bitmaps import bits_to_offsets, count_bits
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.failures import NO_FAILURES
+from psoup.values.columns import Array
 
 
 @dataclass(slots=True, eq=False)

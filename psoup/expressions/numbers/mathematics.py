@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.expressions.frame import Evaluator, Frame, finish
 from psoup.expressions.numbers.numeric import mul_int64
 from psoup.expressions.tree import Call
 from psoup.kernels.rows.arithmetic import signs
 from psoup.kernels.rows.double_math import atan2_float64, math_float64
 from psoup.model import BIGINT, BOOLEAN, Kind
+from psoup.values.columns import Array, Column
 
 REAL = (
     *("exp", "ln", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),

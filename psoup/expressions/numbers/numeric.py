@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.expressions.civil import LAST_DAY
 from psoup.expressions.frame import Evaluator, Frame, finish
 from psoup.expressions.tree import Call
 from psoup.kernels.rows.double_math import power_float64
 from psoup.model import DataType, Kind
+from psoup.values.columns import Array, Column
 
 LEAST = np.int64(-(2**63))
 _DOUBT = 9.2e18

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.frame import booleans, to_large_string
-from psoup.from_arrow import column_from_arrow
 from psoup.model import TEXT, DataType, Kind
+from psoup.values.columns import Array, Column
+from psoup.values.from_arrow import column_from_arrow
 
 _SPACE = r"[ \t\n\v\f\r]*"
 _DIGITS = r"[0-9]+(?:_[0-9]+)*"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.expressions.frame import Evaluator, Frame, finish
 from psoup.expressions.numbers.numeric import too_wide
 from psoup.expressions.tree import Call, Literal
 from psoup.model import Kind
+from psoup.values.columns import Array, Column
 
 _BELOW_HALF = np.nextafter(0.5, 0)
 """The number added to a float64 before truncation.

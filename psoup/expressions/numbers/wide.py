@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.frame import Evaluator, Frame, finish, to_large_string
 from psoup.expressions.tree import Call, Literal
-from psoup.limbs import integers, largest, limbs
 from psoup.model import BIGINT, EXACT_DOUBLE, MAX_WIDE_PRECISION, DataType, Kind
+from psoup.values.columns import Array, Column
+from psoup.values.limbs import integers, largest, limbs
 
 Converted = tuple[Array, Array | None]
 

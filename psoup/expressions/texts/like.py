@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from psoup.columns import Column
 from psoup.expressions.frame import Evaluator, Frame, booleans, finish, null_column, to_large_string
 from psoup.expressions.texts.text import by_distinct
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BOOLEAN, TEXT
+from psoup.values.columns import Column
 
 ANY_BYTE = 0xFF
 """The wildcard % in a pattern of bytes; UTF-8 does not use this byte."""

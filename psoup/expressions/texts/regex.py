@@ -28,7 +28,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.errors import InvalidInput
 from psoup.expressions.frame import (
     Evaluator,
@@ -45,6 +44,7 @@ from psoup.expressions.texts.text import blank
 from psoup.expressions.tree import Call, Literal
 from psoup.kernels.texts.pieces import splice_texts
 from psoup.model import BOOLEAN
+from psoup.values.columns import Array, Column
 
 MOST_STATES = 10_000
 """The most states of a pattern."""

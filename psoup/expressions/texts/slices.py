@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Column
+from psoup.values.columns import Array, Column
 
 
 def cut(column: Column, begin: Array, end: Array) -> pa.Array:

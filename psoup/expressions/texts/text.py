@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.frame import (
     Evaluator,
     Frame,
@@ -28,8 +27,9 @@ from psoup.expressions.frame import (
 )
 from psoup.expressions.texts.slices import cut, one_byte_each, substring
 from psoup.expressions.tree import Call, Literal
-from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, BOOLEAN, TEXT
+from psoup.values.columns import Array, Column
+from psoup.values.from_arrow import column_from_arrow
 
 SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 """The characters that trim removes by default: Unicode's space separators; not tabs and line ends, as in DuckDB."""

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.frame import (
     Evaluator,
     Frame,
@@ -32,6 +31,7 @@ from psoup.expressions.texts.text import LONG_PART, PLACES, blank, by_distinct, 
 from psoup.expressions.tree import Call, Expr, Literal
 from psoup.kernels.texts.pieces import find_pieces, first_letters, pad_texts, padded_sizes, reverse_texts
 from psoup.model import BIGINT, BOOLEAN, TEXT
+from psoup.values.columns import Array, Column
 
 _FAR = np.int64(2**32)
 _INT32 = np.int64(2**31)

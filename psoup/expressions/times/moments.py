@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.civil import (
     DAY_MICROS,
     FIRST_MICRO,
@@ -33,6 +32,7 @@ from psoup.expressions.times.temporal import PARTS, split
 from psoup.expressions.tree import Call, Literal
 from psoup.kernels.rows.arithmetic import differences
 from psoup.model import BIGINT, DATE, TIMESTAMP
+from psoup.values.columns import Array, Column
 
 _FAR = 10_000_000
 """A year beyond all times."""

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.civil import DAY_MICROS, FIRST_MICRO, LAST_DAY, LAST_MICRO, days_from_civil, days_in_month
 from psoup.expressions.frame import booleans, to_large_string
 from psoup.expressions.numbers.numeric import add_int64, mul_int64, sub_int64
 from psoup.model import DataType
+from psoup.values.columns import Array, Column
 
 _SPACE = r"[ \t\n\v\f\r]*"
 _DATE = (

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, Column
 from psoup.expressions.civil import DAY_MICROS, days_from_civil, days_in_month
 from psoup.expressions.frame import Evaluator, Frame, booleans, finish, text_bytes, to_large_string
 from psoup.expressions.times.moments import pieces
 from psoup.expressions.tree import Call, Literal
+from psoup.values.columns import Array, Column
 
 MOST_PARTS = 32
 """The most specifiers of a format; each takes a column while texts are read."""

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Column
 from psoup.expressions.civil import (
     DAY_MICROS,
     FIRST_MICRO,
@@ -27,6 +26,7 @@ from psoup.expressions.numbers.numeric import add_int64, mul_int64
 from psoup.expressions.tree import Call, Literal
 from psoup.kernels.rows.arithmetic import span_seconds, thousands
 from psoup.model import DOUBLE, TIMESTAMP, Kind
+from psoup.values.columns import Array, Column
 
 _NAME = 9
 """Bytes of the longest name of a day or a month."""

@@ -18,7 +18,6 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenizerCore, TokenType
 
-from psoup.rest_points import MOVES, may_rest
 from psoup.sql.parser.grammar import WINDOW_WORDS, Grammar
 from psoup.sql.parser.syntax import (
     AlterStreamNode,
@@ -26,6 +25,7 @@ from psoup.sql.parser.syntax import (
     DropStreamNode,
     StreamColumn,
 )
+from psoup.work.rest_points import MOVES, may_rest
 
 Parsers = dict[Any, Callable[..., Any]]
 

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from psoup.rest_points import MOVES, may_rest
 from psoup.sql.parser.syntax import BoundNode, BoundsNode, Duration, PlacedError, Refusal, TooComplex
+from psoup.work.rest_points import MOVES, may_rest
 
 MAX_STEPS = 30
 """The most moves over the text that the parser may make for each token. Most statements take 1 to 4. A statement takes

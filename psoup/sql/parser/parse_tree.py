@@ -14,11 +14,11 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.plan.canonical import UNITS
-from psoup.rest_points import MOVES, may_rest
 from psoup.sql.parser.dialect import PSoup
 from psoup.sql.parser.syntax import PlacedError, Refusal, TooComplex
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.types import unit_name
+from psoup.work.rest_points import MOVES, may_rest
 
 _SAYINGS = [
     (re.compile(pattern), message)

@@ -16,11 +16,11 @@ from typing import Any, Protocol, overload
 
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.invariants import ensure
 from psoup.plan.nodes import Node, Source
 from psoup.plan.standing_query import ClauseColumns, Parameter, StandingQuery
 from psoup.sql.templates.values import Columns, rows_of_columns
+from psoup.values.columns import Array
 
 _MADE = 1_024
 """The most queries that a block keeps after their first access, for frequent readers."""

@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Array, float_keys
 from psoup.expressions.conversion import NUMBERS, cast
 from psoup.expressions.numbers.long_numbers import moved
 from psoup.expressions.tree import Expr, Literal, LongNumber
-from psoup.kinds import ends
 from psoup.model import EXACT_DOUBLE, STREAMED, TEXT, DataType, Kind
 from psoup.plan.factors import Interval, Key
 from psoup.plan.standing_query import Edges, TermColumn
 from psoup.sql.where.intervals import ENDS, Intervals, compared, cut
+from psoup.values.columns import Array, float_keys
+from psoup.values.kinds import ends
 
 Keys = Callable[[Sequence[Literal]], Intervals]
 """The intervals of a condition as a function of the constants in the holes."""

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from psoup.expressions.conversion import is_null_literal
 from psoup.expressions.tree import Expr, Literal
-from psoup.kinds import TYPES
 from psoup.model import BIGINT, BOOLEAN, DATE, MAX_DECIMAL_PRECISION, TEXT, DataType, Kind, decimal
 from psoup.sql.binder import Binder
 from psoup.sql.select import bind_in_having
@@ -17,6 +16,7 @@ from psoup.sql.templates.conjuncts import Condition, Conjuncts, conjuncts
 from psoup.sql.templates.holes import Holes
 from psoup.sql.where.intervals import FLIPPED
 from psoup.sql.where.monotone import grows
+from psoup.values.kinds import TYPES
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "eq",

@@ -15,7 +15,6 @@ from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BOOLEAN, TEXT
 from psoup.plan.canonical import factor_text, term_text
 from psoup.plan.factors import Factor, Interval, Term
-from psoup.rest_points import may_rest
 from psoup.sql.where.differences import difference
 from psoup.sql.where.formula import (
     ALWAYS,
@@ -42,6 +41,7 @@ from psoup.sql.where.intervals import (
     prefixed,
 )
 from psoup.sql.where.monotone import followed_back
+from psoup.work.rest_points import may_rest
 
 MAX_CLAUSES = 16
 """The most factors that one conjunct may become when OR is distributed over AND. Beyond it the conjunct is opaque."""

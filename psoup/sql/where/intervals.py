@@ -16,11 +16,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from psoup.columns import float_keys
 from psoup.expressions.tree import Literal
-from psoup.kinds import BEYOND, LEAST, ends
 from psoup.model import DataType, Kind
 from psoup.plan.factors import Interval, Key
+from psoup.values.columns import float_keys
+from psoup.values.kinds import BEYOND, LEAST, ends
 
 Intervals = tuple[Interval, ...]
 

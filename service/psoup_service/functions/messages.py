@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.expressions.supplied_functions import Answer
+from psoup.values.columns import Array
 
 HELLO, CALL, VALUES, BROKEN, RAISED = range(5)
 _HEAD = struct.Struct("<BQ")

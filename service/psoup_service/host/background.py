@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from psoup.budgets import READ_CPU
 from psoup.errors import ResourceExhausted
 from psoup.execution.ahead.attempts import Work
-from psoup.read_budget import ReadBudget, ReadEnded
+from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup_service.host.fold_notes import FoldNotes
 from psoup_service.host.reads.allowance import Allowance
 from psoup_service.host.turns.giving_way import GivingWay, Rests

@@ -8,8 +8,8 @@ A block of thousands of statements takes seconds, and one statement may take a f
 Tenants take turns by the thread's time, in a tenant senders do, and so do the registrations of each: a sender of a
 hundred at once has the time of one sender. The jobs compete for the interpreter only. So turns are short meanwhile
 (`ShortTurns`). After each slice the thread rests while other commands come, or while calls of other tenants are under
-way (`giving_way`). Within a slice it rests for such calls, too, if one statement takes long (`psoup.rest_points`). The
-job of a caller that has left is dropped. The binder decides nothing.
+way (`giving_way`). Within a slice it rests for such calls, too, if one statement takes long (`psoup.work.rest_points`).
+The job of a caller that has left is dropped. The binder decides nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from psoup.errors import PSoupError
-from psoup.rest_points import resting
+from psoup.work.rest_points import resting
 from psoup_service.host.turns.fair_turns import FairTurns, TenantTimes, Weight, equal
 from psoup_service.host.turns.giving_way import LEAST_S, GivingWay, Rests
 from psoup_service.host.turns.interpreter import ShortTurns

@@ -21,15 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from psoup.admission import Admission
-from psoup.clock import Clock
 from psoup.errors import Internal, OutOfRange, PSoupError, Unavailable
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.change import rows_of
 from psoup.events.commands import Command
 from psoup.events.events import Event
 from psoup.model import DEFAULT_TENANT
-from psoup.read_budget import ReadBudget, ReadEnded
-from psoup.runner import Runner, serial
+from psoup.work.clock import Clock
+from psoup.work.read_budget import ReadBudget, ReadEnded
+from psoup.work.runner import Runner, serial
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.command_facts import size_of, tenant_of
 from psoup_service.host.line import Submission

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound
+from psoup.values.columns import Array
 
 _FORM = re.compile(r"([qs])-([0-9a-f]{8})-([0-9]{1,19})", re.ASCII)
 _MAX_TOKEN = 4_096

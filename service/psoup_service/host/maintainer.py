@@ -14,7 +14,7 @@ from typing import Any
 from psoup.engine.maintenance.agenda import tenant_of
 from psoup.engine.maintenance.cover import CoverTask, evaluating
 from psoup.engine.maintenance.pair import PairTask, RefusedPairs
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.ports import TaskPort
 from psoup_service.host.precautions import Guard

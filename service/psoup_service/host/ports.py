@@ -16,7 +16,7 @@ from psoup.clauses.quarantine import LeftIndex, Precautions
 from psoup.engine.maintenance.agenda import Choose
 from psoup.events.acknowledgements import Effects
 from psoup.events.events import Event
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 
 SnapshotT_co = TypeVar("SnapshotT_co", covariant=True)
 

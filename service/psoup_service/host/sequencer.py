@@ -25,10 +25,10 @@ from typing import TypeVar
 
 from psoup.admission import Admission
 from psoup.admission.together import is_small, join, share
-from psoup.clock import Clock
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
 from psoup.events.commands import Push
+from psoup.work.clock import Clock
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
 from psoup_service.host.committer import CommitGroup, Committer, Errand

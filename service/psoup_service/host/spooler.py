@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from psoup.admission.pushes import Foreseen
-from psoup.columns import Batch
 from psoup.errors import ResourceExhausted
 from psoup.events.events import Event, Pushed
+from psoup.values.columns import Batch
 from psoup_service.host.turns.interpreter import go_behind
 from psoup_service.host.worker import Failure, StageThread
 from psoup_storage.contract import Spooled, Store

@@ -23,7 +23,7 @@ from sortedcontainers import SortedDict
 from psoup.errors import PSoupError
 from psoup.events.change import rows_of
 from psoup.events.events import Event, RegisteredMany
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.ports import EnginePort

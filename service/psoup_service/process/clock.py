@@ -19,8 +19,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from psoup.clock import Clock
 from psoup.model import SECOND, time_text
+from psoup.work.clock import Clock
 
 STEP = 60 * SECOND
 """Microseconds by which the wall clock may be set forward, and be followed at once."""

@@ -15,7 +15,7 @@ from importlib.abc import MetaPathFinder
 
 import pyarrow as pa
 
-from psoup.gc_pause import without_collector
+from psoup.work.gc_pause import without_collector
 from psoup_service.host.turns.interpreter import ShortTurns
 
 

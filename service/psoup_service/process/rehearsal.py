@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from psoup.clauses.quarantine import EvaluationPlace, LeftIndex, Precautions, shape_of
-from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.cover import evaluating
@@ -35,6 +34,7 @@ from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.expressions.error_guard import guarded
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.sql.templates.block import BoundBlock
+from psoup.values.columns import Array, Column
 from psoup_service.functions.process import FunctionProcess
 from psoup_service.host.ids import Ids
 from psoup_service.host.precautions import Guard

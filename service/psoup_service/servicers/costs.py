@@ -13,7 +13,7 @@ from psoup.answer.tuples.match_tags import keys_of
 from psoup.answer.tuples.queries_of_tuple import matches_each
 from psoup.errors import InvalidInput
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting

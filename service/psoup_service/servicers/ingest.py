@@ -22,7 +22,7 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.events import commands
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, ProducerAcknowledgement, PushAcknowledgement
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import ingest_pb2, ingest_pb2_grpc
 from psoup_service.host.frames import let_go
 from psoup_service.host.room import TakenRoom

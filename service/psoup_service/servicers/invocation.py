@@ -25,7 +25,7 @@ from psoup.errors import InvalidInput
 from psoup.execution.select.window import WindowChoice
 from psoup.plan.sides import MOST_SOURCES
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.host.reads.expectations import Expectations, Unexpected
 from psoup_service.servicers.backend import Backend

@@ -12,7 +12,7 @@ from psoup.execution.select.window import Ranges, WindowChoice, all_in_memory
 from psoup.expressions import supplied_functions
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.wire import answers

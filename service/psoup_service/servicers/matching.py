@@ -20,7 +20,7 @@ from psoup.errors import InvalidInput, NotFound
 from psoup.phrases import counted
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup.read_budget import NO_LIMIT, ReadBudget
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import matching_pb2, matching_pb2_grpc
 from psoup_service.servicers.backend import Backend
 from psoup_service.wire import convert

@@ -26,8 +26,8 @@ from psoup.model import EXACT_DOUBLE
 from psoup.phrases import counted
 from psoup.published.lifetimes import DAY
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
 from psoup.sql.lifetime import lifetime_days
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, queries_pb2_grpc
 from psoup_service.host.ids import Ids, page_size, page_token, read_page_token
 from psoup_service.host.room import TakenRoom

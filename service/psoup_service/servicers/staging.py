@@ -14,13 +14,13 @@ import pyarrow as pa
 from google.protobuf import duration_pb2
 
 from psoup.admission.pushes import check_times, read_columns
-from psoup.columns import arrow_schema, arrow_table
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotFound, PSoupError
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import STAGED, Push, Recall
 from psoup.model import StreamSpec
 from psoup.published.snapshot import Snapshot, StreamView
+from psoup.values.columns import arrow_schema, arrow_table
 from psoup_proto.v1 import ingest_pb2, staging_pb2, staging_pb2_grpc
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.servicers.backend import PATIENCE_S, Backend

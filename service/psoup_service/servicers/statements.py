@@ -25,11 +25,11 @@ from psoup.errors import FailedPrecondition
 from psoup.execution.select.window import WindowChoice
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
 from psoup.sql import drop_stream, first_word
 from psoup.sql.parser.guards import MAX_BYTES
 from psoup.sql.templates.ladder import Values
 from psoup.sql.templates.values import columns_of_table
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import statements_pb2, statements_pb2_grpc, streams_pb2
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.invocation import Selection, in_pieces, instant, most_bytes, other_window

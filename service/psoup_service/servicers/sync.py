@@ -18,7 +18,7 @@ from psoup.errors import InvalidInput, PSoupError
 from psoup.plan.sides import FIRST_SIDE
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import sync_pb2, sync_pb2_grpc
 from psoup_service.host.reads.expectations import Expectations, Unexpected
 from psoup_service.servicers.backend import Backend

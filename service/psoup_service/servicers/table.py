@@ -20,7 +20,6 @@ from psoup.admission.tags import check_prefix, tag_in
 from psoup.answer.table import QUICK, Table, invoke_table
 from psoup.answer.table_rows import Group
 from psoup.budgets import REPLY_BYTES
-from psoup.columns import Array
 from psoup.errors import InvalidInput, NotFound, ResourceExhausted
 from psoup.events.tags import Labels
 from psoup.execution.many.query_sets import Failed
@@ -28,7 +27,8 @@ from psoup.execution.select.window import WindowChoice
 from psoup.phrases import counted
 from psoup.published.selection import with_labels, with_prefix
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.values.columns import Array
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.servicers.backend import Backend

@@ -33,7 +33,7 @@ from psoup.execution.select.window import WindowChoice, windows_of
 from psoup.plan.nodes import OrderKey
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import NO_LIMIT, ReadBudget
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.sync.join_page import page_of

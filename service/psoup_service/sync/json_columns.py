@@ -19,10 +19,10 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from psoup.columns import Array, Column
 from psoup.execution.rows.record_batch import Part
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import Kind
+from psoup.values.columns import Array, Column
 
 FEW = 100
 """Most rows for which a list is quicker than an array."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from psoup.answer.copies.watched_clauses import WatchedClause, clause_of, slides_of
 from psoup.errors import PSoupError
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.sync.changes import Copies, packed

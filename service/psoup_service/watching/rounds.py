@@ -19,7 +19,7 @@ from functools import partial
 
 from psoup.errors import PSoupError, Unavailable
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from psoup.answer.copies.watched_clauses import WatchedClauses
-from psoup.columns import Array
 from psoup.published.snapshot import Snapshot
+from psoup.values.columns import Array
 from psoup_service.watching.pages import Target
 from psoup_service.watching.watcher import Watcher
 

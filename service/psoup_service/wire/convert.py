@@ -18,7 +18,6 @@ from psoup.answer.completeness import Completeness, Part
 from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
-from psoup.kinds import arrow_type
 from psoup.model import SECOND, STREAMED, DataType, Kind, Schema, WindowClause
 from psoup.plan.canonical import describe_window, exact_name
 from psoup.plan.nodes import Join, Source, walk
@@ -29,6 +28,7 @@ from psoup.published.lifetimes import DAY
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.sql import window_clause
+from psoup.values.kinds import arrow_type
 from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.process.clock import GuardedTime

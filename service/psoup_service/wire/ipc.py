@@ -23,9 +23,9 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from psoup.digests import digest_of
 from psoup.errors import InvalidBatch
 from psoup.execution.rows.arrow_header import Flat
+from psoup.values.digests import digest_of
 from psoup_service.wire.envelope import (
     FAILURES,
     MARK,

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psoup.columns import Batch
 from psoup.data.chunk import ChunkView
 from psoup.data.schema_growth import absent_column
 from psoup.data.zones import Zones
 from psoup.errors import Internal
-from psoup.from_arrow import column_from_arrow
-from psoup.kinds import TYPES, arrow_type
 from psoup.model import TIME_COLUMN, Kind, StreamSpec
 from psoup.phrases import counted
+from psoup.values.columns import Batch
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.kinds import TYPES, arrow_type
 
 GROUP_ROWS = 16_384
 """Rows of a row group of an archived chunk. A reader of one row must read a whole row group."""

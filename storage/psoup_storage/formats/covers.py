@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.data.chunk import ChunkView
 from psoup.errors import PSoupError
 from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
+from psoup.values.columns import Array
 from psoup_storage.formats.chunk_file import damaged, decode_chunk
 from psoup_storage.formats.facts import read_facts, write_facts
 from psoup_storage.formats.job_folder import bad_history, is_plain

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from psoup.columns import Batch
 from psoup.data.chunk import ChunkView
 from psoup.events.commands import Extent
 from psoup.matching.outside import Beforehand, ClauseMatches
 from psoup.model import StreamSpec
+from psoup.values.columns import Batch
 from psoup_storage.formats.chunk_file import archive_facts, encode_chunk
 from psoup_storage.formats.facts import MANIFEST, read_facts, write_facts, write_file
 from psoup_storage.formats.job_folder import bad_history

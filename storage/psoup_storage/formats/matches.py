@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.matching.outside import ClauseMatches
 from psoup.plan.sides import FIRST_SIDE, MOST_SOURCES
+from psoup.values.columns import Array
 
 SUFFIX = ".matches"
 _MAGIC = 0x31686374614D5350

@@ -16,9 +16,9 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.kernels.rows.parquet_deltas import FACTS, SIZE, page_facts, unpack_deltas
 from psoup.model import DataType, Kind
+from psoup.values.columns import Array
 
 _DATA_PAGE = 0
 """Parquet's number for a data page."""

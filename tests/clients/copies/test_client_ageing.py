@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_client import AnswerCopy, Client
 from psoup_client.copies import answer_copy as copies_module
 from psoup_client.copies.moments import Moment, elapsed, moment, step

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_client import Client, InvalidData, InvalidRequest, NotFound, ResourceExhausted
 from psoup_client.copies.places import placed
 from psoup_proto.v1 import sync_pb2

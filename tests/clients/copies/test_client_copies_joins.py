@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_client import AnswerCopy, Client
 from psoup_client.copies.held_rows import in_order
 from psoup_client.copies.json_columns import from_json

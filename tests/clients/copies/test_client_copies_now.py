@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_client import AnswerCopy, Client, Query, Synced
 from psoup_service.watching import rounds, topics
 from psoup_testing.copies.copied_rows import same

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_client import Client
 from psoup_client.copies.moments import Moment
 from psoup_recharge import Store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from psoup.clock import VirtualClock
+from psoup.work.clock import VirtualClock
 from psoup_client import Client, InvalidData, InvalidRequest, NotFound, Query
 from psoup_storage import open_store
 from psoup_testing.services.threaded_service import Serving, serving

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import InvalidBatch
-from psoup.from_arrow import columns_from_arrow
 from psoup.model import Attribute, DataType, Kind, Schema
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_testing.engines.admission_gate import Gate, rows
 
 TYPES = ("BOOLEAN", "BIGINT", "DOUBLE", "DECIMAL(5,2)", "TEXT", "TIMESTAMP", "DATE")

@@ -7,7 +7,6 @@ import pytest
 
 from psoup.admission.producers import ACKNOWLEDGEMENT_BYTES, PRODUCER_BYTES
 from psoup.config import EngineConfig
-from psoup.digests import digest_of
 from psoup.errors import (
     Conflict,
     FailedPrecondition,
@@ -20,6 +19,7 @@ from psoup.errors import (
 from psoup.events.acknowledgements import ProducerAcknowledgement
 from psoup.events.commands import STAGED, Locate, Push, Recall
 from psoup.model import SECOND
+from psoup.values.digests import digest_of
 from psoup_testing.engines.admission_gate import Gate, rows
 
 A, B = rows(x=[1, 2]), rows(x=[3])

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.execution.join import small_pairs
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 

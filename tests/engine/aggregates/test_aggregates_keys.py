@@ -12,10 +12,10 @@ import pytest
 
 from psoup.aggregates import numbers
 from psoup.aggregates.keys import Keys
-from psoup.columns import Column, concat_columns
 from psoup.errors import ResourceExhausted
-from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
+from psoup.values.columns import Column, concat_columns
+from psoup.values.from_arrow import column_from_arrow
 from psoup_testing.histories.values import arrow_array
 from psoup_testing.oracles.aggregates import TYPES, random_column, values_of
 

@@ -11,11 +11,11 @@ import pytest
 
 from psoup.aggregates.measures import FOLDINGS, combine, exact, finish, fold, folding_of, rows_for
 from psoup.aggregates.state import State
-from psoup.columns import Column
 from psoup.expressions.tree import AttributeRef
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal, wide
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Column
 from psoup_testing.oracles.aggregates import TYPES, close, exact_sum, expected, random_column, values_of
 
 _NUMBERS = tuple(kind for kind in TYPES if kind not in (TEXT, TIMESTAMP, DATE))

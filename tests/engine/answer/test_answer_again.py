@@ -19,13 +19,13 @@ import pytest
 from psoup.answer.copies import answer_again as module
 from psoup.answer.copies.answer_again import Compared, Earlier, Unchanged, again, common, digest_of
 from psoup.answer.question import Question
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.invariants import Corrupt
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.copies.positions import PositionClient, answer, rows_of
 from psoup_testing.suite.budget import SCALE, Budget
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 from psoup.answer.copies.expiry import Ageing, ageing
 from psoup.answer.copies.range_plans import ranged
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND, time_text
 from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import Budget

@@ -13,13 +13,13 @@ import pytest
 from psoup.answer.figures.arrival_shares import ArrivalShare, ArrivalShares
 from psoup.answer.invoke import invoke
 from psoup.clauses.quarantine import Precautions
-from psoup.clock import VirtualClock
-from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.dear import TooDear
 from psoup.expressions.error_guard import guarded
 from psoup.expressions.tree import Call
 from psoup.model import DEFAULT_TENANT
+from psoup.values.columns import Column
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.recorded import RecordingPSoup
 
 WINDOW = 10.0

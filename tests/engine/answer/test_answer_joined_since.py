@@ -19,11 +19,11 @@ import pytest
 from psoup.answer.copies import id_boxes
 from psoup.answer.copies import join_since as module
 from psoup.answer.copies.join_since import HeldBox, paired
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_testing.copies.join_copies import EVERYTHING, Client
 from psoup_testing.histories.join_statements import JoinQuery
 from psoup_testing.oracles.join_duel import JoinDuel

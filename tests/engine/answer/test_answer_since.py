@@ -22,11 +22,11 @@ from psoup.answer.copies.range_plans import Ranged, ranged
 from psoup.answer.copies.rows_since import MOST_INTERVALS, Most, since
 from psoup.answer.invoke import invoke
 from psoup.answer.question import Question
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.budget import SCALE, Budget

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of, slides_of
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.execution.select.clause_matches import matches_in
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.published.snapshot import StreamView
 from psoup.sql import window_clause
+from psoup.work.clock import VirtualClock
 from psoup_testing.suite.budget import SCALE, Budget
 
 pytestmark = [

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotFound, OutOfRange, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 
 TUPLES = 150
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.tuples.queries_of_tuple import matches_between, matches_each
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.suite.sweeps import swept
 
 

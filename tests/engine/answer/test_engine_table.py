@@ -13,12 +13,12 @@ from psoup.answer import table as table_module
 from psoup.answer import table_rows
 from psoup.answer.invoke import invoke
 from psoup.answer.table import invoke_table
-from psoup.clock import VirtualClock
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.plan.sides import side_id
-from psoup.read_budget import ReadBudget, ReadEnded
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.tables import PLAIN, SMALL, Form, calls, check_as_single, given_up, lived, rows
 from psoup_testing.suite.sweeps import swept

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from psoup.admission.together import share
 from psoup.answer.tuples.pushed_ids import tuple_ids
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data import arrivals
 from psoup.data.arrivals import UNKNOWN, WAITS, Arrivals
@@ -19,6 +18,7 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import Push
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 
 EVENT_TIME = "CREATE STREAM s (a BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at LATENESS 5 SECONDS"
 

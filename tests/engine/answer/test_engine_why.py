@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.tuples.why import Why
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import NotFound, OutOfRange
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 from psoup_testing.suite.sweeps import swept
 
 BASE = 1_700_000_000_000_000

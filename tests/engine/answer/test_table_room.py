@@ -18,15 +18,15 @@ from psoup.answer.invoke import invoke
 from psoup.answer.piece_room import PieceRoom
 from psoup.answer.table import invoke_table
 from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place, slices_of
-from psoup.clock import VirtualClock
-from psoup.columns import Array
 from psoup.errors import ResourceExhausted
 from psoup.execution.select import many_matches
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
 from psoup.published.snapshot import Snapshot
-from psoup.read_budget import ReadBudget
 from psoup.results.sets import TooManyPairs
+from psoup.values.columns import Array
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.tables import PLAIN, SMALL, Form, check_as_single, given_up, lived

@@ -7,7 +7,6 @@ import pytest
 
 from psoup.clauses.index.posting_lists import Layout
 from psoup.clauses.query_stem import QuerySteM
-from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.expressions.tree import AttributeRef
@@ -15,6 +14,7 @@ from psoup.matching.new_tuples import probe
 from psoup.model import BIGINT, Attribute, Schema
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.open import OpenResults
+from psoup.values.columns import Column
 
 A, B = AttributeRef(BIGINT, 0, "a"), AttributeRef(BIGINT, 1, "b")
 SCHEMA = Schema((Attribute("a", BIGINT, True), Attribute("b", BIGINT, True)))

@@ -11,7 +11,6 @@ import pytest
 
 from psoup.clauses.index.posting_lists import Layout
 from psoup.clauses.query_stem import QuerySteM
-from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.data_stem import Piece
 from psoup.errors import Internal
@@ -21,7 +20,8 @@ from psoup.matching.new_tuples import probe
 from psoup.model import BIGINT
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.open import OpenResults
-from psoup.runner import Runner, serial
+from psoup.values.columns import Column
+from psoup.work.runner import Runner, serial
 from psoup_testing.engines.shards import Shards
 from psoup_testing.histories.stems import B_HUGE, REFS, SCHEMA, naive_matches, random_factors, random_piece
 from psoup_testing.suite.budget import scaled

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup.columns import Batch, lasting_memory
 from psoup.data.chunk import OpenChunk
 from psoup.data.data_stem import ReorderBuffer
-from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TEXT, Attribute, Schema
+from psoup.values.columns import Batch, lasting_memory
+from psoup.values.from_arrow import columns_from_arrow
 
 SCHEMA = Schema((Attribute("number", BIGINT), Attribute("word", TEXT)))
 ROWS = st.lists(st.tuples(st.none() | st.integers(-5, 5), st.none() | st.text(max_size=4)), max_size=7)

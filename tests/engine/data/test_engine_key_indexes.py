@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.figures.bill import memory_bill
-from psoup.columns import Array, Column
 from psoup.config import EngineConfig, Shape
 from psoup.data.chunk import ChunkView
 from psoup.data.key_index import USELESS, KeyIndex, key_index
@@ -21,6 +20,7 @@ from psoup.local import LocalPSoup
 from psoup.matching.search import Search
 from psoup.model import BIGINT, DATE, DOUBLE, TEXT
 from psoup.plan.factors import Factor
+from psoup.values.columns import Array, Column
 from psoup_testing.histories.stems import random_factors, random_piece
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.sweeps import swept

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import arrow_table
 from psoup.expressions.conversion import NUMBERS, TIMES
 from psoup.expressions.formats import WRITERS
-from psoup.from_arrow import column_from_arrow, columns_from_arrow
 from psoup.kernels.rows import batch_body
-from psoup.kinds import TYPES, accepts, arrow_type, ends, memory_type
 from psoup.model import STREAMED, Attribute, DataType, Kind, Schema, decimal, wide
+from psoup.values.columns import arrow_table
+from psoup.values.from_arrow import column_from_arrow, columns_from_arrow
+from psoup.values.kinds import TYPES, accepts, arrow_type, ends, memory_type
 from psoup_service.wire.convert import KINDS
 
 VALUES: dict[Kind, list[Any]] = {

@@ -15,12 +15,12 @@ from psoup.answer.figures.bill import memory_bill
 from psoup.answer.figures.query_costs import QueryCost, query_cost
 from psoup.answer.figures.top_queries import ORDERS, Place, Ranked, top_queries
 from psoup.clauses.costs import CostTally
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.tally import Tallied
 from psoup.errors import InvalidInput
 from psoup.events.commands import CreateStream, Push, Register
 from psoup.local import LocalPSoup
+from psoup.values.columns import Array
 
 CREATE = "CREATE STREAM s (a BIGINT, b BIGINT)"
 

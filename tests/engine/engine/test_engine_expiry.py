@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.errors import Conflict, InvalidInput, NotFound
 from psoup.events.commands import UnregisterMany
 from psoup.local import LocalPSoup
 from psoup.published.lifetimes import DAY, Lifetimes
+from psoup.work.clock import VirtualClock
 
 SQL = "SELECT x FROM s WHERE x > 1"
 

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import PSoupError
@@ -27,9 +26,10 @@ from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.functions import FUNCTIONS, cast, resolve
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
-from psoup.kinds import arrow_type
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup.values.columns import Column
+from psoup.values.kinds import arrow_type
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.expression_oracle import arrow_array
 from psoup_testing.oracles.questions import again

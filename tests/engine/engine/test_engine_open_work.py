@@ -21,7 +21,6 @@ import pyarrow as pa
 import pytest
 
 from psoup.clauses.quarantine import Precautions
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.engine.engine import Engine
 from psoup.engine.stream import state as states
@@ -32,6 +31,7 @@ from psoup.matching.old_tuples import COVER_TOGETHER
 from psoup.matching.old_work import OldTuples, work_of
 from psoup.model import BIGINT, DEFAULT_TENANT, SECOND
 from psoup.plan.factors import Factor, Interval, Term
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.recorded import RecordingPSoup
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import EAGER

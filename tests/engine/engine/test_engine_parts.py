@@ -11,7 +11,6 @@ import pytest
 
 import psoup.engine
 from psoup.clauses.table import ClauseTable
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.shelf import Shelf, Shelved
@@ -19,6 +18,7 @@ from psoup.engine.stream.state import StreamState
 from psoup.errors import Corrupt
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.admission_gate import rows
 
 SMALL = EngineConfig(chunk_rows=64, piece_rows=16)

@@ -14,7 +14,6 @@ from hypothesis import note
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
 from psoup.answer.tuples.queries_of_tuple import matches
-from psoup.columns import Batch, Column
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.events.commands import CreateStream, Push, Register
@@ -27,6 +26,7 @@ from psoup.plan.nodes import Output, Project, Source
 from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.sql import create_stream
+from psoup.values.columns import Batch, Column
 from psoup_testing.engines.recorded import Player
 from psoup_testing.histories.histories import EAGER, Invoke, draw_history
 from psoup_testing.oracles.duckdb_answers import normal_rows

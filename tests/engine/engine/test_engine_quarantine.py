@@ -10,7 +10,6 @@ import pytest
 
 from psoup.answer.invoke import invoke
 from psoup.clauses.quarantine import EvaluationPlace, Precautions, shape_of
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.cover import evaluating
@@ -18,6 +17,7 @@ from psoup.events.events import Event
 from psoup.expressions.error_guard import reason_of
 from psoup.model import DEFAULT_TENANT
 from psoup.results.gaps import NO_GAPS, WHOLE
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.error_expressions import poison, raising
 from psoup_testing.engines.recorded import RecordingPSoup
 

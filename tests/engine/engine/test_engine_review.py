@@ -12,7 +12,6 @@ import pytest
 
 from psoup.admission.budget import TEXT_BYTES
 from psoup.answer.describe import describe_stream
-from psoup.columns import Batch, Column, concat_batches
 from psoup.config import EngineConfig, Shape
 from psoup.data import data_stem as reorder
 from psoup.data.data_stem import ReorderBuffer
@@ -20,6 +19,7 @@ from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.events.commands import Command, CreateStream, DropStream, Push, Register, Unregister
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, SECOND
+from psoup.values.columns import Batch, Column, concat_batches
 from psoup_testing.suite.call_counts import calls_of
 
 SMALL = EngineConfig(chunk_rows=64)

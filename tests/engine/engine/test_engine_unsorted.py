@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pytest
 
 import psoup.kernels
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 from psoup_testing.oracles.questions import again
 
 FEW = 64

@@ -12,14 +12,14 @@ import pytest
 
 from psoup.aggregates.moments import Moments
 from psoup.answer.invoke import Answer, invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import Coded
 from psoup.errors import ResourceExhausted
 from psoup.events.tenants import AlterTenant
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget, ReadEnded
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget, ReadEnded
 
 ROWS: list[tuple[Any, ...]] = [
     ("b", 1, 0.5),

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
-from psoup.columns import Array
 from psoup.config import EngineConfig, TextLimits
 from psoup.execution.join.located_side import Located, chunks_of, count_of, found_sides, located
 from psoup.execution.select.clause_matches import Side, sides_of_join
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
-from psoup.runner import serial
+from psoup.values.columns import Array
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
+from psoup.work.runner import serial
 
 WHERE = ("", "WHERE n = 3", "WHERE n < 5", "WHERE n >= 1", "WHERE n > 8 AND f", "WHERE n > 99")
 """No condition; matches as lists, in rows and in runs, as nearly all bits, as few, none."""

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import Answer, invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.model import DEFAULT_TENANT
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.engines.error_expressions import poison, raising
 from psoup_testing.engines.recorded import RecordingPSoup
 

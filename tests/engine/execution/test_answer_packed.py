@@ -13,7 +13,6 @@ import pytest
 from psoup.aggregates.packs import FoldPack, PackRoom, Packs, pack_of
 from psoup.answer.figures.bill import memory_bill
 from psoup.answer.table import Table
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt
 from psoup.execution.aggregate import window_folds
@@ -22,6 +21,7 @@ from psoup.execution.many.window_packs import check_packs
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.kept_structures import KEPT

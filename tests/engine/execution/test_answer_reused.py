@@ -16,7 +16,6 @@ from psoup.aggregates.folds import FoldRoom, Folds
 from psoup.aggregates.recipes import Fold, recipe_of
 from psoup.aggregates.spans import cover, lacking
 from psoup.answer.figures.bill import memory_bill
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import Corrupt
 from psoup.execution.aggregate import window_folds, window_rows
@@ -25,6 +24,7 @@ from psoup.execution.aggregate.window_case import inner_of
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.nodes import Measure
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.fold_reuse import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of, told
 from psoup_testing.engines.restarts import RestartingPSoup

@@ -15,7 +15,7 @@ from psoup.answer.figures.bill import memory_bill
 from psoup.answer.invoke import invoke
 from psoup.errors import Corrupt, ResourceExhausted
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.engines.fold_reuse import MEASURES, WHERE, WINDOWS, compare, folding, odd_rows, spans_of
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.sweeps import swept

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import Answer, invoke
-from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows import sort_keys
 from psoup.execution.rows.sort import Sorting
 from psoup.execution.rows.sort_keys import distinct_rows, sorted_rows
 from psoup.expressions.tree import AttributeRef
-from psoup.from_arrow import column_from_arrow
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, DOUBLE, TEXT, DataType
 from psoup.plan.nodes import OrderKey
-from psoup.read_budget import UNBOUNDED, ReadBudget, ReadEnded
+from psoup.values.columns import Column
+from psoup.values.from_arrow import column_from_arrow
+from psoup.work.read_budget import UNBOUNDED, ReadBudget, ReadEnded
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.suite.sweeps import swept
 

@@ -14,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
-from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.execution.aggregate.window_case import Ends, WindowCase
 from psoup.execution.join import parallel_join, small_join, small_pairs
@@ -29,6 +27,8 @@ from psoup.expressions.tree import ID_INDEX, AttributeRef
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
 from psoup.plan.way import TryNext, Ways, always
+from psoup.values.columns import Column
+from psoup.work.clock import VirtualClock
 from psoup_service.host.runner import TaskPool
 from psoup_testing.histories.histories import EAGER
 

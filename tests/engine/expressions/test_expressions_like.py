@@ -7,13 +7,13 @@ import random
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column
 from psoup.expressions.functions import Scope, evaluate, resolve
 from psoup.expressions.texts import like as wildcards
 from psoup.expressions.texts.like import has_many_states, to_regex, tokenize
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
-from psoup.from_arrow import column_from_arrow
 from psoup.model import TEXT
+from psoup.values.columns import Column
+from psoup.values.from_arrow import column_from_arrow
 
 T = AttributeRef(TEXT, 0, "t")
 P = AttributeRef(TEXT, 1, "p")

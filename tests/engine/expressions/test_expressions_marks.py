@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from psoup.columns import Column
 from psoup.errors import InvalidInput
 from psoup.expressions.functions import Scope, cast, constant, evaluate, resolve
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
+from psoup.values.columns import Column
 
 TRUE, FALSE, UNKNOWN, ERROR = "true", "false", "null", "error"
 STATES = (TRUE, FALSE, UNKNOWN, ERROR)

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.functions import FUNCTIONS, resolve
 from psoup.expressions.texts.text import LONG_PART
 from psoup.expressions.tree import AttributeRef, Expr, Literal
-from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, TEXT
+from psoup.values.columns import Column
+from psoup.values.from_arrow import column_from_arrow
 from psoup_testing.oracles.expression_oracle import TEXTS, Oracle, sample
 
 PLAIN = [text for text in TEXTS if "\u0301" not in text and "\u200d" not in text]

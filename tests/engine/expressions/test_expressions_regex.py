@@ -8,7 +8,6 @@ import time
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column
 from psoup.config import TextLimits
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
@@ -16,8 +15,9 @@ from psoup.expressions.frame import TooMuchWork
 from psoup.expressions.functions import resolve
 from psoup.expressions.texts.regex import MOST_BYTES, MOST_STATES, regex_of
 from psoup.expressions.tree import AttributeRef, Expr, Literal
-from psoup.from_arrow import column_from_arrow
 from psoup.model import BIGINT, TEXT
+from psoup.values.columns import Column
+from psoup.values.from_arrow import column_from_arrow
 from psoup_testing.oracles.expression_oracle import Oracle, sample
 
 T = AttributeRef(TEXT, 0, "t")

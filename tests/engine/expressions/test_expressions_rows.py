@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from psoup.columns import Column, concat_columns
 from psoup.errors import InvalidInput
 from psoup.expressions.evaluate import EVALUATORS, Scope, evaluate
 from psoup.expressions.functions import FUNCTIONS, cast, resolve
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal, Now
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, decimal
+from psoup.values.columns import Column, concat_columns
 from psoup_testing.oracles.expression_oracle import Oracle, canonical, check
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column
 from psoup.config import EngineConfig, TextLimits
 from psoup.errors import InvalidInput, ResourceExhausted
 from psoup.expressions.evaluate import Scope, TooMuchText, evaluate
 from psoup.expressions.functions import FUNCTIONS, cast, resolve
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
-from psoup.from_arrow import column_from_arrow
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, BOOLEAN, TEXT
+from psoup.values.columns import Column
+from psoup.values.from_arrow import column_from_arrow
 from psoup_testing.oracles.expression_oracle import Oracle, canonical, check
 
 A, B = AttributeRef(TEXT, 0, "a"), AttributeRef(TEXT, 1, "b")

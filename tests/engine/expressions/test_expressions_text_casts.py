@@ -8,9 +8,9 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal, localco
 
 import pytest
 
-from psoup.columns import Column
 from psoup.expressions.functions import cast
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
+from psoup.values.columns import Column
 from psoup_testing.oracles.expression_oracle import Oracle
 
 NUMBERS = """0|5|-5|+5|  5  |007|-0|2.5|3.5|-2.5|0.49999|.5|5.|-.5|-.4|.|-|+||e5|.e5|1e|1e+|1e3|1E3|1e+2|1e-1|15e-1

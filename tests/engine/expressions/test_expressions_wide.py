@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Column, concat_columns
 from psoup.errors import InvalidInput
 from psoup.execution.rows.sort_keys import distinct_rows, sorted_rows
 from psoup.expressions.evaluate import Scope, constant, evaluate
 from psoup.expressions.functions import cast, resolve
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
-from psoup.from_arrow import column_from_arrow
-from psoup.limbs import LIMBS, integers, limbs
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, DataType, decimal, wide
 from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import OrderKey
-from psoup.read_budget import UNBOUNDED
+from psoup.values.columns import Column, concat_columns
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.limbs import LIMBS, integers, limbs
+from psoup.work.read_budget import UNBOUNDED
 
 MOST = 10**38 - 1
 WIDE_NUMBERS = [0, 1, -1, 7, -13, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**64, 3 * 10**20, -(10**19), None]

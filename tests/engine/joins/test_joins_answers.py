@@ -13,11 +13,11 @@ import pytest
 
 from psoup.answer.ask import ask, bind_question
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange, ResourceExhausted
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.engines.restarts import making
 

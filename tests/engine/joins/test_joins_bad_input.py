@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.execution.join import parallel_join
 from psoup.execution.ways import ANSWER
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget, ReadEnded
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup_testing.oracles.ways import only
 
 ROWS = 130

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import Answer, invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, JoinLimits
 from psoup.errors import ResourceExhausted
 from psoup.execution.join import small_join
@@ -26,8 +25,9 @@ from psoup.joins.budget import Room
 from psoup.joins.hash_pairs import PairTest, SideKeys, pairs_by_key
 from psoup.kernels.join.small_join import answer_located
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
-from psoup.runner import serial
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
+from psoup.work.runner import serial
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_testing.histories.histories import EAGER

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.copies.join_since import HeldBox, JoinedSince
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange
 from psoup.execution.select.window import all_in_memory
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 from psoup_testing.copies.join_copies import EVERYTHING, Client
 from psoup_testing.engines.restarts import making
 

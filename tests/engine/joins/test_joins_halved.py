@@ -10,8 +10,6 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import Answer
-from psoup.clock import VirtualClock
-from psoup.columns import Column
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.data.key_room import KeyRoom
@@ -21,6 +19,8 @@ from psoup.execution.rows.record_batch import Message, read
 from psoup.execution.ways import ANSWER
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT
+from psoup.values.columns import Column
+from psoup.work.clock import VirtualClock
 from psoup_service.host.runner import TaskPool
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again

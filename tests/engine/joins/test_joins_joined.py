@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psoup.columns import Column
 from psoup.config import JoinLimits
 from psoup.errors import ResourceExhausted
 from psoup.expressions.functions import resolve
 from psoup.expressions.tree import Literal
-from psoup.from_arrow import column_from_arrow
 from psoup.joins.join_pieces import joined
 from psoup.joins.policies import Fixed, Greedy, InFromOrder, Lottery, Policy
 from psoup.joins.sort_builds import hashed
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup.plan.nodes import PairFactor
-from psoup.read_budget import ReadBudget
+from psoup.values.columns import Column
+from psoup.values.from_arrow import column_from_arrow
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.histories.join_sides import Side, by_looking, factor, node_of, ref, run, tuples_of
 from psoup_testing.suite.budget import scaled
 

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt, InvalidInput
 from psoup.execution.join import bloom_filter, kept_pairs
 from psoup.joins.pairs_store import PairTable
 from psoup.local import LocalPSoup
 from psoup.plan.way import TryNext
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.oracles.questions import again
 from psoup_testing.oracles.ways import wrapped

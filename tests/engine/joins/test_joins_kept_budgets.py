@@ -15,7 +15,7 @@ from psoup.engine.maintenance.pair import PairTask, RefusedPairs
 from psoup.errors import ResourceExhausted
 from psoup.joins.pairs_store import PairTable
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.oracles.questions import again
 
 JOIN = "SELECT r.k FROM r, s WHERE r.k = s.k"

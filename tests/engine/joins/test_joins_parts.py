@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup.columns import Column
 from psoup.config import JoinLimits
 from psoup.joins.budget import Room
 from psoup.joins.eddy import Routes
@@ -24,7 +23,8 @@ from psoup.kernels.join.band_probe import probe_banded
 from psoup.kernels.join.pair_columns import probe_buckets, probe_ranges
 from psoup.kernels.join.range_pairs import emit_pairs
 from psoup.model import BIGINT
-from psoup.read_budget import UNBOUNDED
+from psoup.values.columns import Column
+from psoup.work.read_budget import UNBOUNDED
 from psoup_testing.histories.join_sides import Side, factor, node_of, ref, tuples_of
 
 NONE, NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32)

@@ -7,9 +7,9 @@ import pytest
 
 from psoup.answer import invoke, join_ranges
 from psoup.answer.invoke import Answer
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 
 SYSTEM, EVENT = "k BIGINT, a BIGINT", "k BIGINT, a BIGINT, t TIMESTAMP"
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 
 
 def rows(answer: Any) -> list[tuple[Any, ...]]:

@@ -7,7 +7,6 @@ import random
 import numpy as np
 import pytest
 
-from psoup.columns import Column
 from psoup.data.chunk import ChunkView
 from psoup.data.narrow import narrow
 from psoup.data.zones import narrow_all, narrowed
@@ -17,6 +16,7 @@ from psoup.matching.scan import scan
 from psoup.matching.search import Search
 from psoup.model import BIGINT, DOUBLE
 from psoup.plan.factors import Factor, Interval, Term
+from psoup.values.columns import Column
 from psoup_testing.histories.stems import random_factors, random_piece
 
 

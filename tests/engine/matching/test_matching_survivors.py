@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from psoup.clauses.query_stem import QuerySteM
-from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
 from psoup.data.data_stem import Piece
 from psoup.expressions import deferral
@@ -23,6 +22,7 @@ from psoup.model import BIGINT, TEXT
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
+from psoup.values.columns import Array, Column
 from psoup_testing.histories.stems import (
     A_MINUS_B,
     B_HUGE,

@@ -17,7 +17,6 @@ from psoup.answer.tuples.match_rows import match
 from psoup.clauses import text_search
 from psoup.clauses.query_stem import QuerySteM
 from psoup.clauses.text_search import Routes
-from psoup.columns import Array, Column
 from psoup.config import EngineConfig, TextLimits
 from psoup.data.data_stem import Piece
 from psoup.expressions import deferral
@@ -32,6 +31,7 @@ from psoup.plan.factors import Factor, Interval, Term
 from psoup.published.snapshot import Snapshot
 from psoup.results.failures import is_lone
 from psoup.results.open import OpenResults
+from psoup.values.columns import Array, Column
 from psoup_testing.histories.stems import (
     PATTERNS,
     REFS,

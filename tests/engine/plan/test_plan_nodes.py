@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.expressions.tree import AttributeRef, Call
 from psoup.local import LocalPSoup
@@ -19,6 +18,7 @@ from psoup.plan.nodes import Limit, Project, Source, plan_text, walk
 from psoup.plan.patterns import RULES, Operator, Pattern
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, prepare, standing_query
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 

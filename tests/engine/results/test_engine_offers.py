@@ -14,9 +14,9 @@ from psoup.config import EngineConfig
 from psoup.engine.maintenance.offers import Offered
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
-from psoup.read_budget import ReadBudget
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.offers import PIECES, Offer, OfferBox, needed
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.sweeps import swept

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psoup.clock import VirtualClock
-from psoup.columns import Array
 from psoup.config import EngineConfig
 from psoup.errors import Corrupt
 from psoup.kernels.arrive.slot_runs import find_pairs
@@ -21,6 +19,8 @@ from psoup.results.failures import Failures
 from psoup.results.open import OpenResults
 from psoup.results.pack import merge_packs, seal
 from psoup.results.runs import ONE_BLOCK, grouped
+from psoup.values.columns import Array
+from psoup.work.clock import VirtualClock
 from psoup_testing.suite.budget import scaled
 
 ROWS = 128

@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, NotSupported
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, DataType, decimal
@@ -20,6 +19,7 @@ from psoup.sql.templates import template as template_module
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms, form_of, in_order
 from psoup.sql.templates.ladder import Values, bind_values, gathered
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.trades import bind, lookup
 

@@ -14,9 +14,9 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.expressions.evaluate import Scope, evaluate
-from psoup.from_arrow import columns_from_arrow
 from psoup.local import LocalPSoup
 from psoup.sql import create_stream, standing_query
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_testing.oracles.questions import again
 
 TYPES = {

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psoup.errors import InvalidInput
-from psoup.kinds import ends
 from psoup.model import Kind
 from psoup.plan.factors import Factor, Interval, Key, Term
 from psoup.plan.standing_query import ClauseColumns, Edges
 from psoup.sql import prepare
 from psoup.sql.templates.values import columns_of_rows, columns_of_table, numbers_of_text, rows_of_columns
+from psoup.values.kinds import ends
 from psoup_testing.histories.blocks import block_of, conditions, lookup
 from psoup_testing.suite.budget import scaled
 

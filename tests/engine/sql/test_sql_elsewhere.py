@@ -11,7 +11,6 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.errors import SqlError
 from psoup.expressions.functions import names
 from psoup.local import LocalPSoup
@@ -21,6 +20,7 @@ from psoup.sql.elsewhere.functions import ARGUMENTS, FUNCTIONS
 from psoup.sql.elsewhere.phrases import OF_CREATE, OF_SELECT
 from psoup.sql.elsewhere.signs import SIGNS
 from psoup.sql.elsewhere.statements import CREATED, STATEMENTS
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.other_dialects import REFUSED, TAKEN
 from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
 

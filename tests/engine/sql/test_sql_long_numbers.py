@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import SqlError
 from psoup.local import LocalPSoup
 from psoup.model import StreamSpec
 from psoup.sql import create_stream, prepare, standing_query
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 from psoup_testing.suite.sweeps import swept

@@ -9,8 +9,8 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.model import StreamSpec
-from psoup.rest_points import MOVES, may_rest, resting
 from psoup.sql import create_stream, standing_query
+from psoup.work.rest_points import MOVES, may_rest, resting
 
 PARTS = 300
 STAGES = (

@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Array, Column
 from psoup.expressions.evaluate import Scope, evaluate
-from psoup.from_arrow import columns_from_arrow
 from psoup.model import STREAMED, Kind
 from psoup.plan.factors import Factor, Interval, Term
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql import create_stream, standing_query
+from psoup.values.columns import Array, Column
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_testing.suite.sweeps import swept
 
 SPEC = create_stream(

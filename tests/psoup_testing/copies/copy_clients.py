@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.errors import PSoupError
 from psoup.sql import window_clause
+from psoup.work.clock import VirtualClock
 from psoup_client import errors
 from psoup_client.answer import rows_of
 from psoup_client.copies.answer_copy import AnswerCopy, Synced

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_client.copies.answer_copy import AnswerCopy, Synced, sync_copies
 from psoup_client.errors import Unavailable
 from psoup_proto.v1 import sync_pb2

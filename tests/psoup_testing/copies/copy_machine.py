@@ -23,10 +23,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.copies.copy_actions import MANNERS, OF_STORES, TURNS, WINDOWS, Actions
 from psoup_testing.copies.copy_clients import MET, PATTERNS, RANGED, Client

@@ -9,10 +9,10 @@ import os
 import signal
 import sys
 
-from psoup.columns import Column
 from psoup.expressions.evaluate import EVALUATORS
 from psoup.expressions.frame import Frame
 from psoup.expressions.tree import Call
+from psoup.values.columns import Column
 
 VALUE = 13
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from psoup.admission.pushes import read_columns
 from psoup.answer.coverage import lacking
-from psoup.columns import Batch
 from psoup.config import EngineConfig
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.events.acknowledgements import AttachAcknowledgement
@@ -25,6 +24,7 @@ from psoup.matching.outside import Beforehand
 from psoup.model import StreamSpec
 from psoup.published.records import QueryRecord
 from psoup.sql import create_stream
+from psoup.values.columns import Batch
 from psoup_storage.durable.chunks.covers import TakenCover
 from psoup_storage.formats.covers import Cover, cover_chunk, write_cover
 from psoup_storage.formats.history import Manifest, write_chunk, write_manifest

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from psoup.columns import Column
 from psoup.expressions.evaluate import EVALUATORS
 from psoup.expressions.frame import Evaluator, Frame
 from psoup.expressions.tree import Call, Literal
+from psoup.values.columns import Column
 
 Poison = Callable[[Column], bool]
 """Whether a column of arguments holds a value that cannot be borne."""

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.answer.invoke import Answer
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again
 

@@ -30,7 +30,6 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from psoup.admission import Admission
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import NotFound, PSoupError
@@ -41,6 +40,7 @@ from psoup.events.tags import TagColumns, coded
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready
 from psoup_storage.durable.sqlite import database

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.attachments import write
 from psoup_testing.engines.batches import seconds

@@ -13,7 +13,6 @@ from typing import Any
 
 from psoup.admission import Admission
 from psoup.answer.invoke import Answer, invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import PSoupError
@@ -21,6 +20,7 @@ from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.events.events import Event
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import (
     BASE,
     Action,

@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from psoup.admission import Admission
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
 from psoup.execution.ahead.attempts import Lent
 from psoup.execution.ahead.folds_ahead import FoldingAhead
+from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
 from psoup_testing.engines.recorded import RecordingPSoup
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from psoup.runner import Task
+from psoup.work.runner import Task
 
 
 class Shards:

@@ -13,10 +13,10 @@ from typing import Any
 import apsw
 import pyarrow as pa
 
-from psoup.columns import Batch
 from psoup.events.commands import Push
 from psoup.events.events import Event, Pushed
 from psoup.model import SECOND
+from psoup.values.columns import Batch
 from psoup_storage import DurableStore
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.codec import encode

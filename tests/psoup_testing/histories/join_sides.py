@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array, Column
 from psoup.expressions.conversion import comparable
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.tree import AttributeRef, Call, Expr, of_source, source_of
 from psoup.joins.join_pieces import Joined, joined
 from psoup.model import BOOLEAN, Attribute, Schema, StreamSpec, WindowClause
 from psoup.plan.nodes import Join, PairFactor, Source
+from psoup.values.columns import Array, Column
 
 
 @dataclass

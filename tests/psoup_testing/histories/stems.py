@@ -9,12 +9,12 @@ import random
 
 import numpy as np
 
-from psoup.columns import Column
 from psoup.data.data_stem import Piece
 from psoup.expressions.error_guard import column_of
 from psoup.expressions.tree import AttributeRef, Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, DOUBLE, TEXT, Attribute, Schema
 from psoup.plan.factors import Factor, Interval, Key, Term
+from psoup.values.columns import Column
 
 SCHEMA = Schema(
     (Attribute("a", BIGINT), Attribute("b", BIGINT), Attribute("t", TEXT), Attribute("x", DOUBLE), Attribute("u", TEXT))

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from psoup.clauses.index.bounds import int_bounds
-from psoup.columns import new_array
 from psoup.kernels.compile.lanes import LANES
 from psoup.kernels.plain.arrive import codes as plain_codes
 from psoup.kernels.plain.arrive import posting_lists as plain_postings
 from psoup.kernels.plain.arrive.index_probe import plan as plain_plan
 from psoup.kernels.plain.arrive.prefix_bitmaps import prefix_bitmaps as plain_prefix
+from psoup.values.columns import new_array
 from psoup_testing.kernel_cases import arithmetic as numbers
 from psoup_testing.kernel_cases import (
     automaton,

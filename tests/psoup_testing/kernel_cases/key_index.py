@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Column
 from psoup.data.chunk import ChunkView
 from psoup.data.key_index import KeyIndex, key_index
 from psoup.kernels.plain.search.key_index import find_keys as plain_find
 from psoup.model import BIGINT
+from psoup.values.columns import Column
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]

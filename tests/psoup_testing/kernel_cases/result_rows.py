@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.kernels.arrive.slot_runs import MANY
 from psoup.kernels.plain.search import result_rows as plain
 from psoup.results.open import OpenView
@@ -14,6 +13,7 @@ from psoup.results.pack import Pack
 from psoup.results.places import places_of
 from psoup.results.room import RowRoom
 from psoup.results.runs import grouped
+from psoup.values.columns import Array
 
 Rng = np.random.Generator
 Arguments = tuple[Any, ...]

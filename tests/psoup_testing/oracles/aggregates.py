@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from psoup.columns import Column
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, decimal
 from psoup.plan.nodes import Measure
+from psoup.values.columns import Column
 
 Rng = np.random.Generator
 Row = tuple[Any, ...]

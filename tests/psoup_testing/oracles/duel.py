@@ -19,11 +19,11 @@ import pytest
 from psoup.answer.completeness import Part
 from psoup.answer.invoke import Answer
 from psoup.answer.tuples.match_rows import Matched
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import OutOfRange, PSoupError
 from psoup.events.tags import NO_TAG, Tag
 from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.shards import Shards
 from psoup_testing.histories.histories import (
     BASE,

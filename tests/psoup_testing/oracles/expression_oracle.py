@@ -13,13 +13,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Column
 from psoup.expressions.evaluate import Scope, evaluate
 from psoup.expressions.render import render
 from psoup.expressions.tree import AttributeRef, Expr
-from psoup.from_arrow import column_from_arrow
-from psoup.kinds import TYPES
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, DataType, Kind, decimal
+from psoup.values.columns import Column
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.kinds import TYPES
 
 BIGINTS = """
     0 1 -1 2 -2 3 4 5 7 -10 15 25 -25 99 1000 1000000000 2147483648 9007199254740992 9007199254740993 1000000000000000

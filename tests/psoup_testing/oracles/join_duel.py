@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from psoup.answer.invoke import Answer
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, Attribute
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import HOT, Made, RestartingPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.histories.join_groups import GroupedJoin, draw_groups

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.joins.policies import Fixed, InFromOrder, Lottery, Policy
 from psoup.model import BIGINT, BOOLEAN, DATE, DOUBLE, TEXT, TIMESTAMP, Attribute, Kind, Schema, decimal
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.histories.join_past import attach_history, cover_sides, table_of

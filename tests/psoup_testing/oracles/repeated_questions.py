@@ -15,10 +15,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.model import BIGINT, TEXT, Attribute, DataType, Schema
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.histories.near_far import near_and_far
 from psoup_testing.histories.values import Value, arrow_array, duck_literal, psoup_literal

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from psoup.answer.invoke import invoke
 from psoup.answer.table import Table
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.published.snapshot import ChunkEntry, Snapshot
 from psoup.results.sets import evaluated
+from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 
 SMALL = EngineConfig(chunk_rows=64, list_limit=4, columnar_queries=8, shape=EAGER)

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Conflict, NotFound
 from psoup.events.acknowledgements import QueriesAcknowledgement, QueryAcknowledgement
@@ -26,6 +25,7 @@ from psoup.events.commands import Register, RegisterMany
 from psoup.events.tags import TagColumns, coded, tag_of
 from psoup.published.lifetimes import DAY
 from psoup.published.tag_columns import KEY, tag_columns
+from psoup.work.clock import VirtualClock
 from psoup_storage.durable.tools.backup import restore
 from psoup_testing.engines.format_fixture import leave
 from psoup_testing.engines.restarts import RestartingPSoup

@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 import psoup_proto.v1
-from psoup.clock import VirtualClock
+from psoup.work.clock import VirtualClock
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import admin_pb2_grpc
 from psoup_proto.v1 import streams_pb2 as streams

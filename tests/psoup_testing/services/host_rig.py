@@ -15,12 +15,12 @@ from typing import Any
 
 from psoup.admission import Admission
 from psoup.clauses.quarantine import LeftIndex, Precautions
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.events.acknowledgements import Effects
 from psoup.events.commands import CreateStream
 from psoup.events.events import Event
-from psoup.runner import Runner, serial
+from psoup.work.clock import VirtualClock
+from psoup.work.runner import Runner, serial
 from psoup_service.host.host import Host
 from psoup_service.host.room import HostLimits
 from psoup_storage import MemoryStore

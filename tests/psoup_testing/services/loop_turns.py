@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from psoup.gc_pause import without_collector
+from psoup.work.gc_pause import without_collector
 from psoup_service.service import Service
 
 

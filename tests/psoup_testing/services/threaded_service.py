@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from psoup.clock import Clock
 from psoup.config import EngineConfig
+from psoup.work.clock import Clock
 from psoup_service.process import event_loop
 from psoup_service.process.settings import Settings
 from psoup_service.service import Service, running_service

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from psoup.clock import Clock
 from psoup.execution.rows.arrow_header import Flat
+from psoup.work.clock import Clock
 from psoup_proto.v1 import (
     attach_pb2_grpc,
     backup_pb2_grpc,

@@ -17,13 +17,13 @@ from psoup.answer.invoke import invoke
 from psoup.answer.question import Question
 from psoup.answer.tuples.match_bits import stretch
 from psoup.budgets import BUDGETS
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.events.commands import Register
 from psoup.execution.select.archive_work import ArchiveWork
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.gate.principal import Principal
 from psoup_service.host.reads.allowance import Allowance

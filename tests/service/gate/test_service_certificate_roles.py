@@ -17,8 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from psoup.clock import VirtualClock
 from psoup.errors import InvalidInput
+from psoup.work.clock import VirtualClock
 from psoup_client import AccessDenied, Client, ClientOptions
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.certificates import end_of

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_cli.app import app
 from psoup_proto.v1 import sync_pb2
 from psoup_service.host.ids import Ids

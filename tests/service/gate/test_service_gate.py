@@ -11,9 +11,9 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.errors import PermissionDenied, Unavailable
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_proto.v1 import admin_pb2 as admin
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import staging_pb2 as staging

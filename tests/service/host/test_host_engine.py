@@ -12,7 +12,6 @@ import pytest
 
 from psoup.admission import Admission
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.engine.engine import Engine
 from psoup.errors import PSoupError, ResourceExhausted
@@ -22,6 +21,7 @@ from psoup.events.events import Event
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT, SECOND
 from psoup.published.snapshot import Snapshot
+from psoup.work.clock import VirtualClock
 from psoup_service.host.host import Host
 from psoup_service.host.runner import TaskPool
 from psoup_storage import MemoryStore

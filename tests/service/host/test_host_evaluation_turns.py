@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.engine.engine import Engine
 from psoup.engine.maintenance.agenda import tenant_of
 from psoup.events.commands import CreateStream, Push, Register
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.host import Host
 from psoup_service.host.maintainer import Maintainer

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from psoup.rest_points import may_rest
+from psoup.work.rest_points import may_rest
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.turns import giving_way
 from psoup_service.host.turns.giving_way import LEAST_S, MOST_SAVED_S, GivingWay, Rests

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from psoup.errors import ResourceExhausted
-from psoup.read_budget import ReadEnded
+from psoup.work.read_budget import ReadEnded
 from psoup_service.host.reads.readers import LONG_S, Read, Readers
 from psoup_service.host.turns.interpreter import SHORT_SECONDS
 from psoup_testing.services.host_rig import PATIENCE, happened

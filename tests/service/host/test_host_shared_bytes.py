@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from psoup.events.tenants import Quotas, Tenant
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_testing.suite.budget import Budget

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Array, Batch
 from psoup.errors import Conflict, Internal, InvalidBatch, NotFound, PSoupError, ResourceExhausted
 from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import AlterStream, Command, CreateStream, DropStream, Heartbeat, Push, Register
 from psoup.events.events import Pushed
 from psoup.events.tenants import AlterTenant, CreateTenant
+from psoup.values.columns import Array, Batch
 from psoup_service.host import line, spooler
 from psoup_storage import DurableStore
 from psoup_storage.contract import Spooled

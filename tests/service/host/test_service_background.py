@@ -13,7 +13,7 @@ import pytest
 
 from psoup.errors import ResourceExhausted
 from psoup.execution.ahead.attempts import Work
-from psoup.read_budget import ReadEnded
+from psoup.work.read_budget import ReadEnded
 from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import FOLDING, LEFT_OUT, FoldMark, FoldNotes, read_fold_mark
 from psoup_service.host.reads.allowance import Allowance

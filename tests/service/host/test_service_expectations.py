@@ -7,7 +7,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from psoup.read_budget import ReadBudget, ReadEnded
+from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup_service.host.reads import expectations
 from psoup_service.host.reads.expectations import Expectations, Unexpected
 from psoup_service.host.reads.readers import LONG_S

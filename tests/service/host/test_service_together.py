@@ -11,7 +11,7 @@ import grpc
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
+from psoup.work.clock import VirtualClock
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_service.process.settings import Settings
 from psoup_service.service import running_service

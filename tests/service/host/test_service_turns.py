@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from psoup.runner import Runner, serial
+from psoup.work.runner import Runner, serial
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
 from psoup_service.host.turns.evaluation_turns import EvaluationTurns

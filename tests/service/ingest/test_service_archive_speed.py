@@ -9,10 +9,10 @@ import pytest
 
 from psoup.answer.explain.explain import explain
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_service.host.reads.allowance import Allowance
 from psoup_service.host.reads.archive_speed import START, ArchiveSpeed, TenantSpeed
 from psoup_testing.engines.restarts import RestartingPSoup

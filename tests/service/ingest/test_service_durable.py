@@ -18,10 +18,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from psoup.admission import Admission
-from psoup.clock import VirtualClock
 from psoup.engine.engine import Engine
 from psoup.errors import Internal, Unavailable
 from psoup.events.commands import DropStream
+from psoup.work.clock import VirtualClock
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2
 from psoup_proto.v1 import streams_pb2 as streams

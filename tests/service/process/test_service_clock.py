@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.invoke import Answer
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_service.process.clock import HOLD, STEP, GuardedClock, boot_time, guarded, wall_time
 from psoup_testing.histories.histories import EAGER
 from psoup_testing.oracles.questions import again

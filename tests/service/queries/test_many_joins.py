@@ -15,12 +15,12 @@ from psoup.answer import invoke_many
 from psoup.answer.invoke import answer_to
 from psoup.answer.question import Question
 from psoup.answer.table_rows import Asking
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.execution.many import many_joins
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.servicers import many as servicer

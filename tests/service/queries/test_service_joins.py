@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
+from psoup.work.clock import VirtualClock
 from psoup_client import Client, InvalidRequest, NotFound, Query
 from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import page_token

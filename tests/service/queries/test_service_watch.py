@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.model import DEFAULT_TENANT
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_proto.v1 import sync_pb2_grpc

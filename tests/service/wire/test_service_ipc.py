@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from psoup.errors import InvalidBatch, PSoupError
-from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TEXT, Attribute, Schema, decimal
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_service.wire.ipc import _heads, decode, decode_push, digest
 from psoup_service.wire.limits import Limits
 from psoup_testing.services.wire import ipc

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from psoup.clock import VirtualClock
+from psoup.work.clock import VirtualClock
 from psoup_proto.v1 import ingest_pb2 as ingest
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import server_pb2 as server

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from psoup.errors import ResourceExhausted
 from psoup.local import LocalPSoup
-from psoup.read_budget import ReadBudget
+from psoup.work.read_budget import ReadBudget
 from psoup_client import Client
 from psoup_proto.v1 import queries_pb2 as queries
 from psoup_proto.v1 import queries_pb2_grpc, streams_pb2_grpc

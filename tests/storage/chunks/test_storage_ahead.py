@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
 from psoup.execution.ahead import attempts, folds_ahead
@@ -18,6 +17,7 @@ from psoup.execution.ahead.attempts import Lent
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_service.chores.fold_ahead import Folding
 from psoup_service.host.threads import Threads
 from psoup_testing.engines.attachments import attach, take, write, write_job

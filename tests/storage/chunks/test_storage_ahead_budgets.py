@@ -11,14 +11,14 @@ import pytest
 
 from psoup.aggregates.refusals import Refusal, Refusals
 from psoup.answer.explain.explain import explain
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.execution.ahead import attempts, folds_ahead
 from psoup.execution.ahead.attempts import Lent, Work
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.execution.many.many_folds import folds_of
 from psoup.model import DEFAULT_TENANT, SECOND
-from psoup.read_budget import NO_LIMIT, ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
 from psoup_testing.engines.past import rows
 from psoup_testing.engines.restarts import RestartingPSoup
 

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.execution.ahead import attempts
 from psoup.execution.ahead.attempts import Lent, Work
 from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.model import DEFAULT_TENANT
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
 
 CREATE = "CREATE STREAM s (x BIGINT) RETENTION 1 HOUR ARCHIVE 9 DAYS"

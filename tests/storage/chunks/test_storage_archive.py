@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.key_index import KeyIndex
@@ -23,6 +22,7 @@ from psoup.execution.select.window import in_memory
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.sql import window_clause
+from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
 from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks

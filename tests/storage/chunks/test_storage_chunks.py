@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import note
 
-from psoup.clock import VirtualClock
-from psoup.columns import lasting_memory
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, Internal, SqlError
 from psoup.events.commands import DropStream, Push
 from psoup.events.events import StreamCreated
 from psoup.model import SECOND
+from psoup.values.columns import lasting_memory
+from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
 from psoup_storage.durable import store
 from psoup_storage.durable.chunks import folder as chunks

@@ -17,9 +17,9 @@ from psoup.answer.copies.id_intervals import Intervals
 from psoup.answer.copies.range_plans import ranged
 from psoup.answer.copies.rows_since import Most, since
 from psoup.answer.question import Question
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_testing.copies.positions import PositionClient, answer
 from psoup_testing.engines.attachments import attach, write
 from psoup_testing.engines.restarts import RestartingPSoup

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import InvalidInput, OutOfRange, ResourceExhausted
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_storage.durable.chunks import covers
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine

@@ -13,11 +13,11 @@ import pytest
 from psoup.aggregates import stored_folds
 from psoup.aggregates.recipes import Fold
 from psoup.answer.invoke import invoke
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig, Shape
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.fold_rows import Folder
-from psoup.read_budget import ReadBudget
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
 from psoup_testing.engines.restarts import RestartingPSoup
 
 GROUPS = (

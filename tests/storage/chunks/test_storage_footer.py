@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup.columns import Batch
 from psoup.data.chunk import ChunkView
-from psoup.from_arrow import columns_from_arrow
 from psoup.sql import create_stream
+from psoup.values.columns import Batch
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_storage.durable.chunks.foreign import WrongChunk, facts_of
 from psoup_storage.formats.chunk_file import encode_chunk
 from psoup_storage.formats.footer import check_footer

@@ -14,12 +14,12 @@ import pytest
 
 from psoup.aggregates.shelved_packs import Roster, decoded_pack, encoded_pack
 from psoup.answer import table
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.execution.ahead import packs_ahead
 from psoup.execution.many.packs_store import PackShelf, pack_shelf
 from psoup.model import SECOND
-from psoup.read_budget import UNBOUNDED
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import UNBOUNDED
 from psoup_storage.durable.chunks.sidecars import FOLDER
 from psoup_testing.engines.past import rows
 from psoup_testing.engines.restarts import RestartingPSoup

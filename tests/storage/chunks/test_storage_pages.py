@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup.columns import Array, Column
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
-from psoup.from_arrow import columns_from_arrow
 from psoup.model import BIGINT, TIME_COLUMN, Kind, StreamSpec
 from psoup.sql import create_stream
+from psoup.values.columns import Array, Column
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_storage.durable.chunks.archive import StoredColumns
 from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import note
 from hypothesis import strategies as st
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.admission_gate import rows

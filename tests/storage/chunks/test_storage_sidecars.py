@@ -16,11 +16,11 @@ import pytest
 
 from psoup.aggregates.recipes import recipe_of
 from psoup.aggregates.stored_folds import decoded, encoded, name_of
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.single_row import aggregate_of
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_storage.durable.chunks import sidecars
 from psoup_storage.durable.chunks.sidecars import FOLDER, Place, place_of
 from psoup_storage.durable.tools.backup import restore

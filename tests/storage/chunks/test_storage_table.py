@@ -12,9 +12,9 @@ import pytest
 
 from psoup.answer.invoke import invoke
 from psoup.answer.table import Table, invoke_table
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.model import SECOND
+from psoup.work.clock import VirtualClock
 from psoup_testing.engines.attachments import attach, take, write, write_job
 from psoup_testing.engines.past import rows
 from psoup_testing.engines.restarts import RestartingPSoup

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, Internal, InvalidInput, OutOfRange
+from psoup.work.clock import VirtualClock
 from psoup_cli.app import app
 from psoup_storage import DurableStore
 from psoup_storage.durable.sqlite.seals import register

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from psoup.columns import Batch
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, OutOfRange
 from psoup.events.commands import Attach, Extent
-from psoup.from_arrow import columns_from_arrow
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
+from psoup.values.columns import Batch
+from psoup.values.from_arrow import columns_from_arrow
 from psoup_storage.durable.chunks import foreign
 from psoup_storage.formats.facts import MANIFEST
 from psoup_storage.formats.history import Manifest, write_chunk, write_manifest

@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.data.chunk import ChunkView
 from psoup.errors import FailedPrecondition, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import AttachAcknowledgement
-from psoup.from_arrow import columns_from_arrow
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.sql import create_stream
+from psoup.values.from_arrow import columns_from_arrow
+from psoup.work.clock import VirtualClock
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.attachments import attach, write

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.describe import list_queries
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import Internal, NotFound, ResourceExhausted
 from psoup.events.commands import RegisterMany, Unregister
 from psoup.events.events import RegisteredMany
+from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore, MemoryStore
 from psoup_storage.durable.log import departures
 from psoup_storage.durable.sqlite.database import Database

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.describe import list_queries
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
+from psoup.work.clock import VirtualClock
 from psoup_storage.contract import at_once
 from psoup_storage.durable.log import departures, slices
 from psoup_storage.durable.tools.doctor import examine

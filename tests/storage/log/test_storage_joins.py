@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.events.change import change_of
 from psoup.events.commands import RegisterMany
 from psoup.events.events import Event, Registered, RegisteredMany
 from psoup.events.tags import TagColumns
 from psoup.plan.sides import FIRST_SIDE
+from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
 from psoup_storage.durable.log import departures
 from psoup_storage.durable.tools.doctor import examine

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from psoup.admission import Admission
-from psoup.clock import VirtualClock
 from psoup.config import REMEMBERED, EngineConfig
 from psoup.errors import Internal, InvalidBatch, InvalidInput, PSoupError
 from psoup.events.commands import CreateStream, Push, RegisterMany
 from psoup.events.events import Event, RegisteredMany, Unregistered
 from psoup.sql.templates.block import BoundBlock
+from psoup.work.clock import VirtualClock
 from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, truncation
 from psoup_storage.durable.tools.doctor import examine

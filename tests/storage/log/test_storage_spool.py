@@ -12,11 +12,11 @@ import apsw
 import pyarrow as pa
 import pytest
 
-from psoup.columns import Batch
 from psoup.errors import Internal, ResourceExhausted
 from psoup.events.commands import Push
 from psoup.events.events import Event
 from psoup.model import SECOND
+from psoup.values.columns import Batch
 from psoup_storage import DurableStore
 from psoup_storage.durable.log import log, ready, spool
 from psoup_storage.durable.tools.doctor import examine

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.clock import VirtualClock
 from psoup.config import EngineConfig
 from psoup.events.commands import RegisterMany
 from psoup.events.events import Event, RegisteredMany
 from psoup.sql.templates.ladder import way_of
+from psoup.work.clock import VirtualClock
 from psoup_storage.durable.log import blocks
 from psoup_testing.engines.restarts import RestartingPSoup
 

@@ -6,7 +6,7 @@ Allowance.budget(tenant) ──> ReadBudget     one for each read; settings are 
 from __future__ import annotations
 
 from psoup.model import DEFAULT_TENANT
-from psoup.read_budget import NO_LIMIT, ReadBudget
+from psoup.work.read_budget import NO_LIMIT, ReadBudget
 from psoup_service.host.reads.archive_speed import ArchiveSpeed
 from psoup_service.host.shared_bytes import SharedBytes
 from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from psoup.read_budget import ReadBudget, ReadEnded
+from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup_service.host.reads.readers import LONG_S
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from psoup.runner import Runner, Task, handover_of, threads_of
+from psoup.work.runner import Runner, Task, handover_of, threads_of
 from psoup_service.host.turns.fair_turns import FairTurns, TenantTimes, Weight, equal
 
 Charge = Callable[[str, float], None]

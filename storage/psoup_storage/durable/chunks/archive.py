@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from psoup.columns import Array, Column
 from psoup.data.schema_growth import absent_column
 from psoup.errors import Internal, PSoupError
-from psoup.from_arrow import column_from_arrow
 from psoup.kernels.search.row_masks import range_mask
-from psoup.kinds import TYPES, arrow_type
 from psoup.model import Attribute
 from psoup.phrases import counted
+from psoup.values.columns import Array, Column
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.kinds import TYPES, arrow_type
 from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder

@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from psoup.columns import lasting_memory
 from psoup.data.stored_chunk import Passed, Stored, StoredChunk
 from psoup.errors import PSoupError
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
+from psoup.values.columns import lasting_memory
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row
 from psoup_storage.durable.log.codec import altered
 

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.errors import InvalidInput
+from psoup.values.columns import Array
 from psoup_storage.formats.covers import Cover, read_cover, write_cover
 from psoup_storage.formats.files import NO_ROOM, disk_full, sync_directory
 from psoup_storage.formats.job_folder import JobFolder, bad_history

@@ -25,7 +25,6 @@ from weakref import WeakValueDictionary, finalize
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk import ChunkView
 from psoup.data.chunk_caches import Zone
@@ -34,6 +33,7 @@ from psoup.errors import PSoupError
 from psoup.expressions.tree import ID_INDEX, TIME_INDEX
 from psoup.model import TIME_COLUMN, StreamSpec
 from psoup.phrases import counted
+from psoup.values.columns import Array
 from psoup_proto.file_names import is_chunk
 from psoup_storage.durable.chunks.archive import ChunkFileFacts, Places, StoredColumns
 from psoup_storage.durable.chunks.column_cache import ColumnCache

@@ -19,15 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from psoup.admission.pushes import check_finite, check_text
-from psoup.columns import Array, Batch, Column
 from psoup.config import CHUNK_ROWS, EngineConfig
 from psoup.data.archived_chunk import TIME
 from psoup.data.chunk import ChunkView
 from psoup.errors import PSoupError
 from psoup.kernels.rows.parquet_deltas import FACTS, PLAIN_SIZE, SIZE, page_facts
-from psoup.kinds import arrow_type
 from psoup.model import Kind, StreamSpec
 from psoup.phrases import counted
+from psoup.values.columns import Array, Batch, Column
+from psoup.values.kinds import arrow_type
 from psoup_storage.formats.chunk_file import GROUP_ROWS, archive_facts, batch_of
 from psoup_storage.formats.footer import check_footer
 from psoup_storage.formats.history import HistoryChunk

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.columns import Array
 from psoup.data.sidecars import ChunkSpan, Hold, checksum_of, not_held
 from psoup.errors import ResourceExhausted
+from psoup.values.columns import Array
 
 FOLDER = "folds"
 SHARE = 10

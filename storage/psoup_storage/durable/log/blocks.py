@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array
 from psoup.events.events import RegisteredMany
 from psoup.events.tags import TagColumns
 from psoup.model import StreamSpec
@@ -31,6 +30,7 @@ from psoup.sql import prepare
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.ladder import Rows, Values, bind_values, gathered
 from psoup.sql.templates.values import Columns, columns_of_rows
+from psoup.values.columns import Array
 
 _CHECKSUM = struct.Struct("<I")
 

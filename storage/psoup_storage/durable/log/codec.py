@@ -28,7 +28,6 @@ from typing import Any, assert_never
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Batch, empty_column
 from psoup.data.stored_chunk import Stored
 from psoup.errors import PSoupError
 from psoup.events.access import TokenIssued, TokenRevoked
@@ -54,6 +53,7 @@ from psoup.expressions.supplied_functions import declared, used_in
 from psoup.model import StreamSpec
 from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.ladder import way_of
+from psoup.values.columns import Array, Batch, empty_column
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.access import decode_access, encode_access
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from psoup.columns import Batch
 from psoup.events.events import Event, Pushed
+from psoup.values.columns import Batch
 from psoup_storage.contract import InTurn, Spooled, at_once
 from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.log.rows import LogRow

@@ -17,9 +17,9 @@ from typing import Any
 import apsw
 import numpy as np
 
-from psoup.columns import Array
 from psoup.events.events import Replaced
 from psoup.published.departures import KEPT_REPLACEMENTS
+from psoup.values.columns import Array
 from psoup_storage.durable.log.blocks import read_gone, write_gone
 from psoup_storage.durable.log.codec import encode
 from psoup_storage.durable.log.log import write

@@ -23,8 +23,8 @@ from typing import Any
 
 import apsw
 
-from psoup.columns import Batch
 from psoup.errors import ResourceExhausted
+from psoup.values.columns import Batch
 from psoup_storage.contract import InTurn, Spooled
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.tuples import encode_tuples

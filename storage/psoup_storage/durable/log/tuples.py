@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from psoup.columns import Array, Batch, Column
-from psoup.from_arrow import column_from_arrow
-from psoup.kinds import arrow_type
 from psoup.model import StreamSpec
+from psoup.values.columns import Array, Batch, Column
+from psoup.values.from_arrow import column_from_arrow
+from psoup.values.kinds import arrow_type
 
 
 def encode_tuples(batch: Batch) -> memoryview:

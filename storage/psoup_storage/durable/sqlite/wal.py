@@ -32,7 +32,7 @@ from pathlib import Path
 import apsw
 import numpy as np
 
-from psoup.columns import Array
+from psoup.values.columns import Array
 from psoup_storage.durable.directory import Notes
 
 _NAME = "log-end"

@@ -1,6 +1,7 @@
-"""Columns of values, batches of tuples, and their conversion to Arrow. `psoup.from_arrow` is the opposite.
+"""Columns of values, batches of tuples, and their conversion to Arrow. `psoup.values.from_arrow` is the opposite.
 
-    column  price DECIMAL(6,2)     values 1050 990 0   valid 1 1 0          `psoup.kinds` has the form of each kind
+    column  price DECIMAL(6,2)     values 1050 990 0   valid 1 1 0          `psoup.values.kinds` has the form of each
+    kind
     column  sym TEXT               values 0 3 6 6      data IBMSUN          valid 1 1 0
     batch   columns of one length, and the times of the tuples
 
@@ -21,8 +22,8 @@ import pyarrow as pa
 
 from psoup.invariants import ensure
 from psoup.kernels.rows.batch_body import take_texts
-from psoup.kinds import TYPES, arrow_type
 from psoup.model import DataType, Kind, Schema
+from psoup.values.kinds import TYPES, arrow_type
 
 Array = npt.NDArray[Any]
 
@@ -93,7 +94,7 @@ def address_of(array: Array) -> int:
 class Column:
     """`n` values of one type.
 
-    `values`: see `psoup.kinds`. `valid`: bool[n], or None if no value is NULL. `data`: uint8 bytes of TEXT.
+    `values`: see `psoup.values.kinds`. `valid`: bool[n], or None if no value is NULL. `data`: uint8 bytes of TEXT.
     `error`: bool[n] where an expression failed (such rows are invalid too), or None.
     """
 

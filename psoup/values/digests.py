@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 import xxhash
 
-from psoup.columns import Array
+from psoup.values.columns import Array
 
 _BYTES = 15
 """The length of a digest in bytes."""

@@ -3,7 +3,7 @@
     table  a: int32, b: string  ──> names ──> types ──> values, NULLs ──> columns of a stream's schema
                                   └────────────┴─ InvalidBatch: the column, and the first bad row
 
-An array that already has the engine's form shares its memory (`psoup.kinds`).
+An array that already has the engine's form shares its memory (`psoup.values.kinds`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from psoup.columns import Column, empty_column, null_column
 from psoup.errors import InvalidBatch
-from psoup.kinds import TYPES, accepts, memory_type
 from psoup.model import DataType, Kind, Schema, positions
+from psoup.values.columns import Column, empty_column, null_column
+from psoup.values.kinds import TYPES, accepts, memory_type
 
 
 def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tuple[Column, ...]:

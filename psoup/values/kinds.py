@@ -25,8 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.kernels.rows.batch_body import BITS, DECIMAL, NARROW, TEXT, WIDE
-from psoup.limbs import LIMBS
 from psoup.model import DataType, Kind
+from psoup.values.limbs import LIMBS
 
 LEAST = -(2**63)
 """The least int64."""
