@@ -44,7 +44,7 @@ _SHOWN = 200
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Raised(Exception):
+class FunctionRaised(Exception):
     """Raised if a function raised too often over some rows: they cannot be evaluated together."""
 
 
@@ -138,7 +138,7 @@ def _halved(
     except Exception as problem:
         left[0] -= 1
         if left[0] < 0:
-            raise Raised(f"{signature.name} raised {type(problem).__name__} over and over") from None
+            raise FunctionRaised(f"{signature.name} raised {type(problem).__name__} over and over") from None
         if stop - start < 2:
             nothing = column_from_arrow("", signature.result, pa.nulls(stop - start))
             yield nothing, True
@@ -200,7 +200,7 @@ def _keys(function: Supplied, arrays: Sequence[pa.Array]) -> tuple[list[Any], li
     """Values in a form in which equal values are equal, and flags of error rows."""
     try:
         values, raised = function.call(arrays)
-    except Raised:
+    except FunctionRaised:
         return [], []
     column = checked(function.signature, values, len(arrays[0]))
     marks = np.zeros(len(column), np.bool_) if raised is None else raised

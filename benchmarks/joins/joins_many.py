@@ -31,7 +31,7 @@ from benchmarks.peers.on_arrival import PairsOnArrival
 from benchmarks.tool.measure import Row, Sample, Target, in_turns, seconds
 from benchmarks.tool.run import Run
 from psoup.answer.question import Question
-from psoup.answer.table_rows import Asking
+from psoup.answer.table_rows import TableQuestion
 from psoup.local import LocalPSoup
 from psoup.work.read_budget import ReadBudget
 from psoup_service.host.ids import Ids
@@ -209,7 +209,7 @@ def _replies(name: str, make: Callable[[], Many], samples: int) -> Iterator[Row]
     def replies(at_once: int) -> int:
         at = size = 0
         while at < len(names):
-            asking = Asking(local.engine.snapshot(), local.tenant, Question(0, budget=ReadBudget()))
+            asking = TableQuestion(local.engine.snapshot(), local.tenant, Question(0, budget=ReadBudget()))
             with closing(Answers(asking, names[at : at + at_once], ids, lambda _: None, by_key=False)) as answers:
                 answers.reply(REPLY_BYTES)
             at += answers.outcomes

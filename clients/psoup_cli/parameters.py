@@ -18,7 +18,7 @@ from psoup_cli.files.json_values import json_kind, json_value
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.parquet_file import check_int96, open_parquet
 from psoup_cli.files.row_files import format_of
-from psoup_cli.files.source import Source, Text
+from psoup_cli.files.source import FileSource, Text
 from psoup_client import InvalidData, PSoupError
 
 _NAMED = re.compile(r"\$[A-Za-z_]\w*(?![\w$])")
@@ -132,7 +132,7 @@ def _csv(path: str) -> ParameterFile:
     lines: list[int] = []
     with open(path, "rb") as file:
         for piece in csv_pieces(
-            Text(Source(file), None).read, CsvColumns(), FileOptions(delimiter=delimiter, quote='"')
+            Text(FileSource(file), None).read, CsvColumns(), FileOptions(delimiter=delimiter, quote='"')
         ):
             for number, reason in sorted(piece.refused.items()):
                 raise InvalidData(f"line {piece.records.lines()[number]}: {reason}")

@@ -32,7 +32,7 @@ _ID_WIDTH = 8
 """Characters of a tuple ID."""
 
 
-class Room(NamedTuple):
+class PictureSize(NamedTuple):
     """Tuples, queries and lines of names that there is room for, and characters in a line."""
 
     tuples: int
@@ -41,16 +41,16 @@ class Room(NamedTuple):
     width: int
 
 
-def room_here(as_json: bool) -> Room:
+def room_here(as_json: bool) -> PictureSize:
     """Measure the room on the terminal; a program has more."""
     if as_json or not sys.stdout.isatty():
-        return Room(_MOST, _MOST, _MOST, WIDE)
+        return PictureSize(_MOST, _MOST, _MOST, WIDE)
     width, height = shutil.get_terminal_size()
     names = max(height // 3, 1)
-    return Room(max(height - names - 4, 1), max((width - _ID_WIDTH) // 2, 1), names, width)
+    return PictureSize(max(height - names - 4, 1), max((width - _ID_WIDTH) // 2, 1), names, width)
 
 
-def picture(bits: Results, first: int, room: Room) -> tuple[list[str], int]:
+def picture(bits: Results, first: int, room: PictureSize) -> tuple[list[str], int]:
     """Draw the tuples from `first` on; gives the lines, and how many queries are named, as there is room for."""
     columns = [bits[query_id][first - bits.first_id :] for query_id in bits]
     lines = [" ".join(["tuple".ljust(_ID_WIDTH), *(str((at + 1) % 10) for at in range(len(columns)))])]

@@ -29,7 +29,7 @@ _FACTOR = 4.0
 
 
 @dataclass(slots=True)
-class Budget:
+class RechargeBudget:
     """The limits of one recharge, and the amounts spent so far. None means no limit."""
 
     max_bytes: int | None

@@ -24,7 +24,7 @@ from psoup_client.errors import (
     from_failure,
 )
 from psoup_proto.v1 import sync_pb2
-from psoup_recharge.budget import Budget
+from psoup_recharge.budget import RechargeBudget
 from psoup_recharge.entry import Entry
 
 _WANTS = 200
@@ -117,7 +117,7 @@ class CopyStore(Protocol):
 class Round:
     """A recharge of some copies: the copies asked for, the outcome of each, and the work that is left."""
 
-    def __init__(self, store: CopyStore, client: Client, budget: Budget, due: Sequence[Entry]) -> None:
+    def __init__(self, store: CopyStore, client: Client, budget: RechargeBudget, due: Sequence[Entry]) -> None:
         self._store, self._client, self._budget = store, client, budget
         self._due = list(due)
         self._registered = set[str]()
@@ -214,7 +214,7 @@ def recharge(
     store: CopyStore, client: Client, *, max_bytes: int | None, max_seconds: float | None, only: Sequence[str]
 ) -> Recharge:
     """Bring the copies of a store up to date; see `Store.recharge`."""
-    budget = Budget(max_bytes, max_seconds)
+    budget = RechargeBudget(max_bytes, max_seconds)
     wanted = [store.entry(name) for name in only] if only else store.entries()
     due = [entry for entry in wanted if only or not entry.is_fresh()]
     fresh = tuple(entry.name for entry in wanted if entry not in due)

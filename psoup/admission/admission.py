@@ -20,14 +20,14 @@ from psoup.admission.access import KnownTokens, decide_token
 from psoup.admission.attachment import AttachTarget, check_stored, decide_attach
 from psoup.admission.bind_steps import Binding, takes_long
 from psoup.admission.books import Books
-from psoup.admission.budget import Budget, stream_charge
+from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.definitions import check_archive, decide_alter, decide_create, decide_drop
 from psoup.admission.producers import Producers
 from psoup.admission.pushes import Foreseen, decide_heartbeat, decide_push, decide_recall, latest_time
 from psoup.admission.query_streams import Owners
 from psoup.admission.quotas import Judge
-from psoup.admission.registration import EventPlace, Standing, check_block, decide_registration
+from psoup.admission.registration import EventPlace, RegistryState, check_block, decide_registration
 from psoup.admission.removal import decide_unregister, decide_unregister_many
 from psoup.admission.requests import call_digest
 from psoup.admission.tags import KnownTags
@@ -97,7 +97,7 @@ class Admission:
         self._known = KnownTenants()
         self._next_stream = 1
         self._next_query = 1
-        self._budget = Budget(config.memory_bytes, self._known)
+        self._budget = MemoryBudget(config.memory_bytes, self._known)
         self.judge = Judge(self._known, self._tenants, self._streams, self._budget.producers)
         listed = self._tags, self._tokens, self._known
         self._books = Books(self._budget, self._streams, self._tenants, self._queries, *listed)
@@ -278,7 +278,7 @@ class Admission:
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         place = EventPlace(self._sequence + 1, self._next_query, now)
-        standing = Standing(self._queries, self._tags, self._budget)
+        standing = RegistryState(self._queries, self._tags, self._budget)
         return decide_registration(command, binding, self._tenant(command.tenant), standing, place, self._config)
 
     def _tenant(self, name: str) -> KnownTenant:

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 
 import pyarrow as pa
 
-from psoup.admission.budget import Budget, block_charge, tags_charge, text_charge
+from psoup.admission.budget import MemoryBudget, block_charge, tags_charge, text_charge
 from psoup.admission.catalog import KnownTenant
 from psoup.admission.tags import check_tags, tags_of
 from psoup.clauses.factor_table import Preparation
@@ -28,11 +28,11 @@ from psoup.events.tags import TagColumns, content_of
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import Parameter, StandingQuery
-from psoup.sql import Prepared, prepare
+from psoup.sql import PreparedStatement, prepare
 from psoup.sql.lifetime import lifetime_days
 from psoup.sql.parser.guards import check_budget
 from psoup.sql.templates.block import BoundBlock
-from psoup.sql.templates.ladder import Rows, Values, bind_text, bind_values
+from psoup.sql.templates.ladder import ParameterValues, Rows, bind_text, bind_values
 from psoup.sql.templates.values import column_bytes, columns_of_table
 from psoup.work.gc_pause import without_collector
 
@@ -66,7 +66,7 @@ class Binding:
         tenant: KnownTenant,
         command: Register | RegisterMany,
         config: EngineConfig,
-        budget: Budget,
+        budget: MemoryBudget,
         *,
         beside: bool = False,
     ) -> None:
@@ -199,7 +199,7 @@ class Binding:
         if isinstance(rows, pa.Table):
             values = _values_of(template, command, rows)
         else:
-            values = Values(rows=rows, names=command.names)
+            values = ParameterValues(rows=rows, names=command.names)
         yield
         queries, taken = list[StandingQuery](), list[Sequence[Parameter]]()
         made = Preparation() if self._beside else None
@@ -220,7 +220,7 @@ class Binding:
             yield
         self.queries, self.rows = queries if made is None else made.done(queries), taken
 
-    def _template(self, sql: str) -> Prepared:
+    def _template(self, sql: str) -> PreparedStatement:
         """The prepared statement, made now or by an earlier call; blocks of one statement share it."""
         templates = self._statements.templates
         template = templates.pop(sql, None)
@@ -252,7 +252,7 @@ def _spec(tenant: KnownTenant, name: str) -> StreamSpec | None:
     return None if stream is None else stream.spec
 
 
-def _values_of(template: Prepared, command: RegisterMany, rows: pa.Table) -> Values:
+def _values_of(template: PreparedStatement, command: RegisterMany, rows: pa.Table) -> ParameterValues:
     """The columns of parameters, without columns for keys and labels unless the statement names these."""
     tagged = {command.key, *command.labels} - {""}
     if command.names:
@@ -263,7 +263,7 @@ def _values_of(template: Prepared, command: RegisterMany, rows: pa.Table) -> Val
     names = tuple(table.column_names) if command.names else ()
     if not names:
         template.check_columns(table.column_names)
-    return Values(columns_of_table(table), names=names, titles=table.column_names)
+    return ParameterValues(columns_of_table(table), names=names, titles=table.column_names)
 
 
 def _name(number: int, problem: PSoupError) -> None:

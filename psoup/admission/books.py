@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from psoup.admission.access import KnownTokens
-from psoup.admission.budget import Budget, stream_charge
+from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.query_streams import Owners
 from psoup.admission.tags import KnownTags
@@ -23,7 +23,7 @@ from psoup.plan.sides import query_of
 class Books:
     """The parts of admission's state; shared, not copied."""
 
-    budget: Budget
+    budget: MemoryBudget
     streams: Mapping[int, KnownStream]
     tenants: Mapping[str, KnownTenant]
     queries: Owners

@@ -81,7 +81,7 @@ class _BlockCharge:
 _BLOCK_COUNT: Callable[[_BlockCharge], int] = attrgetter("count")
 
 
-class Budget:
+class MemoryBudget:
     """The promised memory. `limit`: bytes; `known`: the tenants. One owner, no threads."""
 
     def __init__(self, limit: int, tenants: KnownTenants) -> None:

@@ -20,7 +20,7 @@ from psoup.errors import NotFound
 from psoup.events.tenants import Quotas
 from psoup.model import StreamSpec
 from psoup.published.departures import Succession, WhyGone
-from psoup.sql import Prepared
+from psoup.sql import PreparedStatement
 from psoup.sql.templates.forms import Forms
 
 _NAMES_COMPARED = 256
@@ -44,13 +44,13 @@ class KnownStream:
 class Statements:
     """The cached statements of a tenant, for one thread."""
 
-    templates: dict[str, Prepared] = field(default_factory=dict)
+    templates: dict[str, PreparedStatement] = field(default_factory=dict)
     """Prepared statements by their text, the least recently used first, with the stream they were prepared for."""
     forms: Forms = field(default_factory=Forms)
 
 
 @dataclass(slots=True)
-class Use:
+class QuotaUse:
     """The use of a tenant's quotas, after the last prepared event."""
 
     queries: int = 0
@@ -78,7 +78,7 @@ class KnownTenant:
     statements_beside: Statements = field(default_factory=Statements)
     """Statements for the thread that binds slow commands."""
     replaced: Succession = field(default_factory=Succession)
-    use: Use = field(default_factory=Use)
+    use: QuotaUse = field(default_factory=QuotaUse)
 
     def find(self, name: str) -> KnownStream | None:
         """The stream of this name, in any case. O(1)."""

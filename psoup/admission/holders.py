@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.admission.query_streams import Owners
-from psoup.admission.tags import Call, KnownTags
+from psoup.admission.tags import KnownTags, TaggedCall
 from psoup.errors import Conflict, InvalidInput
 from psoup.events.tags import TagColumns
 from psoup.phrases import counted
@@ -28,7 +28,7 @@ _SHOWN = 120
 """The most characters of a text that a conflict shows."""
 
 
-class Held(NamedTuple):
+class KeyHolders(NamedTuple):
     """The queries that have the keys of a call. With a `sequence`, an earlier call was the same: its queries remain."""
 
     replaced: Array
@@ -38,7 +38,7 @@ class Held(NamedTuple):
     """The first query of the earlier call."""
 
 
-class Asked(NamedTuple):
+class RegistrationCall(NamedTuple):
     """The call to decide on. `query`: binds the query of a row; None if the call will be refused."""
 
     tenant: str
@@ -55,7 +55,7 @@ def check_replace(replace: bool, keyed: bool) -> None:
         raise InvalidInput("replace is for queries with a key; give the key of the query to replace", reason="KEY")
 
 
-def held(new_call: Asked, tags_in_use: KnownTags, owners: Owners) -> Held | None:
+def held(new_call: RegistrationCall, tags_in_use: KnownTags, owners: Owners) -> KeyHolders | None:
     """The queries with some of the keys; None if all keys are free. Raises Conflict."""
     queries, tags = tags_in_use.queries_of(new_call.tenant, new_call.tags, owners), new_call.tags
     taken = np.flatnonzero(queries >= 0)
@@ -65,17 +65,17 @@ def held(new_call: Asked, tags_in_use: KnownTags, owners: Owners) -> Held | None
     first, call = tags_in_use.call_of(int(queries[row]))
     whole = call.queries == len(queries) and bool((queries == np.arange(first, first + call.queries)).all())
     if whole and new_call.same(call.digest):
-        return Held(queries, call.sequence, first)
+        return KeyHolders(queries, call.sequence, first)
     record = tags_in_use.record(int(queries[row]))
     if record is not None and len(queries) == 1 and not _differences(record, new_call, 0):
-        return Held(queries, record.sequence, record.query_id)
+        return KeyHolders(queries, record.sequence, record.query_id)
     if new_call.replace:
-        return Held(queries)
+        return KeyHolders(queries)
     differences = [] if record is None else _differences(record, new_call, row)
     raise _taken(tags.tag(row).key, int(queries[row]), call, differences)
 
 
-def _differences(record: QueryRecord, call: Asked, row: int) -> list[str]:
+def _differences(record: QueryRecord, call: RegistrationCall, row: int) -> list[str]:
     """The parts in which a registered query differs from the new one, in words."""
     differences, query, tag = [], call.query(row), call.tags.tag(row)
     if query is None or record.query.text != query.text:
@@ -90,7 +90,7 @@ def _differences(record: QueryRecord, call: Asked, row: int) -> list[str]:
     return differences
 
 
-def _taken(key: str, query_id: int, call: Call, differences: list[str]) -> Conflict:
+def _taken(key: str, query_id: int, call: TaggedCall, differences: list[str]) -> Conflict:
     holder = "another query" if call.queries == 1 else f"a query of a block of {call.queries:,}"
     why = f": {'; '.join(differences)}" if differences else ""
     return Conflict(

@@ -8,7 +8,7 @@
            a     b | c     d            a and b made way for others: the horizon is 52
 
 A producer is forgotten after a long idle time. It is forgotten earlier if there are too many producers, or if its
-tenant's producers take too much memory (`Budget.full_of_producers`). Its batches may be sent again. So after the
+tenant's producers take too much memory (`MemoryBudget.full_of_producers`). Its batches may be sent again. So after the
 horizon has moved, an unknown name must prove that it is new. Its sender names an event after the horizon that happened
 before number 0 was first sent (`since`). Batches of forgotten producers are not after the horizon, so no number 0 is
 accepted twice.

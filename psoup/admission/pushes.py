@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup.admission.attachment import check_heartbeat, check_push
-from psoup.admission.budget import Budget
+from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream
 from psoup.admission.producers import check_identity
 from psoup.config import EngineConfig
@@ -226,7 +226,7 @@ class Foreseen:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class PushRows:
     """The rows that a push would accept. `rows`, `late`, `ahead`: numbers of accepted and of refused rows, int64,
     ascending."""
 
@@ -252,23 +252,23 @@ def offered(
     last_time: int | None,
     config: EngineConfig,
     now: int,
-) -> Offered:
+) -> PushRows:
     """Find the rows of `table` that a push would accept at clock time `now`; raises as a push does. O(bytes)."""
     columns = read_columns(spec, table, config)
     rows, none = np.arange(table.num_rows), np.zeros(0, np.int64)
     if not spec.event_time:
         batch, _ = in_system_time(columns, len(rows), last_time, now)
-        return Offered(columns, batch.times, batch, rows, none, none)
+        return PushRows(columns, batch.times, batch, rows, none, none)
     bound = latest_time(spec, config, now)
     batch, refused, _ = in_event_time(spec, columns, watermark, bound)
     assert spec.time_attribute is not None
     times = columns[spec.time_attribute].values
     if not refused.count:
-        return Offered(columns, times, batch, rows, none, none)
+        return PushRows(columns, times, batch, rows, none, none)
     late = times < (_LEAST if watermark is None else watermark)
     ahead = (times > bound) & ~late
     taken = np.flatnonzero(~(late | ahead))
-    return Offered(columns, times, batch, taken, np.flatnonzero(late), np.flatnonzero(ahead))
+    return PushRows(columns, times, batch, taken, np.flatnonzero(late), np.flatnonzero(ahead))
 
 
 def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
@@ -327,7 +327,7 @@ def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, 
 def decide_push(
     stream: KnownStream,
     command: Push,
-    budget: Budget,
+    budget: MemoryBudget,
     config: EngineConfig,
     sequence: int,
     now: int,

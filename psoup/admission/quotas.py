@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from psoup.admission.budget import charge_of
-from psoup.admission.catalog import KnownStream, KnownTenant, Use
+from psoup.admission.catalog import KnownStream, KnownTenant, QuotaUse
 from psoup.admission.shared_room import SharedRoom
 from psoup.admission.tenants import KnownTenants
 from psoup.events.change import replacements
@@ -135,7 +135,7 @@ class Judge:
             some = f", or send from fewer producers: {remembered:,} are what they sent last" if remembered else ""
             raise over_quota(tenant, "tuple_bytes", use.most + remembered, needed, _LESS + some)
 
-    def _add_up(self, tenant: str, use: Use) -> None:
+    def _add_up(self, tenant: str, use: QuotaUse) -> None:
         use.most = 0
         if self._published is not None:
             snapshot = self._published()
@@ -162,7 +162,7 @@ class Judge:
         return self._tenants.get(tenant) or KnownTenant()
 
 
-def _forget(use: Use, sequence: int) -> None:
+def _forget(use: QuotaUse, sequence: int) -> None:
     """Drop pushes up to a published event."""
     while use.coming and use.coming[0][0] <= sequence:
         use.coming.popleft()

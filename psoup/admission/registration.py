@@ -15,9 +15,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from psoup.admission.bind_steps import Binding
-from psoup.admission.budget import Budget
+from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownTenant
-from psoup.admission.holders import Asked, check_replace, held
+from psoup.admission.holders import RegistrationCall, check_replace, held
 from psoup.admission.query_streams import Owners
 from psoup.admission.requests import is_call
 from psoup.admission.tags import KnownTags, check_tag
@@ -45,19 +45,19 @@ class EventPlace(NamedTuple):
     now: int
 
 
-class Standing(NamedTuple):
+class RegistryState(NamedTuple):
     """The state after the last event: the registered queries, their keys and labels, the memory budget."""
 
     owners: Owners
     tags: KnownTags
-    budget: Budget
+    budget: MemoryBudget
 
 
 def decide_registration(
     command: Register | RegisterMany,
     binding: Binding | None,
     tenant: KnownTenant,
-    standing: Standing,
+    standing: RegistryState,
     place: EventPlace,
     config: EngineConfig,
 ) -> Prepared:
@@ -74,7 +74,7 @@ def decide_registration(
 
 
 def _decide_register(
-    binding: Binding, command: Register, tenant: KnownTenant, standing: Standing, place: EventPlace
+    binding: Binding, command: Register, tenant: KnownTenant, standing: RegistryState, place: EventPlace
 ) -> Prepared:
     """Decide on one query. Raises the errors of binding, and Conflict, ResourceExhausted."""
     tag, keyed, expires = command.tag, bool(command.tag.key), lifetime_days(command.expires_after)
@@ -87,7 +87,7 @@ def _decide_register(
     if keyed and standing.tags.query_of(command.tenant, tag.key, standing.owners) >= 0:  # usually the key is free
         tags = TagColumns.of(tag)
         assert tags is not None
-        call = Asked(command.tenant, tags, same, binding.query, command.replace, expires)
+        call = RegistrationCall(command.tenant, tags, same, binding.query, command.replace, expires)
         if (holders := held(call, standing.tags, standing.owners)) is not None:
             if holders.sequence:
                 return Prepared(QueryAcknowledgement(holders.sequence, True, holders.first))
@@ -118,14 +118,14 @@ def _decide_register(
 
 
 def _decide_register_many(
-    binding: Binding, command: RegisterMany, tenant: KnownTenant, standing: Standing, place: EventPlace
+    binding: Binding, command: RegisterMany, tenant: KnownTenant, standing: RegistryState, place: EventPlace
 ) -> Prepared:
     """Decide on a block, all of it or nothing. Raises as `decide_register`."""
     tags, keyed, expires = binding.tags(), command.keyed, lifetime_days(command.expires_after)
     check_replace(command.replace, keyed)
     replaced: Array | None = None
     if tags is not None and keyed:
-        call = Asked(command.tenant, tags, binding.is_digest, binding.query, command.replace, expires)
+        call = RegistrationCall(command.tenant, tags, binding.is_digest, binding.query, command.replace, expires)
         if (holders := held(call, standing.tags, standing.owners)) is not None:
             if holders.sequence:
                 return Prepared(QueriesAcknowledgement(holders.sequence, True, holders.first, len(tags)))
@@ -183,7 +183,7 @@ def _streams_of(queries: Sequence[StandingQuery], tenant: KnownTenant) -> tuple[
     return streams, [tuple([tenant.stream(side.stream).stream_id for side in query.sides]) for query in queries]
 
 
-def _finish(binding: Binding, tenant: KnownTenant, budget: Budget) -> None:
+def _finish(binding: Binding, tenant: KnownTenant, budget: MemoryBudget) -> None:
     """Bind the rest of the command, and check it against the present state."""
     binding.advance()
     binding.check()

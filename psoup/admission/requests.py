@@ -29,7 +29,7 @@ MAX_REQUEST_ID_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RegistrationOutcome:
     """The result of a call: `count` queries with the IDs from `first_id` on, by the event `sequence`."""
 
     digest: bytes
@@ -42,11 +42,11 @@ class Asked:
 class KnownRequests:
     """The request IDs of one tenant, oldest first."""
 
-    _calls: OrderedDict[str, Asked] = field(default_factory=OrderedDict)
+    _calls: OrderedDict[str, RegistrationOutcome] = field(default_factory=OrderedDict)
     _names: SortedDict[int, str] = field(default_factory=SortedDict)
     """The request IDs by the first of their queries."""
 
-    def items(self) -> Iterator[tuple[str, Asked]]:
+    def items(self) -> Iterator[tuple[str, RegistrationOutcome]]:
         """Request IDs and their registrations, oldest first."""
         yield from self._calls.items()
 
@@ -54,7 +54,7 @@ class KnownRequests:
         """Whether a call with this ID registered queries, some of which still exist; from any thread."""
         return request_id in self._calls
 
-    def earlier(self, request_id: str, same: Callable[[bytes], bool], owners: Owners) -> Asked | None:
+    def earlier(self, request_id: str, same: Callable[[bytes], bool], owners: Owners) -> RegistrationOutcome | None:
         """The result of an earlier call with this ID, whose queries all exist; None if there is none.
 
         Raises Conflict if its content was different (`same` compares digests). Raises FailedPrecondition if only some
@@ -91,9 +91,11 @@ class KnownRequests:
         if not event.request_id:
             return
         if isinstance(event, Registered):
-            call = Asked(call_digest(event.query.text, event.tag, event.expires), event.query_id, 1, event.sequence)
+            call = RegistrationOutcome(
+                call_digest(event.query.text, event.tag, event.expires), event.query_id, 1, event.sequence
+            )
         else:
-            call = Asked(event.digest, event.first_id, len(event.queries), event.sequence)
+            call = RegistrationOutcome(event.digest, event.first_id, len(event.queries), event.sequence)
         self._forget(event.request_id)
         self._calls[event.request_id] = call
         self._names[call.first_id] = event.request_id

@@ -48,7 +48,7 @@ _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view,
 """Types of a column of keys or labels; it is converted to texts."""
 
 
-class Call(NamedTuple):
+class TaggedCall(NamedTuple):
     """A call that registered some `queries` with keys or labels by the event `sequence`; `digest`: of its request."""
 
     tenant: str
@@ -58,7 +58,7 @@ class Call(NamedTuple):
     names: tuple[str, ...]
 
 
-_QUERIES_OF: Callable[[Call], int] = attrgetter("queries")
+_QUERIES_OF: Callable[[TaggedCall], int] = attrgetter("queries")
 
 
 class KnownTags:
@@ -70,7 +70,7 @@ class KnownTags:
         """Keys of events that were not published when they were last looked up."""
         self._coming: list[Registered | RegisteredMany] = []
         """Events not yet published, for their labels and the texts of their keys."""
-        self._calls: SortedDict[int, Call] = SortedDict()
+        self._calls: SortedDict[int, TaggedCall] = SortedDict()
         """Calls by their first query."""
         self._names: dict[tuple[str, str], int] = {}
         """The number of calls with a label name, by tenant and name."""
@@ -132,7 +132,7 @@ class KnownTags:
         queries[taken[~owners.stand(queries[taken])]] = -1
         return queries
 
-    def call_of(self, query_id: int) -> tuple[int, Call]:
+    def call_of(self, query_id: int) -> tuple[int, TaggedCall]:
         """The call of a standing query with a key, and its first query. O(log n)."""
         first, call = self._calls.peekitem(self._calls.bisect_right(query_id) - 1)
         ensure(query_id < first + call.queries, self, "a key is of no call", query=query_id, first=first)
@@ -155,7 +155,7 @@ class KnownTags:
         self._catch_up()
         self._coming.append(event)
         self._ahead = with_run(self._ahead, keys.at(first, event.sequence))
-        self._calls[first] = Call(event.tenant, count, event.sequence, digest, names)
+        self._calls[first] = TaggedCall(event.tenant, count, event.sequence, digest, names)
         for name in names:
             self._names[event.tenant, name] = self._names.get((event.tenant, name), 0) + 1
 
@@ -179,7 +179,7 @@ class KnownTags:
                 if not self._names[call.tenant, name]:
                     del self._names[call.tenant, name]
 
-    def items(self) -> Iterator[tuple[int, Call]]:
+    def items(self) -> Iterator[tuple[int, TaggedCall]]:
         """All that future decisions depend on: the calls by their first query, ascending."""
         yield from self._calls.items()
 

@@ -23,7 +23,7 @@ import numpy as np
 from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.key_tables import KeyTables
 from psoup.aggregates.recipes import Fold, Recipe
-from psoup.aggregates.refusals import Refusals
+from psoup.aggregates.refusals import FoldRefusals
 from psoup.aggregates.spans import Span, cover, lacking, single
 from psoup.errors import PSoupError
 from psoup.values.columns import Array
@@ -147,7 +147,7 @@ class Folds:
         return freed
 
 
-class Shelf(Protocol):
+class FoldShelf(Protocol):
     """Folds of chunks that are not in memory (`psoup.aggregates.stored_folds`)."""
 
     def fetch(self, folds: Folds, first: int, stop: int, fan: int, budget: HeldBytes = NOT_HELD) -> int:
@@ -174,7 +174,7 @@ class FoldRoom:
         self.kept_bytes = tenant_bytes or KeptBytes()
         self.kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, Recipe], Folds] = {}
-        self.refusals = Refusals()
+        self.refusals = FoldRefusals()
         """Folds that could not be made ahead, by the clause's SQC ID and the recipe."""
         self._held = self._changes = 0
         self._of_tenant: dict[str, int] = {}
@@ -252,7 +252,7 @@ class FoldRoom:
         oldest: int,
         leaf: Leaf,
         join: Join | None = None,
-        shelf: Shelf | None = None,
+        shelf: FoldShelf | None = None,
         budget: HeldBytes = NOT_HELD,
     ) -> Fold:
         """The fold of the chunks [first, stop), kept if there is room. `oldest`: the stream's first chunk.
@@ -272,7 +272,7 @@ class FoldRoom:
                 shelf.shelve([folds], self.fan)
         return fold
 
-    def _fetched(self, folds: Folds, shelf: Shelf, inside: tuple[int, int], budget: HeldBytes) -> int:
+    def _fetched(self, folds: Folds, shelf: FoldShelf, inside: tuple[int, int], budget: HeldBytes) -> int:
         """Read spans from a shelf; returns their bytes. Bytes read before a refusal are counted."""
         before = folds.nbytes
         try:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.aggregates.numbers import Hold, Integers, Numbers, Room, in_order, numbers_of
+from psoup.aggregates.numbers import Hold, Integers, KeyNumbers, ScratchArray, in_order, numbers_of
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import ASKED, USELESS, Coded, is_worth_keeping
 from psoup.kernels.fold import group_numbers
@@ -30,7 +30,7 @@ class Keys:
         """`limit`: the most groups, and the most different values of one key."""
         self._single = [numbers_of(kind, limit, hold) for kind in types]
         self._pairs = [Integers(BIGINT, limit, hold) for _ in types[1:]]
-        self._room = Room(np.int64)
+        self._room = ScratchArray(np.int64)
         self._ordered = 0
         """Count of leading numbers that are in the order of their keys."""
         self.given: tuple[Column, ...] = ()
@@ -45,12 +45,12 @@ class Keys:
         return keys
 
     def fork(self, limit: int, hold: Hold) -> Keys:
-        """A copy with the same numbers, for a reader that may number more groups; see `Numbers.fork`. O(keys)."""
+        """A copy with the same numbers, for a reader that may number more groups; see `KeyNumbers.fork`. O(keys)."""
         keys = Keys.__new__(Keys)
         keys._ordered, keys.given = self._ordered, self.given
         keys._single = [each.fork(limit, hold) for each in self._single]
         keys._pairs = [each.fork(limit, hold) for each in self._pairs]
-        keys._room = Room(np.int64)
+        keys._room = ScratchArray(np.int64)
         return keys
 
     @property
@@ -109,11 +109,11 @@ class Keys:
         return [groups, *reversed(numbers)]
 
 
-def _numbered(numbers: Numbers, column: Column | Coded) -> Array:
+def _numbered(numbers: KeyNumbers, column: Column | Coded) -> Array:
     return _mapped(numbers, column) if isinstance(column, Coded) else numbers.number_column(column)
 
 
-def _mapped(key: Numbers, column: Coded) -> Array:
+def _mapped(key: KeyNumbers, column: Coded) -> Array:
     """The numbers of the rows of a coded column. Only codes that occur in a row become keys."""
     numbers: Array = np.zeros(len(column.values), np.int32)
     if column.whole:

@@ -23,12 +23,12 @@ from psoup.kernels.fold import group_states
 from psoup.plan.nodes import Measure
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.failures import NO_FAILURES
-from psoup.results.sets import Wanted, in_both
+from psoup.results.sets import WantedClauses, in_both
 from psoup.values.columns import Array, Column
 
 
 def leaf_of(
-    results: ChunkResults, columns: Sequence[Column], wanted: Wanted, ids: Array, measures: Sequence[Measure]
+    results: ChunkResults, columns: Sequence[Column], wanted: WantedClauses, ids: Array, measures: Sequence[Measure]
 ) -> FoldPack | None:
     """The pack of a sealed chunk whose tuples all `wanted` clauses have met; None: not possible in this way.
 

@@ -43,7 +43,7 @@ def listed(state: State) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _ListState:
     """The part common to both kinds of lists: entries with values of one type."""
 
     type: DataType
@@ -58,7 +58,7 @@ class _Listed:
         return state
 
 
-class Gathered(_Listed):
+class GroupValues(_ListState):
     """All values of each group: for quantiles."""
 
     def add(self, state: State, rows: Rows) -> State:
@@ -143,18 +143,18 @@ def _by_group(owners: Array, column: Column) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct(_Listed):
+class DistinctValues(_ListState):
     """The different values of each group, over which `inner` is computed at the end: COUNT(DISTINCT …) and the like."""
 
     inner: Folding
 
     def add(self, state: State, rows: Rows) -> State:
         """Add rows."""
-        return self._more(state, Gathered(self.type).add((), rows))
+        return self._more(state, GroupValues(self.type).add((), rows))
 
     def combine(self, into: State, other: State, places: Array) -> State:
         """Add a state of later rows."""
-        return self._more(into, Gathered(self.type).combine((), other, places))
+        return self._more(into, GroupValues(self.type).combine((), other, places))
 
     def _more(self, state: State, later: State) -> State:
         """Add entries. Duplicates are removed when unchecked entries are as many as checked ones."""

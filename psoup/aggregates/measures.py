@@ -16,10 +16,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from psoup.aggregates.list_states import Distinct, Gathered
+from psoup.aggregates.list_states import DistinctValues, GroupValues
 from psoup.aggregates.moments import Moments
 from psoup.aggregates.picks import Extreme, Pick
-from psoup.aggregates.sketches import Buckets, Registers
+from psoup.aggregates.sketches import LogBuckets, Registers
 from psoup.aggregates.state import ALL, Folding, Rows, State
 from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
 from psoup.expressions.tree import Expr
@@ -63,10 +63,10 @@ FOLDINGS: dict[str, Callable[[Measure], Folding]] = {
     "stddev_pop": lambda measure: Moments(),
     "var_samp": lambda measure: Moments(),
     "var_pop": lambda measure: Moments(),
-    "quantile_cont": lambda measure: Gathered(measure.args[0].type),
-    "quantile_disc": lambda measure: Gathered(measure.args[0].type),
+    "quantile_cont": lambda measure: GroupValues(measure.args[0].type),
+    "quantile_disc": lambda measure: GroupValues(measure.args[0].type),
     "approx_count_distinct": lambda measure: Registers(),
-    "approx_quantile": lambda measure: Buckets(),
+    "approx_quantile": lambda measure: LogBuckets(),
 }
 """The state of each function."""
 
@@ -81,7 +81,7 @@ def folding_of(measure: Measure) -> Folding:
     """The folding that makes the state of a measure."""
     folding = FOLDINGS[measure.function](measure)
     if measure.distinct and measure.function not in _SAME_TWICE:
-        return Distinct(measure.args[0].type, folding)
+        return DistinctValues(measure.args[0].type, folding)
     return folding
 
 

@@ -70,7 +70,7 @@ def over_keys(limit: int) -> ResourceExhausted:
     )
 
 
-class Room:
+class ScratchArray:
     """A scratch array that each part of the rows reuses: allocating it would cost more than the numbering."""
 
     def __init__(self, dtype: type) -> None:
@@ -83,7 +83,7 @@ class Room:
         return self._array[:size]
 
 
-class Numbers(ABC):
+class KeyNumbers(ABC):
     """The values of a key with their numbers. More than `limit` values are refused.
 
     `hold` is called with a number of bytes before they are allocated.
@@ -91,7 +91,7 @@ class Numbers(ABC):
 
     def __init__(self, data_type: DataType, limit: int, hold: Hold, entry_type: type) -> None:
         self.type = data_type
-        self.room = Room(np.int32)
+        self.room = ScratchArray(np.int32)
         self._limit, self._hold = limit, hold
         self._entries: Array = np.zeros(min(_FIRST, limit), entry_type)
         """The entry that identifies each value, by number: an integer itself, or a text's hash."""
@@ -121,7 +121,7 @@ class Numbers(ABC):
         """
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy.room, copy._limit, copy._hold = Room(np.int32), limit, hold
+        copy.room, copy._limit, copy._hold = ScratchArray(np.int32), limit, hold
         # no spare entries: no kernel writes to the shared array
         copy._entries, copy._counts = self._entries[: self.count], self._counts.copy()
         return copy
@@ -169,7 +169,7 @@ class Numbers(ABC):
         return order if self.null < 0 else np.append(order[order != self.null], self.null)
 
 
-class Integers(Numbers):
+class Integers(KeyNumbers):
     """Numbers of integers, and of all types whose values have order keys."""
 
     def __init__(self, data_type: DataType, limit: int, hold: Hold) -> None:
@@ -262,7 +262,7 @@ class Integers(Numbers):
         group_numbers.place_keys(self._entries, self.count, self.null, self._seed, self._table)
 
 
-class Texts(Numbers):
+class Texts(KeyNumbers):
     """Numbers of texts."""
 
     def __init__(self, data_type: DataType, limit: int, hold: Hold) -> None:
@@ -361,7 +361,7 @@ class Texts(Numbers):
         return Column(self.type, column.values, self._valid_of(numbers), column.data)
 
 
-def numbers_of(data_type: DataType, limit: int, hold: Hold) -> Numbers:
+def numbers_of(data_type: DataType, limit: int, hold: Hold) -> KeyNumbers:
     """Make the numbers of a key of some type."""
     return (Texts if data_type.kind is Kind.TEXT else Integers)(data_type, limit, hold)
 

@@ -22,7 +22,7 @@ from psoup.aggregates.growth import bytes_taken
 from psoup.aggregates.kept import KeptBytes
 from psoup.aggregates.measures import Name, counts_rows, state_of, states_for
 from psoup.aggregates.recipes import Fold, Recipe
-from psoup.aggregates.refusals import Refusals
+from psoup.aggregates.refusals import FoldRefusals
 from psoup.aggregates.spans import Span
 from psoup.aggregates.state import Folding, State, size_of
 from psoup.aggregates.sums import DoubleSum
@@ -167,7 +167,7 @@ def fold_in(packs: Packs, span: Span, sqc_id: int, recipe: Recipe) -> Fold | Non
     return None
 
 
-class Use(NamedTuple):
+class PackUse(NamedTuple):
     """The clauses of one pack that a question needs: their rows in the pack, int64 (None: all), and in the question."""
 
     pack: int
@@ -178,7 +178,7 @@ class Use(NamedTuple):
 class Uses(NamedTuple):
     """The packs of a span to use, each clause once, and the places of clauses in no pack."""
 
-    uses: list[Use]
+    uses: list[PackUse]
     lacking: Array
 
 
@@ -186,20 +186,20 @@ def uses_of(ids: Array, packs: Sequence[FoldPack]) -> Uses:
     """The packs that have some clauses, and where. Two packs may have the same clause, if two readers made them at
     once.
     """
-    uses, lacking = list[Use](), np.arange(len(ids))
+    uses, lacking = list[PackUse](), np.arange(len(ids))
     for at, pack in enumerate(packs):
         pack_ids, wanted = pack.ids, ids if len(lacking) == len(ids) else ids[lacking]
         if not len(wanted) or pack_ids[-1] < wanted[0] or wanted[-1] < pack_ids[0]:
             continue
         if len(pack_ids) == len(wanted) and np.array_equal(pack_ids, wanted):
-            uses.append(Use(at, None, lacking))
+            uses.append(PackUse(at, None, lacking))
             lacking = _NO_PLACES
             continue
         rows = np.minimum(np.searchsorted(pack_ids, wanted), len(pack_ids) - 1)
         have = pack_ids[rows] == wanted
         if have.any():
             rows = rows[have]
-            uses.append(Use(at, None if len(rows) == len(pack_ids) else rows, lacking[have]))
+            uses.append(PackUse(at, None if len(rows) == len(pack_ids) else rows, lacking[have]))
             lacking = lacking[~have]
     return Uses(uses, lacking)
 
@@ -308,7 +308,7 @@ class PackRoom:
         self._kept_bytes = tenant_bytes or KeptBytes()
         self._kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, tuple[Name, ...]], Packs] = {}
-        self.refusals = Refusals()
+        self.refusals = FoldRefusals()
         """Packs that could not be made ahead, by the stream's ID and the names of the states."""
 
     def work_bytes(self, tenant: str) -> int:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.aggregates.keys import Keys
-from psoup.aggregates.list_states import Distinct, Gathered
+from psoup.aggregates.list_states import DistinctValues, GroupValues
 from psoup.aggregates.measures import folding_of
 from psoup.aggregates.numbers import Hold
 from psoup.aggregates.picks import Extreme
@@ -167,7 +167,7 @@ def _recipe(measures: tuple[Measure, ...], keys: tuple[Expr, ...]) -> Recipe | N
     names = list[object]()
     for measure in measures:
         folding = folding_of(measure)
-        if not folding.exact or isinstance(folding, Distinct | Gathered):
+        if not folding.exact or isinstance(folding, DistinctValues | GroupValues):
             return None
         names.append((folding, measure.args, measure.condition))
         states.setdefault(names[-1], (folding, measure))

@@ -17,7 +17,7 @@ _ROOM = 2
 """The next attempt needs this many times the bytes that the refused attempt asked for."""
 
 
-class Refusal(NamedTuple):
+class FoldRefusal(NamedTuple):
     """The refusal of a fold. `why`: the reason, for the operator. `spec`: the stream's definition at the time.
 
     `wanted`: the bytes asked for; NO_LIMIT if more memory would not help. `since`: the number of the chunk.
@@ -33,20 +33,20 @@ class Refusal(NamedTuple):
         return self.spec != spec or (self.wanted < NO_LIMIT and room >= _ROOM * self.wanted)
 
 
-class Refusals:
+class FoldRefusals:
     """The refusals in force, by clause and recipe, or by another key. Any thread may read; one thread writes."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Refusal] = {}
+        self._known: dict[Hashable, FoldRefusal] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, key: Hashable) -> Refusal | None:
+    def of(self, key: Hashable) -> FoldRefusal | None:
         """The refusal of a fold, or None. O(1)."""
         return self._known.get(key)
 
-    def note(self, key: Hashable, refusal: Refusal) -> None:
+    def note(self, key: Hashable, refusal: FoldRefusal) -> None:
         """Record a refusal. Repeated refusals keep the greatest number of bytes and the earliest chunk. O(1)."""
         before = self._known.get(key)
         if before is not None and before.spec == refusal.spec:

@@ -175,7 +175,7 @@ def _tau(share: Array) -> Array:
     return np.where((share <= 0.0) | (share >= 1.0), 0.0, total / 3.0)
 
 
-class Buckets(Sketch):
+class LogBuckets(Sketch):
     """Counts of values by the logarithm of their size: the state of APPROX_QUANTILE."""
 
     bits, adds = _BUCKET_BITS, True

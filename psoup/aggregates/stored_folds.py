@@ -168,7 +168,7 @@ class Reader:
 # From and to the disk -----------------------------------------------------------------------------------------
 
 
-class Entry(Protocol):
+class FoldedChunk(Protocol):
     """A chunk of a stream, in memory or not."""
 
     @property
@@ -263,7 +263,7 @@ class ShelfOnDisk:
             level, size = level + 1, size * fan
 
 
-def shelf_of(stream: int, entries: Sequence[Entry], archived: int) -> ShelfOnDisk | None:
+def shelf_of(stream: int, entries: Sequence[FoldedChunk], archived: int) -> ShelfOnDisk | None:
     """The folds beside the chunks on disk, the oldest `archived` of a stream's `entries`; None if no folds are stored.
 
     O(1): entries are read only when their spans are.

@@ -26,10 +26,10 @@ from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE, ClauseRecord, QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.results.chunk_results import ALL
-from psoup.sql import Prepared, prepare, standing_query
+from psoup.sql import PreparedStatement, prepare, standing_query
 from psoup.sql.parser.guards import check_budget
 from psoup.sql.templates.forms import form_of, in_order
-from psoup.sql.templates.ladder import Values, bind_values, gathered
+from psoup.sql.templates.ladder import ParameterValues, bind_values, gathered
 from psoup.work.read_budget import ReadBudget
 
 NO_QUERY = -1
@@ -49,7 +49,7 @@ class BoundQuestion:
 
     query: StandingQuery
     form: str = ""
-    template: Prepared | None = None
+    template: PreparedStatement | None = None
 
     @property
     def specs(self) -> tuple[StreamSpec, ...]:
@@ -58,7 +58,7 @@ class BoundQuestion:
 
 
 def bind_question(
-    snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None, form: str = ""
+    snapshot: Snapshot, sql: str, *, tenant: str, values: ParameterValues | None = None, form: str = ""
 ) -> BoundQuestion:
     """Bind a SELECT to the schemas of the snapshot; `values`: one row, for its parameters. Any thread.
 
@@ -88,10 +88,12 @@ class Questions:
 
     def __init__(self) -> None:
         self._queries = _Remembered[StandingQuery]()
-        self._templates = _Remembered[Prepared | None]()
+        self._templates = _Remembered[PreparedStatement | None]()
         """By form, or by a text with parameters. None: the form was seen once, or no template can be made of it."""
 
-    def known(self, snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None) -> StandingQuery | None:
+    def known(
+        self, snapshot: Snapshot, sql: str, *, tenant: str, values: ParameterValues | None = None
+    ) -> StandingQuery | None:
         """Return the query if its text or form is in the cache, else None. Raises what binding raises."""
         schemas = _schemas(snapshot, tenant)
         if values is not None:
@@ -132,7 +134,9 @@ class Questions:
         if bound.template is not None:
             self._templates.put(bound.form, bound.template, bound.specs)
 
-    def bind(self, snapshot: Snapshot, sql: str, *, tenant: str, values: Values | None = None) -> StandingQuery:
+    def bind(
+        self, snapshot: Snapshot, sql: str, *, tenant: str, values: ParameterValues | None = None
+    ) -> StandingQuery:
         """Return the bound query, from the cache if possible. Raises what a registration of the statement raises."""
         query = self.known(snapshot, sql, tenant=tenant, values=values)
         if query is None:
@@ -188,7 +192,7 @@ def _schemas(snapshot: Snapshot, tenant: str) -> Schemas:
     return find
 
 
-def _with_values(template: Prepared, values: Values) -> StandingQuery:
+def _with_values(template: PreparedStatement, values: ParameterValues) -> StandingQuery:
     (query,), rows = gathered(bind_values(template, values, way="rows"))
     template.check_row(rows[0])
     return query

@@ -18,7 +18,7 @@ from psoup.published.snapshot import StreamView
 from psoup.values.columns import Array
 
 
-class Part(NamedTuple):
+class SourcePart(NamedTuple):
     """Completeness of one source. Times in microseconds; None for `begin` or `end`: unbounded, or no tuple yet.
 
     `final`: no later tuple can change it, because the watermark has passed the end, and NOW has reached it.
@@ -51,7 +51,7 @@ class Completeness(NamedTuple):
     sequence: int
     now: int | None
     errors: int
-    sources: tuple[Part, ...]
+    sources: tuple[SourcePart, ...]
 
     @property
     def final(self) -> bool:
@@ -59,7 +59,7 @@ class Completeness(NamedTuple):
         return all(part.final for part in self.sources)
 
 
-def part_of(reach: Reach) -> Part:
+def part_of(reach: Reach) -> SourcePart:
     """The part for one source of an answer."""
     view, extent = reach.view, reach.range
     watermark = view.last_time if view.spec.time_attribute is None else view.watermark
@@ -72,7 +72,7 @@ def part_of(reach: Reach) -> Part:
         inside = (late.within(begin, last), ahead.within(begin, last), waiting)
     end, now = extent.end, reach.now
     final = end is not None and now is not None and watermark is not None and end <= now and end < watermark
-    return Part(
+    return SourcePart(
         watermark,
         extent.begin,
         end,

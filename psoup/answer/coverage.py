@@ -1,6 +1,6 @@
 """Coverage of the past: which chunks on disk were evaluated for a query, and which were not.
 
-    on disk   |covered|covered| not   | not   |covered|      Span(begin, end, 2 chunks, their tuples)
+    on disk   |covered|covered| not   | not   |covered|      ChunkTimes(begin, end, 2 chunks, their tuples)
 
 An invocation evaluates the missing chunks within its budget, each time anew. A job evaluates them once, for good
 (`psoup.matching.outside`).
@@ -24,7 +24,7 @@ from psoup.values.columns import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ChunkTimes:
     """Consecutive chunks: times of the first and last tuple, as text in UTC; numbers of chunks and tuples."""
 
     begin: str
@@ -51,7 +51,7 @@ def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:
     return "on disk" if is_kept(entry, clause) else form
 
 
-def spans(entries: Iterable[ChunkEntry]) -> tuple[Span, ...]:
+def spans(entries: Iterable[ChunkEntry]) -> tuple[ChunkTimes, ...]:
     """Chunks of one stream, in its order, joined into spans. Each chunk must have tuples."""
     groups: list[list[ChunkEntry]] = []
     for entry in entries:
@@ -60,7 +60,7 @@ def spans(entries: Iterable[ChunkEntry]) -> tuple[Span, ...]:
         else:
             groups.append([entry])
     return tuple(
-        Span(
+        ChunkTimes(
             time_text(part[0].data.first_time),
             time_text(part[-1].data.last_time),
             len(part),

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from psoup.answer.completeness import Completeness
-from psoup.answer.table_rows import Asking, Group, Set
+from psoup.answer.table_rows import Group, Set, TableQuestion
 from psoup.errors import PSoupError, ResourceExhausted
 from psoup.execution.join.direct_join import direct_join
 from psoup.execution.join.join_batch import JoinedForm, JoinedMessage, SideColumns, joined_form, side_memory
-from psoup.execution.many.many_joins import EVERY, Pairs, can_be_together
+from psoup.execution.many.many_joins import EVERY, QueryPairs, can_be_together
 from psoup.execution.many.query_sets import Alike, asked_for
 from psoup.execution.rows.record_batch import Cuts
 from psoup.plan.nodes import Join, Project
@@ -80,7 +80,7 @@ class _Together:
     window: int
     """Rows of all windows."""
     row_bytes: int
-    pairs: Pairs | None = None
+    pairs: QueryPairs | None = None
     starts: list[int] = field(default_factory=list)
     """The first row of each join, and the end of the last: int[n + 1]."""
     small: list[bool] = field(default_factory=list)
@@ -93,7 +93,7 @@ class _Together:
 class ManyJoins:
     """The joins among the queries `ids` (int64[n]; below 0: no query). `close` returns the memory to the budget."""
 
-    def __init__(self, asking: Asking, ids: Array) -> None:
+    def __init__(self, asking: TableQuestion, ids: Array) -> None:
         self._asking = asking
         self._of: Array = np.full(len(ids), -1, np.int64)
         self._at: Array = np.zeros(len(ids), np.int64)

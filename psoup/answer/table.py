@@ -22,11 +22,11 @@ import pyarrow as pa
 
 from psoup.answer.question import Question
 from psoup.answer.table_batches import PLACE, BatchLimit, batches_of, by_place
-from psoup.answer.table_rows import Asking, Group, Lines, Set, placed
+from psoup.answer.table_rows import Group, Lines, Set, TableQuestion, placed
 from psoup.data.archived_chunk import Chunk
 from psoup.errors import Internal, PSoupError
 from psoup.execution.aggregate.single_row import aggregate_of
-from psoup.execution.many.query_sets import Asked, Failed, asked_for
+from psoup.execution.many.query_sets import Failed, QuerySet, asked_for
 from psoup.execution.rows.record_batch import row_bytes
 from psoup.execution.select.window import WindowChoice
 from psoup.published.snapshot import Snapshot, StreamView
@@ -70,7 +70,7 @@ class Table:
     Each pass over `batches` counts them anew.
     """
 
-    def __init__(self, queries: Asked, asking: Asking) -> None:
+    def __init__(self, queries: QuerySet, asking: TableQuestion) -> None:
         self.count = len(queries.ids)
         self.ids = queries.ids
         self.select = queries.select
@@ -299,7 +299,7 @@ def invoke_table(
         question.budget.before_long()
     queries = asked_for(snapshot, ids, tenant)
     queries.refuse_mixed(named)
-    return Table(queries, Asking(snapshot, tenant, question))
+    return Table(queries, TableQuestion(snapshot, tenant, question))
 
 
 def _raised(problem: PSoupError) -> PSoupError:

@@ -20,18 +20,18 @@ from psoup.answer.question import Question
 from psoup.config import TextLimits
 from psoup.data.archived_chunk import Chunk
 from psoup.errors import InvalidInput, PSoupError, ResourceExhausted
-from psoup.execution.many.many_folds import Folds, folds_of
+from psoup.execution.many.many_folds import ManyFolds, folds_of
 from psoup.execution.many.many_groups import ranked
 from psoup.execution.many.many_joins import (
     JOINED_BYTES,
     JoinedSets,
-    Pairs,
+    QueryPairs,
     by_query,
     can_be_grouped,
     can_be_together,
     side_clauses,
 )
-from psoup.execution.many.many_shapes import Gathered, Shape, Shown, arranged, shape_of, starts_of
+from psoup.execution.many.many_shapes import MatchBuffer, PlanShape, ShownRows, arranged, shape_of, starts_of
 from psoup.execution.many.query_sets import Alike, Failed, distinct_ids
 from psoup.execution.many.window_packs import BeyondArchive, folded
 from psoup.execution.rows.record_batch import row_bytes
@@ -92,8 +92,8 @@ class Set:
     joined: JoinedSets | None = None
     """Joins that are answered together; None for other sets. `sides`: the clause of each query, one array a source."""
     sides: list[Array] = field(default_factory=list)
-    folds: Folds | None = None
-    shape: Shape | None = None
+    folds: ManyFolds | None = None
+    shape: PlanShape | None = None
     """The shape of rows or groups; None if `folds` has the aggregates of the set."""
 
     def between(self, start: int, stop: int) -> slice:
@@ -113,7 +113,7 @@ class Lines:
     rows: Array
     group: list[tuple[Chunk, Array]] = field(default_factory=list)
     """The matches: chunks, and the offsets of the matches in each."""
-    pairs: Pairs | None = None
+    pairs: QueryPairs | None = None
     """For joins: the pairs; `rows` then refers to tuples of the first source."""
     columns: list[Column] | None = None
     """The columns of the rows, if they are computed already."""
@@ -139,7 +139,7 @@ class Lines:
 
 
 @dataclass(slots=True)
-class Asking:
+class TableQuestion:
     """The snapshot, tenant and question that all queries of a call share."""
 
     snapshot: Snapshot
@@ -218,7 +218,7 @@ class Asking:
         clauses, back = distinct_ids(sqc_ids)
         together = Together(self.snapshot, part.view, clauses, self.budget)
         assert made.shape is not None
-        gathered, shape = Gathered(self._reading(made), len(clauses)), made.shape
+        gathered, shape = MatchBuffer(self._reading(made), len(clauses)), made.shape
         limit = self.room.pairs(limit, _PAIR_BYTES)
         for matches in together.found(*part.range[:2], limit):
             self.room.hold(_PAIR_BYTES * len(matches.pairs.which))
@@ -227,7 +227,7 @@ class Asking:
                 raise TooManyPairs
         return self._of_each(made, places, self._shown(made, shape, gathered), back, limit, gathered.group)
 
-    def _grouped(self, made: Set, shape: Shape, places: Array, pairs: Pairs, limit: int) -> Lines:
+    def _grouped(self, made: Set, shape: PlanShape, places: Array, pairs: QueryPairs, limit: int) -> Lines:
         """The groups of joins, for the queries at `places`. Raises TooManyPairs."""
         assert shape.node is not None
         reading = self._reading(made)
@@ -241,7 +241,7 @@ class Asking:
         line.errors += pairs.errors
         return line
 
-    def _folded(self, made: Set, folds: Folds, places: Array, sqc_ids: Array, limit: int) -> Lines:
+    def _folded(self, made: Set, folds: ManyFolds, places: Array, sqc_ids: Array, limit: int) -> Lines:
         """The aggregates of the queries at `places`; a failure for each that would read too much on disk."""
         clauses, back = distinct_ids(sqc_ids)
         together, part = Together(self.snapshot, made.seen[0].view, clauses, self.budget), made.seen[0]
@@ -258,7 +258,7 @@ class Asking:
             return lines
         return self._of_each(made, places, states.shown(folds), back, limit, [])
 
-    def _shown(self, made: Set, shape: Shape, gathered: Gathered) -> Shown:
+    def _shown(self, made: Set, shape: PlanShape, gathered: MatchBuffer) -> ShownRows:
         """The rows of the answers, from the matches or from their groups. Raises TooManyPairs."""
         reading = self._reading(made)
         size = gathered.count * row_bytes(made.alike.plan.schema)
@@ -275,7 +275,7 @@ class Asking:
         self,
         made: Set,
         places: Array,
-        answers: Shown,
+        answers: ShownRows,
         back: Array | None,
         limit: int,
         group: list[tuple[Chunk, Array]],

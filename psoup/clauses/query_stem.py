@@ -31,7 +31,7 @@ from psoup.clauses.index.posting_lists import STANDARD, Layout
 from psoup.clauses.index.predicate_index import Part, PartView
 from psoup.clauses.scratch import Scratch
 from psoup.clauses.sides import IndexView, Side, Subset, factors_at, with_plans
-from psoup.clauses.text_search import LAYOUT, Routes, Searched
+from psoup.clauses.text_search import LAYOUT, Searched, TextSearches
 from psoup.config import EngineConfig
 from psoup.invariants import corrupt, ensure
 from psoup.model import Schema
@@ -57,7 +57,7 @@ class QuerySteM:
         self.costs = ClauseCosts(self._parts)
         self._view: IndexView | None = None  # as the clauses are now
         self._part_views: tuple[PartView, ...] | None = None  # of all parts but the delta, which changes most often
-        self._routes = Routes()
+        self._routes = TextSearches()
         self.texts = QuerySteM(schema, config, LAYOUT, self) if within is None else None
         """The clauses that search for a text in a column."""
 

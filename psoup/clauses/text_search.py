@@ -38,7 +38,7 @@ _TRUE = (Interval(1, 2),)
 _END = bytes([END])
 
 
-class Routes:
+class TextSearches:
     """Decides which clauses are searched: at registration, by the number of clauses with the same patterns."""
 
     def __init__(self) -> None:

@@ -70,7 +70,7 @@ def joined(parts: Sequence[Numbers]) -> Numbers:
     return np.concatenate(parts)
 
 
-class Page(NamedTuple):
+class NumberPage(NamedTuple):
     """The numbers of the tuples with IDs from `first_id` on."""
 
     first_id: int
@@ -88,7 +88,7 @@ class ArrivalView(NamedTuple):
     pushes: array[int]
     known: int
     next_number: int
-    pages: tuple[Page, ...]
+    pages: tuple[NumberPage, ...]
     waiting: tuple[Numbers, ...]
 
     @property
@@ -149,10 +149,10 @@ class Arrivals:
         """The number of the next row."""
         self._released = 0
         """The count of released numbers."""
-        self._closed: tuple[Page, ...] = ()
+        self._closed: tuple[NumberPage, ...] = ()
         self._held = 0
         """Numbers in memory of the closed pages."""
-        self._open = Page(0, range(0))
+        self._open = NumberPage(0, range(0))
         """The newest page: a range, or the first numbers of `_buffer`."""
         self._buffer: Array = np.zeros(0, np.int64)
 
@@ -173,17 +173,17 @@ class Arrivals:
             and first_id - page.first_id == before.stop - before.start
         ):  # in system time always
             self._released += numbers.stop - numbers.start
-            self._open = Page(page.first_id, range(before.start, numbers.stop))
+            self._open = NumberPage(page.first_id, range(before.start, numbers.stop))
             return
         self._released += len(numbers)
         if first_id != page.first_id + len(page.numbers):
             page = self._turn(first_id)
         if isinstance(numbers, range) and isinstance(page.numbers, range) and page.numbers.stop in (numbers.start, 0):
             first = page.numbers.start if len(page.numbers) else numbers.start
-            self._open = Page(page.first_id, range(first, numbers.stop))
+            self._open = NumberPage(page.first_id, range(first, numbers.stop))
         elif len(numbers) >= self._page // _LARGE:
             self._turn(first_id)
-            self._open = Page(first_id, numbers)
+            self._open = NumberPage(first_id, numbers)
             self._turn(first_id + len(numbers))
         else:
             self._write(first_id, numbers)
@@ -218,16 +218,16 @@ class Arrivals:
             grown[:length] = self._buffer[:length]
             self._buffer = grown
         self._buffer[length:end] = numbers
-        self._open = Page(page.first_id, self._buffer[:end])
+        self._open = NumberPage(page.first_id, self._buffer[:end])
 
-    def _turn(self, first_id: int) -> Page:
+    def _turn(self, first_id: int) -> NumberPage:
         """Begin a page. Of earlier pages the newest stay, with numbers for KEPT_PAGES whole pages."""
         if len(self._open.numbers):
             self._closed = (*self._closed, self._open)
             self._held += _held(self._open)
             while self._held > KEPT_PAGES * self._page or len(self._closed) > _MAX_PAGES:
                 self._drop_page()
-        self._open = Page(first_id, range(0))
+        self._open = NumberPage(first_id, range(0))
         return self._open
 
     def _drop_page(self) -> None:
@@ -235,6 +235,6 @@ class Arrivals:
         self._closed = self._closed[1:]
 
 
-def _held(page: Page) -> int:
+def _held(page: NumberPage) -> int:
     """The numbers that a page stores in memory."""
     return 0 if isinstance(page.numbers, range) else len(page.numbers)

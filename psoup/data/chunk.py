@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from psoup.data.archived_chunk import ArchivedChunk
-from psoup.data.chunk_caches import MemoryCaches, Places
+from psoup.data.chunk_caches import ChunkAddresses, MemoryCaches
 from psoup.data.narrow import Short
 from psoup.expressions.tree import TIME_INDEX
 from psoup.model import TIMESTAMP, DataType, Kind, Schema, StreamSpec
@@ -93,7 +93,7 @@ class ChunkView:
         return Column(TIMESTAMP, self.times[rows]) if index == TIME_INDEX else self.columns[index].take(rows)
 
 
-def _places(chunk: ChunkView) -> Places:
+def _places(chunk: ChunkView) -> ChunkAddresses:
     narrow_forms, short_forms = dict(chunk.caches.narrow), dict(chunk.caches.short)
     addresses, arrays, listed = list[int](), list[Array](), set[int]()
     for index, column in enumerate(chunk.columns):
@@ -112,7 +112,9 @@ def _places(chunk: ChunkView) -> Places:
             listed.add(index)
         addresses.append(0 if third is None else address_of(third))
     addresses += [address_of(chunk.times), 0, 0, chunk.first_id, 0, 0]
-    return Places(np.array(addresses, np.int64), len(narrow_forms) + len(short_forms), arrays, frozenset(listed))
+    return ChunkAddresses(
+        np.array(addresses, np.int64), len(narrow_forms) + len(short_forms), arrays, frozenset(listed)
+    )
 
 
 Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]

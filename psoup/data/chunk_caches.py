@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from psoup.data.dictionary_column import Coded
-from psoup.data.key_index import Keyed
+from psoup.data.key_index import KeyIndexes
 from psoup.data.narrow import Narrow, Short
 from psoup.plan.factors import Key
 from psoup.values.columns import Array
@@ -29,7 +29,7 @@ class Zone:
 
 
 @dataclass(slots=True)
-class Places:
+class ChunkAddresses:
     """Addresses as `ChunkView.addresses` returns them, made when `coded` columns were there in few bits; `kept`: arrays
     that the chunk itself does not keep alive; `told`: the columns whose codes are among them."""
 
@@ -45,7 +45,7 @@ class ChunkCaches:
     __slots__ = ("keyed",)
 
     def __init__(self) -> None:
-        self.keyed = Keyed()
+        self.keyed = KeyIndexes()
         """Rows by value, of columns that were searched often; or the number of searches. See `psoup.data.key_room`."""
 
 
@@ -55,7 +55,7 @@ class MemoryCaches(ChunkCaches):
     __slots__ = ("coded", "narrow", "places", "short", "zones")
 
     def __init__(self) -> None:
-        self.keyed = Keyed()
+        self.keyed = KeyIndexes()
         self.zones: dict[int, Zone] = {}
         """Ranges of the values; see `psoup.data.zones`."""
         self.narrow: dict[int, Narrow] = {}
@@ -64,7 +64,7 @@ class MemoryCaches(ChunkCaches):
         """The values in 32 bits, of columns by which many rows were joined; see `psoup.data.key_room`."""
         self.coded: dict[int, Coded | int] = {}
         """Columns as numbers of their values, of those that were grouped by; see `psoup.data.dictionary_column`."""
-        self.places: list[Places] = []
+        self.places: list[ChunkAddresses] = []
         """Arrays of `ChunkView.addresses`, the newest last. All stay as long as the chunk, as readers use them."""
 
     def moved(self) -> MemoryCaches:

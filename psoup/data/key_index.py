@@ -31,7 +31,7 @@ USELESS = -1
 """In place of an index: the column has too few different values for one."""
 
 
-class Keyed(dict[int, "KeyIndex | int"]):
+class KeyIndexes(dict[int, "KeyIndex | int"]):
     """The indexes of a chunk by column; without an index, the count of the column's searches, or USELESS."""
 
     __slots__ = ("__weakref__",)

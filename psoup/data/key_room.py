@@ -24,7 +24,7 @@ from psoup.config import Shape
 from psoup.data.archived_chunk import Chunk
 from psoup.data.chunk import DECODED, ChunkView
 from psoup.data.dictionary_column import ASKED
-from psoup.data.key_index import USELESS, Keyed, KeyIndex, key_index
+from psoup.data.key_index import USELESS, KeyIndex, KeyIndexes, key_index
 from psoup.data.narrow import Short, short
 from psoup.data.zones import Zones
 from psoup.work.read_budget import NO_LIMIT
@@ -36,13 +36,13 @@ _ASKED = 16
 class _Note(NamedTuple):
     """An index: its chunk and column, its size, and its tenant."""
 
-    keyed: ref[Keyed]
+    keyed: ref[KeyIndexes]
     column: int
     size: int
     tenant: str
 
 
-class _Held:
+class _HeldBytes:
     """Bytes in the pool, of all tenants. `of`: bytes by tenant; may lag until they are counted again."""
 
     def __init__(self, limit: int) -> None:
@@ -85,7 +85,7 @@ class KeyRoom:
     def __init__(self, limit: int, shape: Shape = Shape(), free: Callable[[str], int] = lambda _: NO_LIMIT) -> None:
         self.shape = shape
         self.tenant = ""
-        self._free, self._all = free, _Held(limit)
+        self._free, self._all = free, _HeldBytes(limit)
 
     def of(self, tenant: str) -> KeyRoom:
         """The same pool, for the streams of a tenant."""

@@ -21,7 +21,7 @@ from psoup.data.chunk import Keep
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
 from psoup.engine.maintenance.agenda import Agenda, Choose, longest_ago
-from psoup.engine.maintenance.offers import Offered
+from psoup.engine.maintenance.offers import StreamOffers
 from psoup.engine.maintenance.rules import overlooked
 from psoup.engine.maintenance.task import Installable, Task
 from psoup.engine.registry import Registry
@@ -206,7 +206,7 @@ class Engine:
             for every in self._streams:
                 self._board.look_after(every)
         if (offered := self.offers.take()) is not None:
-            return Offered(*offered, self.offers)
+            return StreamOffers(*offered, self.offers)
         return self._agenda.next(self._streams, everything, choose)
 
     def behind(self) -> float:

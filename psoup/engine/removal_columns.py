@@ -17,14 +17,14 @@ import numpy as np
 from psoup.engine.stream.clauses import GoneClauses
 from psoup.events.tags import NO_TAG
 from psoup.plan.sides import FIRST_SIDE
-from psoup.published.paged_map import Found
+from psoup.published.paged_map import PagedRecords
 from psoup.published.records import ClauseRecord, picked
 from psoup.values.columns import Array
 
 _NONE: Array = np.zeros(0, np.int64)
 
 
-def sides_in(records_found: Found) -> Array:
+def sides_in(records_found: PagedRecords) -> Array:
     """The IDs of the sides of queries: int64, ascending. O(queries outside blocks)."""
     sides = [np.array(record.side_ids, np.int64) for record in records_found.records.values() if not record.sqc_id]
     for block, places in records_found.blocks:
@@ -38,7 +38,7 @@ class LeavingQueries:
     `streams`: the number of queries that leave each stream; a join counts once on each. `sides`: the number of sides.
     """
 
-    def __init__(self, queries_found: Found, of_joins: Found) -> None:
+    def __init__(self, queries_found: PagedRecords, of_joins: PagedRecords) -> None:
         self.tagged = [record.query_id for record in queries_found.records.values() if record.tags is not NO_TAG]
         """Queries with a key or labels."""
         for block, places in queries_found.blocks:
@@ -62,7 +62,7 @@ class LeavingQueries:
         return members
 
 
-def _parts(records_found: Found) -> list[tuple[int, Array, Array]]:
+def _parts(records_found: PagedRecords) -> list[tuple[int, Array, Array]]:
     """(stream ID, IDs, SQC IDs) of queries with clauses: int64[k] each; records by stream, then each block."""
     by_stream: dict[int, list[tuple[int, int]]] = {}
     for record in records_found.records.values():
@@ -79,7 +79,7 @@ def _queries(ids: Array) -> int:
     return len(ids) if not (ids >= FIRST_SIDE).any() else len(np.unique(ids % FIRST_SIDE))
 
 
-def gone_clauses(clauses_found: Found) -> dict[int, GoneClauses]:
+def gone_clauses(clauses_found: PagedRecords) -> dict[int, GoneClauses]:
     """The clauses that left the registry, by their streams."""
     parts: dict[int, tuple[list[Array], list[Array], Counter[int]]] = {}
     for block, places in clauses_found.blocks:

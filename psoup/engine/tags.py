@@ -14,7 +14,7 @@ from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG
 from psoup.invariants import ensure
 from psoup.published.records import QueryRecord
-from psoup.published.tags import PublishedTags, Run, Runs, key_run, label_run, runs_of, with_run
+from psoup.published.tags import PublishedTags, Runs, TagRun, key_run, label_run, runs_of, with_run
 from psoup.values.columns import Array
 
 
@@ -90,5 +90,5 @@ def _without(runs: Runs, gone: Array) -> Runs:
     for run in runs:
         standing = np.flatnonzero(~np.isin(run.ids + np.int64(run.first), gone))
         low = run.low[standing] if len(run.low) else run.low
-        renewed = with_run(renewed, Run(run.high[standing], low, run.ids[standing], run.first, run.sequence))
+        renewed = with_run(renewed, TagRun(run.high[standing], low, run.ids[standing], run.first, run.sequence))
     return renewed

@@ -23,14 +23,14 @@ from typing import Any
 from psoup.execution.aggregate.groups import GroupRows
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.rows.sort import Sorting, over_rows
-from psoup.execution.rows.source_rows import Arrivals, Reading
+from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.execution.ways import GROUPS, JOIN_WAYS
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
 from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
 from psoup.values.columns import Column
 
-__all__ = ["Arrivals", "GroupRows", "JoinRows", "Reading", "rows_of"]
+__all__ = ["SourceRows", "GroupRows", "JoinRows", "Reading", "rows_of"]
 
 
 def rows_of(node: Node, reading: Reading) -> Rows:
@@ -39,7 +39,7 @@ def rows_of(node: Node, reading: Reading) -> Rows:
 
 
 def _source(node: Source, reading: Reading) -> Rows:
-    return Arrivals(reading, reading.matches[node.place])
+    return SourceRows(reading, reading.matches[node.place])
 
 
 def _join(node: Join, reading: Reading) -> Rows:
@@ -48,7 +48,7 @@ def _join(node: Join, reading: Reading) -> Rows:
 
 def _aggregate(node: Aggregate, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
-    assert isinstance(rows, Arrivals | JoinRows), "rows are grouped as they come from their sources"
+    assert isinstance(rows, SourceRows | JoinRows), "rows are grouped as they come from their sources"
     return GroupRows(rows, node, GROUPS)
 
 
@@ -66,7 +66,7 @@ def _project(node: Project, reading: Reading) -> Rows:
 
 def _distinct(node: Distinct, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
-    assert isinstance(rows, Arrivals | JoinRows | GroupRows), (
+    assert isinstance(rows, SourceRows | JoinRows | GroupRows), (
         "rows are told apart as they come: of equal ones the first is kept"
     )
     return Arranged(rows, distinct=tuple(output.expr for output in node.schema))
@@ -110,7 +110,7 @@ class Arranged:
     The IDs of all rows are held while it is read, and each piece is gathered when it is asked for.
     """
 
-    rows: Arrivals | JoinRows | GroupRows
+    rows: SourceRows | JoinRows | GroupRows
     distinct: tuple[Expr, ...] = ()
     order: tuple[OrderKey, ...] = ()
     limit: int | None = None
@@ -146,4 +146,4 @@ class Arranged:
             yield columns
 
 
-Rows = Arrivals | JoinRows | GroupRows | Arranged
+Rows = SourceRows | JoinRows | GroupRows | Arranged

@@ -12,7 +12,7 @@ from psoup.errors import ResourceExhausted
 from psoup.work.read_budget import ReadBudget
 
 
-class Room:
+class JoinBudget:
     """The limits and the counters of one join: `candidates`, `held` bytes, their `peak`, and `found` (tuples given
     out)."""
 

@@ -19,10 +19,10 @@ from functools import partial
 import numpy as np
 
 from psoup.config import JoinLimits
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.key_columns import Edge
 from psoup.joins.semi_join import differ, thinned
-from psoup.joins.sort_builds import Buckets, all_rows, hashed
+from psoup.joins.sort_builds import KeyBuckets, all_rows, hashed
 from psoup.kernels.join.band_probe import probe_banded
 from psoup.kernels.join.pair_columns import probe_buckets, probe_ranges
 from psoup.kernels.join.pair_filter import keep_near, keep_texts
@@ -120,7 +120,7 @@ def together(parts: Sequence[SideKeys], also: Sequence[SideKeys] = ()) -> SideKe
 
 
 def pairs_by_key(
-    left: SideKeys, right: SideKeys, text: str, room: Room, limits: JoinLimits, tests: Sequence[PairTest] = ()
+    left: SideKeys, right: SideKeys, text: str, room: JoinBudget, limits: JoinLimits, tests: Sequence[PairTest] = ()
 ) -> Iterator[list[Array]]:
     """The pairs of rows (int32) with equal keys that pass the tests, in pieces that grow; `text`: of the factors.
 
@@ -135,7 +135,7 @@ def pairs_by_key(
         _, rows = thinned([driving, rows], (edge,), room, first=1)
         if not len(rows):
             return iter(())
-    build = Buckets(right.keys, rows, room, (right.least, right.greatest))
+    build = KeyBuckets(right.keys, rows, room, (right.least, right.greatest))
     probed = _EVERY if left.rows is None else driving
     if build.full and any(test.band is not EQUAL for test in tests):
         near = next(
@@ -151,7 +151,7 @@ def pairs_by_key(
     return _pieces(probe, len(driving), text, room, limits, tests)
 
 
-def count_by_key(left: SideKeys, right: SideKeys, room: Room) -> int:
+def count_by_key(left: SideKeys, right: SideKeys, room: JoinBudget) -> int:
     """The number of pairs of rows with equal keys. O(rows).
 
     Raises TryNext if a bucket of the right side may hold several keys; ResourceExhausted, and what ends the read.
@@ -162,14 +162,14 @@ def count_by_key(left: SideKeys, right: SideKeys, room: Room) -> int:
     bounds = right.least, right.greatest
     if not choose_buckets(*bounds, len(rows))[-1]:
         raise TryNext
-    build = Buckets(right.keys, rows, room, bounds)
+    build = KeyBuckets(right.keys, rows, room, bounds)
     room.hold(16 * len(driving), "the partners of each row")
     keys = left.keys if left.rows is None else left.keys.take(driving)
     return build.ranges(keys, scratch_array(len(keys), np.int32), scratch_array(len(keys), np.int32))
 
 
 def pairs_by_band(
-    left: SideKeys, right: SideKeys, band: Band, text: str, room: Room, limits: JoinLimits
+    left: SideKeys, right: SideKeys, band: Band, text: str, room: JoinBudget, limits: JoinLimits
 ) -> Iterator[list[Array]]:
     """The pairs of rows (int32) whose keys are within the band, as `pairs_by_key`.
 
@@ -187,7 +187,7 @@ def _pieces(
     probe: Callable[..., tuple[int, int, int, int]],
     count: int,
     text: str,
-    room: Room,
+    room: JoinBudget,
     limits: JoinLimits,
     tests: Sequence[PairTest] = (),
 ) -> Iterator[list[Array]]:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from psoup.config import JoinLimits, TextLimits
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.eddy import Eddy, Routes, taken
 from psoup.joins.from_order import in_from_order
-from psoup.joins.key_columns import Edge, Keyed, keyed
+from psoup.joins.key_columns import Edge, JoinKeys, keyed
 from psoup.joins.multiway import Nested, tree_of
 from psoup.joins.policies import Greedy, InFromOrder, Learned, Policy
 from psoup.joins.residual import Rest
@@ -72,7 +72,7 @@ class Joined(Iterator[list[Array]]):
     ) -> None:
         self._node, self._sides, self._limits, self._policy = node, sides, limits, policy
         self._learned = learned
-        self._room = Room(limits, budget)
+        self._room = JoinBudget(limits, budget)
         self._rest = Rest(node.rest, sides, now, texts, budget) if node.rest else None
         self._key_errors = 0
         self._routes: Routes | Nested | None = None
@@ -137,7 +137,7 @@ class Joined(Iterator[list[Array]]):
         routes = self._routes = Routes(edges, Builds(rows, self._room))
         return self._of_two(routes, rows[0]) if len(rows) == 2 else self._of_many(routes, rows[0])
 
-    def _taking_part(self, keys: Keyed) -> list[Array]:
+    def _taking_part(self, keys: JoinKeys) -> list[Array]:
         """The rows of each side that take part: int32, ascending."""
         sides = zip(self._sides, keys.alive, strict=True)
         return [all_rows(s.rows) if flags is None else np.flatnonzero(flags).astype(np.int32) for s, flags in sides]

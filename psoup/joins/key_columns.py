@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from psoup.expressions.conversion import comparable
 from psoup.expressions.frame import to_large_string
 from psoup.expressions.tree import Expr, of_source
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.side import JoinSide
 from psoup.model import Kind
 from psoup.plan.canonical import expr_text
@@ -64,7 +64,7 @@ class Edge:
 
 
 @dataclass(slots=True)
-class Keyed:
+class JoinKeys:
     """The edges of a join, the rows of each side that take part (bool[rows], None: all), and the number of errors."""
 
     edges: list[Edge]
@@ -72,7 +72,7 @@ class Keyed:
     errors: int
 
 
-def keyed(node: Join, sides: Sequence[JoinSide], room: Room) -> Keyed:
+def keyed(node: Join, sides: Sequence[JoinSide], room: JoinBudget) -> JoinKeys:
     """Compute the operands of all sides as keys. O(rows * operands)."""
     names = tuple([source.alias for source in node.sources])
     factors = [_compared(factor, names) for factor in (*node.keys, *node.bands)]
@@ -86,7 +86,7 @@ def keyed(node: Join, sides: Sequence[JoinSide], room: Room) -> Keyed:
         columns.append(dict(zip(exprs, side.columns(list(exprs)), strict=True)))
     keys = _Keys(factors, columns, room)
     edges = [keys.edge(factor) for factor in factors]
-    return Keyed(edges, keys.alive, keys.errors)
+    return JoinKeys(edges, keys.alive, keys.errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _compared(factor: PairFactor, names: tuple[str, ...]) -> _Compared:
 class _Keys:
     """Builder of keys. Each operand is made once in each form, so that its sorted rows can be shared."""
 
-    def __init__(self, factors: Sequence[_Compared], columns: Sequence[dict[Expr, Column]], room: Room) -> None:
+    def __init__(self, factors: Sequence[_Compared], columns: Sequence[dict[Expr, Column]], room: JoinBudget) -> None:
         self.alive: list[Array | None] = [None] * len(columns)
         self.errors = 0
         self._columns = columns

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from psoup.config import JoinLimits
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.key_columns import Edge
-from psoup.joins.sort_builds import Buckets
+from psoup.joins.sort_builds import KeyBuckets
 from psoup.joins.steps import StepFigures
 from psoup.kernels.join.multiway import keep_partnered, nest
 from psoup.values.columns import Array, scratch_array
@@ -57,11 +57,11 @@ def _operands(edge: Edge) -> tuple[tuple[int, int], tuple[int, int]]:
 class Nested:
     """The tuples of a tree of sources. `figures`: statistics of the steps, over rows that have partners."""
 
-    def __init__(self, tree: Sequence[Edge], rows: Sequence[Array], room: Room, limits: JoinLimits) -> None:
+    def __init__(self, tree: Sequence[Edge], rows: Sequence[Array], room: JoinBudget, limits: JoinLimits) -> None:
         """`tree`: the result of `tree_of`; `rows`: int32, ascending, the rows of each source that take part."""
         self._tree, self._room, self._limits = tree, room, limits
         self._rows = list(rows)
-        self._builds = list[Buckets]()
+        self._builds = list[KeyBuckets]()
         self.figures = [StepFigures(edge.right, edge.text) for edge in tree]
 
     def pieces(self) -> Iterator[list[Array]]:
@@ -90,7 +90,7 @@ class Nested:
 
     def _prepared(self) -> bool:
         """Index the rows that have partners below; False: a source has no such row."""
-        builds: dict[int, Buckets] = {}
+        builds: dict[int, KeyBuckets] = {}
         for source in range(len(self._tree), -1, -1):
             for edge in self._tree:
                 if edge.left == source:
@@ -98,11 +98,11 @@ class Nested:
             if not len(self._rows[source]):
                 return False
             if source:
-                builds[source] = Buckets(self._tree[source - 1].right_keys, self._rows[source], self._room)
+                builds[source] = KeyBuckets(self._tree[source - 1].right_keys, self._rows[source], self._room)
         self._builds = [builds[edge.right] for edge in self._tree]
         return True
 
-    def _partnered(self, edge: Edge, build: Buckets) -> Array:
+    def _partnered(self, edge: Edge, build: KeyBuckets) -> Array:
         rows = self._rows[edge.left]
         self._room.hold(4 * len(rows), "the rows that have partners")
         base, factor, shift, starts, place_keys, _ = build.places

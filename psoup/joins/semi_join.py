@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.key_columns import Edge
 from psoup.kernels.join.hash_buckets import keep_marked, mark_keys
 from psoup.kernels.join.small_pairs import SPREADING
@@ -32,7 +32,7 @@ def differ(sizes: Sequence[int]) -> bool:
     return max(sizes) >= max(_WORTH, _RATIO * min(sizes))
 
 
-def thinned(rows: list[Array], edges: Sequence[Edge], room: Room, first: int = 0) -> list[Array]:
+def thinned(rows: list[Array], edges: Sequence[Edge], room: JoinBudget, first: int = 0) -> list[Array]:
     """The rows (int32, ascending) of each side that may have partners; sides before `first` are not filtered.
 
     O(rows of the larger side) for each equality of two sides of different size; again if the smaller side has shrunk.
@@ -58,7 +58,7 @@ def thinned(rows: list[Array], edges: Sequence[Edge], room: Room, first: int = 0
         rows[edge.right] = _kept(edge, rows[edge.left], rows[edge.right], room)
 
 
-def _kept(edge: Edge, small: Array, large: Array, room: Room) -> Array:
+def _kept(edge: Edge, small: Array, large: Array, room: JoinBudget) -> Array:
     room.hold(4 * len(large), "the rows that may have partners")
     bits = max((_MARKS * len(small)).bit_length(), 6)
     shift, marks = np.uint64(64 - bits), np.zeros(1 << (bits - 6), np.uint64)

@@ -1,6 +1,6 @@
 """A side's rows in an order in which the partners of a key are adjacent.
 
-    Buckets     for an equality: counting sort, without comparing keys; rows ascend in a bucket
+    KeyBuckets  for an equality: counting sort, without comparing keys; rows ascend in a bucket
     Sorted      for a band: the partners of a row are one range
     Everything  for a product: all rows are partners
 
@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.kernels.join.hash_buckets import fill_buckets, find_buckets
 from psoup.kernels.join.small_pairs import SPREADING, choose_buckets
 from psoup.kernels.rows.radix_sort import order_keys
@@ -48,12 +48,12 @@ class Build(Protocol):
         ...
 
 
-class Buckets:
+class KeyBuckets:
     """Rows (int32) by the buckets of their keys (int64, by row). 20 bytes a row."""
 
     ascending = True
 
-    def __init__(self, keys: Array, rows: Array, room: Room, bounds: tuple[int, int] | None = None) -> None:
+    def __init__(self, keys: Array, rows: Array, room: JoinBudget, bounds: tuple[int, int] | None = None) -> None:
         """`bounds`: a lower and an upper bound of the keys."""
         count = len(rows)
         room.hold(_ROW_BYTES * count, "a side sorted by its key")
@@ -88,7 +88,7 @@ class Sorted:
 
     keys = _NONE
 
-    def __init__(self, keys: Array, rows: Array, room: Room) -> None:
+    def __init__(self, keys: Array, rows: Array, room: JoinBudget) -> None:
         count = len(rows)
         room.hold(_ROW_BYTES * count, "a side sorted by its band")
         row_keys = keys if count == len(keys) else keys[rows]
@@ -121,20 +121,20 @@ class Everything:
 class Builds:
     """The builds of each source's participating rows (int32), each made once."""
 
-    def __init__(self, rows: Sequence[Array], room: Room) -> None:
+    def __init__(self, rows: Sequence[Array], room: JoinBudget) -> None:
         self.rows, self.room = rows, room
         self._made: dict[tuple[int, str, tuple[int, ...]], Build] = {}
         self._hashes: dict[tuple[int, ...], Array] = {}
 
-    def buckets(self, source: int, keys: Sequence[Array]) -> Buckets:
+    def buckets(self, source: int, keys: Sequence[Array]) -> KeyBuckets:
         """The rows of a source by one key, or by the hash of several."""
         name = (source, "buckets", tuple(map(id, keys)))
         build = self._made.get(name)
         if build is None:
             if len(keys) > 1:
                 self.room.hold(8 * len(keys[0]), "hashes of its keys")
-            build = self._made[name] = Buckets(hashed(keys), self.rows[source], self.room)
-        assert isinstance(build, Buckets)
+            build = self._made[name] = KeyBuckets(hashed(keys), self.rows[source], self.room)
+        assert isinstance(build, KeyBuckets)
         return build
 
     def sorted(self, source: int, keys: Array) -> Build:

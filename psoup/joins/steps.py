@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from psoup.joins.key_columns import Edge
-from psoup.joins.sort_builds import Buckets, Build, Builds, hashed
+from psoup.joins.sort_builds import Build, Builds, KeyBuckets, hashed
 from psoup.kernels.join import range_pairs as kernels
 from psoup.kernels.join.pair_columns import probe_buckets
 from psoup.kernels.rows.radix_sort import order_keys
@@ -93,7 +93,7 @@ class Step:
         keys = hashed([at(edge.left_keys, _rows(places, edge)) for edge in probe.keys]) if probe.keys else _NO_KEYS
         figures.rows_in += count
         figures.pieces += 1
-        if isinstance(build, Buckets) and not probe.bands:
+        if isinstance(build, KeyBuckets) and not probe.bands:
             candidates = self._probed(build, keys, room)
         else:
             candidates = self._ranged(probe, keys, places, count, room)
@@ -110,7 +110,7 @@ class Step:
         self._builds.room.look(candidates, self.figures.text)
         self.figures.candidates += candidates
 
-    def _probed(self, build: Buckets, keys: Array, room: int) -> Iterator[tuple[Array, Array, int]]:
+    def _probed(self, build: KeyBuckets, keys: Array, room: int) -> Iterator[tuple[Array, Array, int]]:
         """Yield candidates (tuples, rows, count) with equal keys."""
         row = inside = 0
         while row < len(keys):

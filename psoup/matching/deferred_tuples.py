@@ -22,7 +22,7 @@ from psoup.clauses.sides import Side
 from psoup.clauses.text_search import Early, Searched
 from psoup.data.data_stem import Piece
 from psoup.data.values import Values
-from psoup.matching.texts import Join
+from psoup.matching.texts import TextJoin
 from psoup.results.open import OpenResults
 from psoup.values.columns import Array
 
@@ -37,7 +37,7 @@ def needed_by_texts(side: Side, waits: Collection[int], values: Mapping[int, Val
     for number, (part, plan) in enumerate(side.searched):
         flags = np.isin(part.index.attributes, ids) & ~np.isin(part.index.attributes, plan.attributes)
         if part.live and flags.any():
-            _Marks(side, number, _early(side, part, plan, flags), values, piece, ids, needed).run()
+            _MarkJoin(side, number, _early(side, part, plan, flags), values, piece, ids, needed).run()
     return needed
 
 
@@ -57,7 +57,7 @@ def _early(side: Side, part: Part, plan: Searched, flags: Array) -> Early:
     return early
 
 
-class _Marks(Join):
+class _MarkJoin(TextJoin):
     """The join of such clauses; it marks the pairs that it finds."""
 
     def __init__(

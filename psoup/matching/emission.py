@@ -24,7 +24,7 @@ from psoup.kernels.arrive.codes import count_some
 from psoup.kernels.arrive.index_probe import count_and_plan, emit, plan, prepare_and_emit
 from psoup.kernels.rows.radix_sort import order_keys
 from psoup.results.open import OpenResults
-from psoup.results.runs import Run, grouped, scattered
+from psoup.results.runs import MatchRun, grouped, scattered
 from psoup.values.columns import Array
 
 _WALK_SHARE = 4
@@ -95,7 +95,7 @@ class Emission:
         self._needed = [self._needs[:0]] * len(scratches)
         self._prefixes: list[Array] = [np.zeros((0, 0), np.uint64)] * len(scratches)
 
-    def emit(self, results: OpenResults, share: int) -> Run | None:
+    def emit(self, results: OpenResults, share: int) -> MatchRun | None:
         """Find the matches of a share. Matches of slots with a row are written there; returns the others."""
         counted, uses, scratch, size = self._counted, self._uses, self._scratches[share], len(self.work.clauses)
         first, last = (size * cut // len(self._scratches) for cut in (share, share + 1))

@@ -24,7 +24,7 @@ from psoup.data.data_stem import Piece
 from psoup.data.values import AllValues, Values
 from psoup.kernels.rows.bit_blocks import count_rows
 from psoup.matching.shard import ShardJoin
-from psoup.matching.texts import Join
+from psoup.matching.texts import TextJoin
 from psoup.results.open import OpenResults
 from psoup.values.columns import Array
 
@@ -116,7 +116,7 @@ class _Tuples:
         slots = int(plan.stripped.whole.index.slots.max()) + 1
         aside = OpenResults(self._config(), slots)
         side = replace(self.side, config=self._config(), costs=None, scratch=Scratch())
-        Join(side, number, plan.twin_with(plan.stripped.part), self._values(plan.stripped.part), few, aside).run()
+        TextJoin(side, number, plan.twin_with(plan.stripped.part), self._values(plan.stripped.part), few, aside).run()
         return counts_of(aside)
 
     def _config(self) -> EngineConfig:

@@ -115,7 +115,7 @@ class KeySearch:
         O(parts + rows found).
         """
         indexed = [keyed for chunk, _, _ in parts if (keyed := chunk.caches.keyed)]
-        results, looked = list[tuple[int, LookedUp]](), list[Places]()
+        results, looked = list[tuple[int, LookedUp]](), list[KeyPlaces]()
         for column, factor in self._factors:
             index = next(
                 (index for part_counts in indexed if isinstance(index := part_counts.get(column), KeyIndex)), None
@@ -123,7 +123,7 @@ class KeySearch:
             if index is None or len(looked) == _MAX_FACTORS or self._is_hopeless(factor, index):
                 continue
             if (by_key := _key_factor(factor)) is not None:
-                looked.append(Places(by_key, parts))
+                looked.append(KeyPlaces(by_key, parts))
         if not looked:
             return results, range(len(parts))
         fewest: Array = np.full(len(parts), _TOO_MANY, np.int64)
@@ -183,7 +183,7 @@ def _is_range(factor: Factor) -> bool:
     return factor.terms[0].attribute.type.kind is not Kind.TEXT and len(factor.terms[0].intervals) == 1
 
 
-class Places:
+class KeyPlaces:
     """Rows of a factor in chunks with an index of its column: `numbers` of these parts, `counts` of rows."""
 
     def __init__(self, by_key: KeyFactor, parts: Sequence[Part]) -> None:

@@ -28,7 +28,7 @@ from psoup.kernels.compile.lanes import LANES
 from psoup.kernels.rows.radix_sort import order_keys
 from psoup.matching.emission import Emission
 from psoup.results.open import OpenResults
-from psoup.results.runs import ONE_BLOCK, Run, new_starts, scattered
+from psoup.results.runs import ONE_BLOCK, MatchRun, new_starts, scattered
 from psoup.values.columns import Array
 
 _NOTHING: Array = np.zeros(0, np.int32)
@@ -52,7 +52,7 @@ class ShardJoin:
     size: int
     config: EngineConfig
     scratches: Sequence[Scratch]
-    runs: list[Run] = field(default_factory=list)
+    runs: list[MatchRun] = field(default_factory=list)
     emission: Emission | None = None
     """The clauses that are tested one by one, set by `plan`."""
     reached: _Reached | None = None
@@ -137,7 +137,7 @@ class ShardJoin:
         starts, size = new_starts(-(-count // ONE_BLOCK)), min(count, ONE_BLOCK)
         block = self.scratches[0].get("wide_block" if wide else "narrow_block", size, kind)
         group_keys(out[:count], bits, self.start, first, starts, block, slots, offsets)
-        self.runs.append(Run(slots, offsets, starts))
+        self.runs.append(MatchRun(slots, offsets, starts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from psoup.expressions import deferral
 from psoup.expressions.tree import Expr
 from psoup.matching.shard import ShardJoin
 from psoup.results.open import OpenResults
-from psoup.results.runs import Run
+from psoup.results.runs import MatchRun
 from psoup.values.columns import Array
 
 _PAUSE = 16
@@ -143,7 +143,7 @@ class Candidates:
     `many`: int64, clauses with too many passing tuples, which have no pairs.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[MatchRun]
     many: Array
 
 

@@ -50,10 +50,10 @@ def join_texts(side: Side, values: Mapping[int, Values], piece: Piece, results: 
     """Join the piece with all clauses that search texts. `values`: of their other attributes."""
     for number, (part, plan) in enumerate(side.searched):
         if part.live:
-            Join(side, number, plan, values, piece, results).run()
+            TextJoin(side, number, plan, values, piece, results).run()
 
 
-class Join:
+class TextJoin:
     """The join of a piece with one part; it adds to the counters of the plan."""
 
     def __init__(

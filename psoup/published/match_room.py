@@ -35,7 +35,7 @@ ROWS_BYTES = 1 << 26
 _WORD = 64
 
 
-class Named:
+class NamedClauses:
     """Names of clauses: a query, which is `first` + name, or -1 - k for all of `shared[k]` (int64 each, ascending).
 
     `names`: int32 if they fit, which takes half the time of int64. `bases`: int64, for
@@ -101,17 +101,17 @@ class MatchRoom:
     """The data of one stream. Any thread: it is changed in single steps."""
 
     def __init__(self) -> None:
-        self._named: Named | None = None
+        self._named: NamedClauses | None = None
         self._spare: list[tuple[Scratch, OpenResults]] = []
 
-    def named(self, clauses: PagedMap[ClauseRecord], sqc_of_slot: Array, pairs: int) -> Named | None:
+    def named(self, clauses: PagedMap[ClauseRecord], sqc_of_slot: Array, pairs: int) -> NamedClauses | None:
         """The names by slot in the snapshot with these clauses. None if they are not worth their cost for `pairs`."""
         named = self._named
         if named is not None and named.clauses is clauses and len(named.names) == len(sqc_of_slot):
             return named
         if pairs * _SHARE < len(sqc_of_slot):
             return None
-        self._named = named = Named(clauses, sqc_of_slot)
+        self._named = named = NamedClauses(clauses, sqc_of_slot)
         return named
 
     def take(self, config: EngineConfig, slots: int) -> tuple[Scratch, OpenResults]:

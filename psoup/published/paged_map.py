@@ -75,7 +75,7 @@ class KeyedBlock(Protocol[W]):
         ...
 
 
-class Found(NamedTuple):
+class PagedRecords(NamedTuple):
     """The result of `find`: records of pages by their keys, and positions (int64[k], ascending) in some blocks."""
 
     records: dict[int, Any]
@@ -132,7 +132,7 @@ class PagedMap(Generic[V]):
                 if key >= start:
                     yield key, page[key]
 
-    def find(self, keys: Array) -> Found:
+    def find(self, keys: Array) -> PagedRecords:
         """The records of some keys (int64[k], ascending), without a step for each key of a block."""
         return _find(self._pages, self._page, self.blocks, keys)
 
@@ -172,7 +172,9 @@ def _in_blocks(blocks: Any, key: int) -> Any:
     return blocks[at].get(key) if at >= 0 else None
 
 
-def _find(pages: dict[int, dict[int, Any]], page_size: int, blocks: Sequence[KeyedBlock[Any]], keys: Array) -> Found:
+def _find(
+    pages: dict[int, dict[int, Any]], page_size: int, blocks: Sequence[KeyedBlock[Any]], keys: Array
+) -> PagedRecords:
     records: dict[int, Any] = {}
     placed: list[tuple[Any, Array]] = []
     rest = [keys]
@@ -197,7 +199,7 @@ def _find(pages: dict[int, dict[int, Any]], page_size: int, blocks: Sequence[Key
             in_page[at] = False
         else:
             records[key] = record
-    return Found(records, placed, left[~in_page])
+    return PagedRecords(records, placed, left[~in_page])
 
 
 class Editor(Generic[V]):
@@ -239,7 +241,7 @@ class Editor(Generic[V]):
         record = None if page is None else page.get(key)
         return record if record is not None or not self._blocks else _in_blocks(self._blocks, key)
 
-    def find(self, keys: Array) -> Found:
+    def find(self, keys: Array) -> PagedRecords:
         """`PagedMap.find`, with the changes so far."""
         return _find(self._pages, self._page, self._blocks, keys)
 
@@ -275,7 +277,7 @@ class Editor(Generic[V]):
             del self._pages[number]
             self._owned.discard(number)
 
-    def remove_all(self, keys: Array) -> Found:
+    def remove_all(self, keys: Array) -> PagedRecords:
         """Remove some keys (int64[k], ascending), without a step for each key of a block.
 
         Returns the removed records, with the blocks before the change. KeyError if a key does not exist; then nothing

@@ -34,7 +34,7 @@ _ROW = np.uint64(2**24 - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TagRun:
     """Names, and the queries `ids + first` that have them. `low` is empty if 64 bits, or fewer, are enough.
 
     high: uint64[n] ascending, equal ones by query. low: uint64[n]. ids: uint32[n]. `sequence`: the last event in it.
@@ -54,7 +54,7 @@ class Run:
         """Bytes of the arrays."""
         return self.high.nbytes + self.low.nbytes + self.ids.nbytes
 
-    def at(self, first: int, sequence: int) -> Run:
+    def at(self, first: int, sequence: int) -> TagRun:
         """The same run for queries whose first has this ID; shares the arrays."""
         return replace(self, first=first, sequence=sequence)
 
@@ -65,7 +65,7 @@ class Run:
         return ids[int(np.searchsorted(ids, after, "right")) :]
 
 
-def merged(run: Run, later: Run) -> Run | None:
+def merged(run: TagRun, later: TagRun) -> TagRun | None:
     """Merge two runs; None if their queries are too far apart. O(n)."""
     first = min(run.first, later.first)
     if max(run.first, later.first) - first + _SPAN // 2 >= _SPAN:
@@ -76,14 +76,14 @@ def merged(run: Run, later: Run) -> Run | None:
     count = kernels.merge_names(run.high, run.low, earlier_ids, later.high, later.low, later_ids, high, low, ids)
     if count < size:
         high, low, ids = high[:count].copy(), low[:count].copy(), ids[:count].copy()
-    return Run(high, low, ids, first, later.sequence)
+    return TagRun(high, low, ids, first, later.sequence)
 
 
-Runs = tuple[Run, ...]
+Runs = tuple[TagRun, ...]
 """Runs in the order of their events."""
 
 
-def with_run(runs: Runs, run: Run) -> Runs:
+def with_run(runs: Runs, run: TagRun) -> Runs:
     """The runs with one more, the newest. O(log n) for each name, amortised."""
     if not len(run):
         return runs
@@ -97,7 +97,7 @@ def with_run(runs: Runs, run: Run) -> Runs:
     return tuple(runs_left)
 
 
-def find(runs: Sequence[Run], names: Array) -> Array:
+def find(runs: Sequence[TagRun], names: Array) -> Array:
     """The newest query of each key (uint64[n, 2]), or -1; int64[n]."""
     queries: Array = np.full(len(names), -1, np.int64)
     places: Array = np.empty(len(names), np.int64)
@@ -155,7 +155,7 @@ def label_names(tenant: str, name: str, values: pa.StringArray) -> Array:
     return _names(_seeds(tenant, name), values)[:, 0] & ~_ROW
 
 
-def key_run(tenant: str, tags: TagColumns) -> Run:
+def key_run(tenant: str, tags: TagColumns) -> TagRun:
     """The keys of a block, for queries 0, 1, …; computed once. O(n log n)."""
     run = tags.made.get("keys")
     if run is None:
@@ -163,16 +163,16 @@ def key_run(tenant: str, tags: TagColumns) -> Run:
     return run
 
 
-def _key_run(tenant: str, tags: TagColumns) -> Run:
+def _key_run(tenant: str, tags: TagColumns) -> TagRun:
     names = _NO_WORDS.reshape(0, 2) if tags.keys is None else key_names(tenant, tags.keys)
     order = np.argsort(names[:, 0])
     high = names[order, 0]
     if bool((high[1:] == high[:-1]).any()):  # equal keys, which will be refused
         order = np.lexsort((names[:, 1], names[:, 0]))
-    return Run(names[order, 0], names[order, 1], order.astype(np.uint32), 0, 0)
+    return TagRun(names[order, 0], names[order, 1], order.astype(np.uint32), 0, 0)
 
 
-def label_run(tenant: str, tags: TagColumns) -> Run:
+def label_run(tenant: str, tags: TagColumns) -> TagRun:
     """The labels of a block, as `key_run`."""
     words, rows = [_NO_WORDS], [np.zeros(0, np.int64)]
     for name, column in tags.labels:
@@ -181,15 +181,15 @@ def label_run(tenant: str, tags: TagColumns) -> Run:
         rows.append(rows_labelled)
     # a fifth of the time of a stable argsort
     placed = np.sort(np.concatenate(words) | np.concatenate(rows).astype(np.uint64))
-    return Run(placed & ~_ROW, _NO_WORDS, (placed & _ROW).astype(np.uint32), 0, 0)
+    return TagRun(placed & ~_ROW, _NO_WORDS, (placed & _ROW).astype(np.uint32), 0, 0)
 
 
-def runs_of(tenant: str, tag: Tag) -> tuple[Run, Run]:
+def runs_of(tenant: str, tag: Tag) -> tuple[TagRun, TagRun]:
     """Keys and labels of one query, in the form of a block's."""
     keys = None if not tag.key else pa.array([tag.key], pa.string())
     words = [label_names(tenant, name, pa.array([value], pa.string())) for name, value in tag.labels]
     every = np.sort(np.concatenate([_NO_WORDS, *words]))
-    return key_run(tenant, TagColumns(1, keys, ())), Run(every, _NO_WORDS, np.zeros(len(every), np.uint32), 0, 0)
+    return key_run(tenant, TagColumns(1, keys, ())), TagRun(every, _NO_WORDS, np.zeros(len(every), np.uint32), 0, 0)
 
 
 @lru_cache(maxsize=1024)

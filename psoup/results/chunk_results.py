@@ -22,7 +22,7 @@ from psoup.results.failures import NO_FAILURES, Failures
 from psoup.results.gaps import NO_GAPS, WHOLE, Gaps
 from psoup.results.open import OpenView
 from psoup.results.pack import Pack, merge_packs
-from psoup.results.places import Places, places_of
+from psoup.results.places import ChunkPlaces, places_of
 from psoup.values.columns import Array
 
 ALL = 2**62
@@ -59,10 +59,10 @@ class ChunkResults:
     """Bytes of the open form; 0 once sealed."""
     gaps: Gaps = NO_GAPS
     """Exceptions to the coverage."""
-    _places: list[Places] = field(init=False, default_factory=list, compare=False, repr=False)
+    _places: list[ChunkPlaces] = field(init=False, default_factory=list, compare=False, repr=False)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> ChunkPlaces:
         """Addresses of the arrays, for kernels, valid as long as the results live. Computed once in O(packs + runs)."""
         if not self._places:
             self._places.append(places_of(self.open, self.packs, self.covered_before))

@@ -26,7 +26,7 @@ from psoup.kernels.rows.bitmaps import bits_to_offsets, mask_to_bits, offsets_to
 from psoup.results.failures import NO_FAILURES, Failures
 from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.results.room import RowRoom
-from psoup.results.runs import Run, grouped, together
+from psoup.results.runs import MatchRun, grouped, together
 from psoup.values.columns import Array
 
 _FIRST_ROWS = 16
@@ -45,7 +45,7 @@ class OpenView:
     row_of_slot: Array
     rows: Array
     count: int
-    runs: tuple[Run, ...]
+    runs: tuple[MatchRun, ...]
     length: int
     room: RowRoom
 
@@ -129,7 +129,7 @@ class OpenResults:
         self.room = RowRoom(config.chunk_rows // 64, config.block_words) if room is None else room
         self.rows: Array = self.room.take(0, 0)
         self._row_count = 0
-        self.runs: list[Run] = []
+        self.runs: list[MatchRun] = []
         self.errors: dict[int, int] = {}
         self.failures: Failures = NO_FAILURES
         """Failures by slot."""
@@ -170,7 +170,7 @@ class OpenResults:
         inner[-1] &= _EVERY_BIT >> np.uint64(63 - (stop - 1 & 63))
         self.rows[blocks, self.row_of_slot[slots]] |= words.reshape(-1, 1, width)
 
-    def append_run(self, run: Run) -> None:
+    def append_run(self, run: MatchRun) -> None:
         """Add matches that are later than all earlier matches of their slots."""
         if not len(run.slots):
             return
@@ -190,7 +190,7 @@ class OpenResults:
                 self.runs.append(merged)
         self.runs.append(run)
 
-    def _promote(self, run: Run) -> Run:
+    def _promote(self, run: MatchRun) -> MatchRun:
         """Move the pairs of slots with many pairs and no row to new rows; returns the other pairs.
 
         A slot with a row keeps its pairs: an earlier view would see them twice. O(pairs) if any are moved.

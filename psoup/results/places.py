@@ -16,7 +16,7 @@ from psoup.results.pack import Pack
 from psoup.values.columns import Array, address_of
 
 
-class Places(NamedTuple):
+class ChunkPlaces(NamedTuple):
     """The numbers of one chunk, int64[size], and their address. The user must keep the results alive."""
 
     numbers: Array
@@ -24,7 +24,7 @@ class Places(NamedTuple):
     size: int
 
 
-def places_of(view: OpenView | None, packs: tuple[Pack, ...], covered_before: int) -> Places:
+def places_of(view: OpenView | None, packs: tuple[Pack, ...], covered_before: int) -> ChunkPlaces:
     """The places of a chunk's results. O(packs + runs)."""
     if view is None:
         numbers = [PACKED, covered_before, len(packs)]
@@ -38,4 +38,4 @@ def places_of(view: OpenView | None, packs: tuple[Pack, ...], covered_before: in
         for run in view.runs:
             numbers += [*map(address_of, run), len(run.starts)]
     numbers_array = np.array(numbers, np.int64)
-    return Places(numbers_array, address_of(numbers_array), len(numbers_array))
+    return ChunkPlaces(numbers_array, address_of(numbers_array), len(numbers_array))

@@ -24,7 +24,7 @@ ONE_BLOCK = 1 << 16
 """The most pairs of a block: they fit into the second-level cache."""
 
 
-class Run(NamedTuple):
+class MatchRun(NamedTuple):
     """A run of matches; see the module."""
 
     slots: Array
@@ -60,26 +60,26 @@ def new_starts(blocks: int) -> Array:
     return np.empty((blocks, BUCKETS + 1), np.int64)
 
 
-def scattered(slots: Array, offsets: Array) -> Run:
+def scattered(slots: Array, offsets: Array) -> MatchRun:
     """A run of pairs, uint32 and uint16, in any order, for `OpenResults` that are not grouped; it has no lookup by
     slot."""
-    return Run(slots, offsets, new_starts(0))
+    return MatchRun(slots, offsets, new_starts(0))
 
 
-def grouped(slots: Array, offsets: Array) -> Run:
+def grouped(slots: Array, offsets: Array) -> MatchRun:
     """A run of pairs, copied: uint32 slots, uint16 offsets that ascend for each slot. O(pairs).
 
     Pairs are grouped in blocks: with millions of pairs the buckets would lie too far apart, and be too large to sort.
     """
     blocks = new_starts(max(1, -(-len(slots) // ONE_BLOCK)))
-    run = Run(np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16), blocks)
+    run = MatchRun(np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16), blocks)
     for at, starts in zip(range(0, len(blocks) * ONE_BLOCK, ONE_BLOCK), blocks, strict=True):
         block = slice(at, at + ONE_BLOCK)
         group_pairs(slots[block], offsets[block], at, starts, run.slots, run.offsets)
     return run
 
 
-def together(runs: Sequence[Run]) -> Run:
+def together(runs: Sequence[MatchRun]) -> MatchRun:
     """Merge several runs (at least one), given in the order of their tuples. O(pairs)."""
     if len(runs) == 1:
         return runs[0]
@@ -88,10 +88,10 @@ def together(runs: Sequence[Run]) -> Run:
         return grouped(slots, offsets)
     before = np.cumsum([0, *(len(run.slots) for run in runs[:-1])])
     starts = np.concatenate([run.starts + first for run, first in zip(runs, before.tolist(), strict=True)])
-    return Run(slots, offsets, starts)
+    return MatchRun(slots, offsets, starts)
 
 
-def by_slot(runs: Sequence[Run]) -> tuple[Array, Array]:
+def by_slot(runs: Sequence[MatchRun]) -> tuple[Array, Array]:
     """All pairs of some runs, given in the order of their tuples: pairs of a slot are adjacent, slots in no order.
 
     O(pairs + slots).

@@ -52,7 +52,7 @@ class TooManyPairs(Exception):
     """Raised if there are more pairs than the caller's limit; the caller must ask for fewer clauses."""
 
 
-class Wanted:
+class WantedClauses:
     """The clauses to look for: SQC IDs, int64[k], ascending, each once.
 
     `table`: int32, the place of the clause `least` + i, or -1; None if the IDs are too far apart.
@@ -117,7 +117,7 @@ def all_evaluated(results: ChunkResults, ids: Array) -> bool:
     return (below and not len(results.gaps)) or bool(evaluated(results, ids).all())
 
 
-def kept_pairs(results: ChunkResults, wanted: Wanted, start: int, stop: int, limit: int) -> Pairs:
+def kept_pairs(results: ChunkResults, wanted: WantedClauses, start: int, stop: int, limit: int) -> Pairs:
     """The matches in [start, stop) of the wanted clauses, which must be `evaluated`.
 
     For a closed chunk `stop` may be WHOLE. Raises TooManyPairs above `limit` pairs. O(k log clauses + matches), plus
@@ -127,7 +127,7 @@ def kept_pairs(results: ChunkResults, wanted: Wanted, start: int, stop: int, lim
     sources: list[Iterator[Pairs]] = [_packed(pack, wanted, start, stop, limit) for pack in results.packs]
     if results.open is not None:
         before = np.searchsorted(wanted.ids, results.covered_before)
-        some = wanted if before == len(wanted.ids) else Wanted(wanted.ids[:before])
+        some = wanted if before == len(wanted.ids) else WantedClauses(wanted.ids[:before])
         sources.append(_opened(results.open, some, start, stop, limit))
     for source in sources:
         for part in source:
@@ -151,7 +151,7 @@ def joined(parts: list[Pairs]) -> Pairs:
     return Pairs(which[order], offsets[order])
 
 
-def kept_counts(results: ChunkResults, wanted: Wanted, start: int, stop: int, limit: int) -> Array:
+def kept_counts(results: ChunkResults, wanted: WantedClauses, start: int, stop: int, limit: int) -> Array:
     """The number of matches in [start, stop) of each clause, int64[k]; arguments and errors as in `kept_pairs`.
 
     Packed results make no pairs.
@@ -178,7 +178,7 @@ def kept_counts(results: ChunkResults, wanted: Wanted, start: int, stop: int, li
     return counts
 
 
-def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, limit: int) -> Iterator[Pairs]:
+def _packed(pack: Pack, wanted: WantedClauses, start: int, stop: int, limit: int) -> Iterator[Pairs]:
     """Yield the pairs of a pack: from lists, then from bitmaps."""
     in_one_pass = False
     if wanted.table is not None:
@@ -208,7 +208,7 @@ def _packed(pack: Pack, wanted: Wanted, start: int, stop: int, limit: int) -> It
         yield _of_bitmaps(pack.bitmaps, ~places[~are_lists], names[~are_lists], start, stop, limit)
 
 
-def in_both(wanted: Wanted, others: Array) -> tuple[Array, Array]:
+def in_both(wanted: WantedClauses, others: Array) -> tuple[Array, Array]:
     """For IDs that are both wanted and in `others` (int64, ascending): their places in each of the two."""
     if wanted.table is not None:
         first, stop = np.searchsorted(others, (wanted.least, int(wanted.ids[-1]) + 1)).tolist()
@@ -228,7 +228,7 @@ def _of_bitmaps(bitmaps: Array, which: Array, names: Array, start: int, stop: in
     return out
 
 
-def _opened(view: OpenView, wanted: Wanted, start: int, stop: int, limit: int) -> Iterator[Pairs]:
+def _opened(view: OpenView, wanted: WantedClauses, start: int, stop: int, limit: int) -> Iterator[Pairs]:
     """Yield the pairs of an open chunk: of clauses without a row, then of the others, some rows at a time.
 
     A row is copied before it is counted, as sealing may write matches of runs to it; runs are added to the copy.

@@ -10,13 +10,13 @@ from psoup.sql.statement import (
     standing_query,
     window_clause,
 )
-from psoup.sql.templates.prepared_statement import Prepared
+from psoup.sql.templates.prepared_statement import PreparedStatement
 
 __all__ = [
     "MAX_ATTRIBUTES",
     "Alteration",
     "Dropping",
-    "Prepared",
+    "PreparedStatement",
     "alter_statement",
     "alter_stream",
     "create_statement",

@@ -63,7 +63,7 @@ class Measures:
         return tuple(self._columns)
 
 
-class Binding(Protocol):
+class AggregateBinder(Protocol):
     """The binder of `psoup.sql.binder`, with the members that this module uses."""
 
     source: StatementText
@@ -206,7 +206,7 @@ AGGREGATES: dict[str, Aggregation] = {
 """All aggregate functions, by their names in SQL."""
 
 
-def measured(binder: Binding, name: str, node: exp.Expr, where: exp.Expr | None = None) -> AttributeRef:
+def measured(binder: AggregateBinder, name: str, node: exp.Expr, where: exp.Expr | None = None) -> AttributeRef:
     """The column for the aggregate at `node`, with the condition of FILTER. Raises SqlError."""
     source, part = binder.source, binder.part
     if part in _INSTEAD:
@@ -256,7 +256,7 @@ def _arguments(
     return nodes, distinct and bool(aggregation.distinct)
 
 
-def _never_null(binder: Binding, arg: Expr) -> bool:
+def _never_null(binder: AggregateBinder, arg: Expr) -> bool:
     """Whether the count of its values is the count of rows."""
     return arg.value is not None if isinstance(arg, Literal) else binder.is_given(arg)
 

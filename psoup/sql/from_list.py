@@ -18,7 +18,7 @@ from sqlglot import exp
 from psoup.model import StreamSpec, WindowClause
 from psoup.plan.sides import MOST_SOURCES
 from psoup.sql.instead import NESTED_JOIN, feature_hint, join_hint
-from psoup.sql.names import Named, Names, listed
+from psoup.sql.names import NamedStream, Names, listed
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.windows import window
 
@@ -56,7 +56,7 @@ def from_list(source: StatementText, select: exp.Select, lookup: Lookup, names: 
     for join in joins:
         _check_join(source, join)
     tables = [origin.this, *(join.this for join in joins)]
-    named: list[Named] = []
+    named: list[NamedStream] = []
     for table in tables:
         item = _named(source, table, lookup, names)
         _check_name(source, item, named, table)
@@ -77,7 +77,7 @@ def _check_join(source: StatementText, join: exp.Join) -> None:
             raise source.unsupported(f"this form of {source.written(join)!r} in FROM", join, hint=join_hint(""))
 
 
-def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequence[str]) -> Named:
+def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequence[str]) -> NamedStream:
     """The stream of one item of FROM, and its name in the statement."""
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         feature_name = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than streams"
@@ -102,10 +102,10 @@ def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequen
     alias = table.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         raise source.unsupported("a list of column names after the alias", alias)
-    return Named(spec, spec.name if alias is None else alias.name)
+    return NamedStream(spec, spec.name if alias is None else alias.name)
 
 
-def _check_name(source: StatementText, item: Named, others: Sequence[Named], table: exp.Expr) -> None:
+def _check_name(source: StatementText, item: NamedStream, others: Sequence[NamedStream], table: exp.Expr) -> None:
     if any(item.alias.lower() == other.alias.lower() for other in others):
         raise source.error(
             f"two sources of FROM are called {item.alias!r}",
@@ -144,7 +144,7 @@ def _own_window(source: StatementText, table: exp.Expr) -> exp.Expr | None:
 
 
 def _using(
-    source: StatementText, joins: Sequence[exp.Join], named: Sequence[Named]
+    source: StatementText, joins: Sequence[exp.Join], named: Sequence[NamedStream]
 ) -> tuple[dict[str, int], tuple[tuple[exp.Expr, exp.Expr], ...]]:
     """The columns of USING, each with the place of its first source, and the pairs of columns that must be equal."""
     merged: dict[str, int] = {}

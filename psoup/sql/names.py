@@ -26,7 +26,7 @@ _SHOWN = 12
 """The most columns listed in an error."""
 
 
-class Named(NamedTuple):
+class NamedStream(NamedTuple):
     """A stream and its name in the statement."""
 
     spec: StreamSpec
@@ -40,7 +40,7 @@ class Names:
     """
 
     def __init__(
-        self, source: StatementText, sources: Sequence[Named], merged: Mapping[str, int] | None = None
+        self, source: StatementText, sources: Sequence[NamedStream], merged: Mapping[str, int] | None = None
     ) -> None:
         self.sources = sources
         self._source = source

@@ -54,7 +54,7 @@ class Span:
 Operand = Expr | Span
 
 
-class Binding(Protocol):
+class SpanBinder(Protocol):
     """The binder of `psoup.sql.binder`, with the members that this module uses."""
 
     source: StatementText
@@ -69,7 +69,7 @@ def constant(source: StatementText, node: exp.Expr) -> Span:
     return Span(Literal(BIGINT, months * _MONTH + micros), months=months != 0)
 
 
-def difference(binder: Binding, node: exp.Expr, left: Expr, right: Expr) -> Span | None:
+def difference(binder: SpanBinder, node: exp.Expr, left: Expr, right: Expr) -> Span | None:
     """The span between two times. None for other expressions, and for two DATEs: their difference is a number of
     days."""
     if left.type.kind not in TIMES or right.type.kind not in TIMES or left.type == right.type == DATE:
@@ -77,12 +77,12 @@ def difference(binder: Binding, node: exp.Expr, left: Expr, right: Expr) -> Span
     return Span(binder.call("date_diff", node, [Literal(TEXT, "microsecond"), right, left]), exact=True)
 
 
-def negative(binder: Binding, node: exp.Expr, span: Span) -> Span:
+def negative(binder: SpanBinder, node: exp.Expr, span: Span) -> Span:
     """The span with the opposite sign."""
     return Span(binder.call("neg", node, [span.micros]), span.exact, span.months)
 
 
-def combined(binder: Binding, name: str, node: exp.Expr, left: Operand, right: Operand) -> Operand:
+def combined(binder: SpanBinder, name: str, node: exp.Expr, left: Operand, right: Operand) -> Operand:
     """An operator with an INTERVAL as at least one operand."""
     if name in _COMPARISONS:
         sides = [_compared(binder, node, side) for side in (left, right)]
@@ -102,7 +102,7 @@ def combined(binder: Binding, name: str, node: exp.Expr, left: Operand, right: O
     return binder.call("make_timestamp", node, [micros])
 
 
-def _compared(binder: Binding, node: exp.Expr, side: Operand) -> Expr:
+def _compared(binder: SpanBinder, node: exp.Expr, side: Operand) -> Expr:
     if isinstance(side, Span):
         return side.micros
     if is_null_literal(side):
@@ -112,7 +112,7 @@ def _compared(binder: Binding, node: exp.Expr, side: Operand) -> Expr:
     )
 
 
-def counted(binder: Binding, name: str, node: exp.Expr, span: Span) -> Expr:
+def counted(binder: SpanBinder, name: str, node: exp.Expr, span: Span) -> Expr:
     """epoch, epoch_ms, epoch_us, or a part such as hour, of a span."""
     if span.months or not (span.exact or name == "epoch" or name in _COUNTS):
         raise refused(binder.source, node)
@@ -129,7 +129,7 @@ def counted(binder: Binding, name: str, node: exp.Expr, span: Span) -> Expr:
     return _whole(binder, node, micros, unit)
 
 
-def _whole(binder: Binding, node: exp.Expr, micros: Expr, unit: int) -> Expr:
+def _whole(binder: SpanBinder, node: exp.Expr, micros: Expr, unit: int) -> Expr:
     return micros if unit == 1 else binder.call("intdiv", node, [micros, Literal(BIGINT, unit)])
 
 

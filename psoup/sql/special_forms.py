@@ -21,7 +21,7 @@ from psoup.sql.spans import PARTS, Operand, Span, counted, refused
 from psoup.sql.types import interval
 
 
-class Binding(Protocol):
+class FormBinder(Protocol):
     """The binder of `psoup.sql.binder`, with the members that this module uses."""
 
     source: StatementText
@@ -36,7 +36,7 @@ class Binding(Protocol):
         """Apply a function. Errors get the place of `node`."""
 
 
-def _case(binder: Binding, node: exp.Expr) -> Expr:
+def _case(binder: FormBinder, node: exp.Expr) -> Expr:
     subject = None if node.this is None else binder.bind(node.this)
     args: list[Expr] = []
     for branch in node.args["ifs"]:
@@ -57,13 +57,13 @@ def refuse_bare(source: StatementText, *operands: exp.Expr | None) -> None:
             )
 
 
-def _like(binder: Binding, node: exp.Expr) -> Expr:
+def _like(binder: FormBinder, node: exp.Expr) -> Expr:
     refuse_bare(binder.source, node.this, node.expression)
     like = _like_call(binder, node, node, [node.this, node.expression])
     return binder.call("not", node, [like]) if node.args.get("negate") else like
 
 
-def _like_call(binder: Binding, like: exp.Expr, node: exp.Expr, parts: list[exp.Expr]) -> Expr:
+def _like_call(binder: FormBinder, like: exp.Expr, node: exp.Expr, parts: list[exp.Expr]) -> Expr:
     """LIKE. ILIKE is LIKE of the operands in lower case."""
     bound = [binder.bind(part) for part in parts]
     if isinstance(like, exp.ILike):
@@ -71,20 +71,20 @@ def _like_call(binder: Binding, like: exp.Expr, node: exp.Expr, parts: list[exp.
     return binder.call("like", node, bound)
 
 
-def _regex(binder: Binding, node: exp.Expr) -> Expr:
+def _regex(binder: FormBinder, node: exp.Expr) -> Expr:
     refuse_bare(binder.source, node.this, node.expression)
     name = "regexp_full_match" if isinstance(node, exp.SimilarTo) else "regexp_matches"
     options = [Literal(TEXT, "i")] if isinstance(node, exp.RegexpILike) else []
     return binder.call(name, node, [binder.bind(node.this), binder.bind(node.expression), *options])
 
 
-def _escape(binder: Binding, node: exp.Expr) -> Expr:
+def _escape(binder: FormBinder, node: exp.Expr) -> Expr:
     if isinstance(node.this, exp.Not):
         return binder.call("not", node, [_escaped(binder, node.this.this, node)])
     return _escaped(binder, node.this, node)
 
 
-def _escaped(binder: Binding, like: exp.Expr, node: exp.Expr) -> Expr:
+def _escaped(binder: FormBinder, like: exp.Expr, node: exp.Expr) -> Expr:
     if not isinstance(like, exp.Like | exp.ILike):
         raise binder.source.error("ESCAPE belongs to LIKE and ILIKE", node)
     refuse_bare(binder.source, like.this, like.expression)
@@ -96,7 +96,7 @@ BUCKETS = frozenset({"time_bucket", "tumble"})
 """The names of the function that rounds a time down to a multiple of an INTERVAL."""
 
 
-def bucket(binder: Binding, name: str, node: exp.Expr) -> Expr:
+def bucket(binder: FormBinder, name: str, node: exp.Expr) -> Expr:
     """Bind time_bucket(INTERVAL, t), or tumble(t, INTERVAL), its other name."""
     nodes = list(node.expressions) if name == "time_bucket" else list(node.expressions)[::-1]
     if len(nodes) != 2 or not isinstance(nodes[0], exp.Interval):
@@ -108,21 +108,21 @@ def bucket(binder: Binding, name: str, node: exp.Expr) -> Expr:
     return binder.call("time_bucket", node, [*width, binder.bind(nodes[1])])
 
 
-def _extract(binder: Binding, node: exp.Expr) -> Expr:
+def _extract(binder: FormBinder, node: exp.Expr) -> Expr:
     part, time = node.this.name.lower(), binder.operand_of(node.expression)
     if isinstance(time, Span):
         return counted(binder, PART_ALIASES.get(part, part), node, time)
     return binder.call("extract", node, [Literal(TEXT, part), time])
 
 
-def _trim(binder: Binding, node: exp.Expr) -> Expr:
+def _trim(binder: FormBinder, node: exp.Expr) -> Expr:
     if node.args.get("collation") is not None:
         raise binder.source.unsupported("COLLATE", node)
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position") or "", "trim")
     return binder.call(name, node, [binder.bind(part) for part in (node.this, node.expression) if part is not None])
 
 
-def _substring(binder: Binding, node: exp.Expr) -> Expr:
+def _substring(binder: FormBinder, node: exp.Expr) -> Expr:
     parts = (node.this, node.args.get("start"), node.args.get("length"))
     return binder.call("substr", node, [binder.bind(part) for part in parts if part is not None])
 
@@ -145,7 +145,7 @@ _FARTHEST = 18 * 60
 """The greatest distance of a zone from UTC, in minutes."""
 
 
-def _at_zone(binder: Binding, node: exp.Expr) -> Expr:
+def _at_zone(binder: FormBinder, node: exp.Expr) -> Expr:
     """`t AT TIME ZONE 'zone'`: the local time in the zone at the instant t."""
     micros, time = _offset(binder.source, node), binder.bind(node.this)
     if time.type != TIMESTAMP and not is_null_literal(time):
@@ -179,7 +179,7 @@ SPANNED = frozenset({"epoch", "epoch_ms", "epoch_us", "extract", "date_part", "d
 """Functions of a time that also take a span between two times."""
 
 
-def spanned(binder: Binding, name: str, node: exp.Expr) -> Expr:
+def spanned(binder: FormBinder, name: str, node: exp.Expr) -> Expr:
     """A function of `SPANNED`, of a time or of a span."""
     *parts, last = node.expressions
     bound, time = [binder.bind(part) for part in parts], binder.operand_of(last)
@@ -193,7 +193,7 @@ def spanned(binder: Binding, name: str, node: exp.Expr) -> Expr:
     return counted(binder, name, node, time)
 
 
-def _alone(binder: Binding, node: exp.Expr) -> Expr:
+def _alone(binder: FormBinder, node: exp.Expr) -> Expr:
     raise refused(binder.source, node)
 
 

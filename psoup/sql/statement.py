@@ -1,4 +1,4 @@
-"""The entry points: a text becomes a `StreamSpec`, `Alteration`, `Dropping`, `StandingQuery`, `Prepared` or
+"""The entry points: a text becomes a `StreamSpec`, `Alteration`, `Dropping`, `StandingQuery`, `PreparedStatement` or
 `WindowClause`.
 
     text -> guards -> tokens -> parser -> refusals -> binder, factors, window
@@ -27,7 +27,7 @@ from psoup.sql.parser.texts import after_comment
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
 from psoup.sql.select import Known, Lookup, selected
 from psoup.sql.source import StatementText
-from psoup.sql.templates.prepared_statement import Prepared
+from psoup.sql.templates.prepared_statement import PreparedStatement
 from psoup.sql.templates.template import prepared
 from psoup.sql.vague import refuse_vague
 from psoup.sql.windows import window
@@ -64,10 +64,10 @@ def standing_query(text: str, lookup: Lookup, names: Sequence[str] = (), known: 
     return _safely(text, lambda source: selected(source, lookup, names, known))
 
 
-def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:
+def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> PreparedStatement:
     """A SELECT with parameters in WHERE or HAVING (`?`, `$1` or `$name`), parsed and checked once for many values.
 
-    `lookup`, `names` and errors are as for `standing_query`. `Prepared.bind` inserts the values.
+    `lookup`, `names` and errors are as for `standing_query`. `PreparedStatement.bind` inserts the values.
     """
     return _safely(text, lambda source: prepared(source, lookup, names))
 

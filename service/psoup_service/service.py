@@ -23,7 +23,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from psoup.admission import Admission
 from psoup.answer.describe import bill
 from psoup.engine.engine import Engine
-from psoup.engine.maintenance.offers import Offered
+from psoup.engine.maintenance.offers import StreamOffers
 from psoup.errors import Internal, InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup.work.clock import Clock
@@ -42,7 +42,7 @@ from psoup_service.gate.credentials import Gate
 from psoup_service.gate.listeners import is_loopback, nobody_may_come
 from psoup_service.gate.meters import Meters
 from psoup_service.gate.open_id import open_id
-from psoup_service.gate.token_table import Standing
+from psoup_service.gate.token_table import TokenTable
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
 from psoup_service.host.room import HostLimits
@@ -153,7 +153,7 @@ class Service:
             quarantine=quarantine,
             weights=self._weights,
         )
-        engine.offers.listen(lambda stream_id, offers: host.install(Offered(stream_id, offers, engine.offers)))
+        engine.offers.listen(lambda stream_id, offers: host.install(StreamOffers(stream_id, offers, engine.offers)))
         self._offers = engine.offers
         return host
 
@@ -162,7 +162,7 @@ class Service:
         roles = certificate_table(self.settings.certificate_roles)
         openid = open_id(self.settings.provider(), self.clock.now, self._threads, self.clock.latest)
         closed = bool(roles or openid) or self.settings.lets_nobody_in() or self._store.guarded
-        stand = self._standing = Standing(self.host, self._store.guarded)
+        stand = self._standing = TokenTable(self.host, self._store.guarded)
         return Gate(
             stand.tokens, self.clock.now, audit, closed=closed, certificates=roles, tenants=stand.tenants, openid=openid
         )

@@ -144,13 +144,13 @@ def the_manifest_ends_a_tuple_early(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def the_tuple_at_the_edge_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    split = codec.Edge.split
+    split = codec.StoredEnd.split
 
-    def careless(self: codec.Edge, times: Any) -> Any:
+    def careless(self: codec.StoredEnd, times: Any) -> Any:
         behind = split(self, times)
         return behind[1:] if 0 < len(behind) < len(times) else behind
 
-    patch.setattr(codec.Edge, "split", careless)
+    patch.setattr(codec.StoredEnd, "split", careless)
 
 
 @bug

@@ -19,7 +19,7 @@ from rich.console import Console
 from psoup_cli.flights.dataset import LAST_HEARTBEAT, YEAR_START, load, load_weather
 from psoup_cli.flights.interrupt import CtrlC
 from psoup_cli.flights.questions import AFTER, BEFORE, COUNTS, DURING, JOINS
-from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, Shown, Story
+from psoup_cli.flights.story import APRIL, INDEPENDENCE_DAY, JULY, MARCH, ShownAnswer, Story
 from psoup_client import Client, OutOfRange, Unavailable
 from psoup_testing.histories.flights import JOINED, WINDOWS, ask_duckdb, count_in_duckdb
 from psoup_testing.services.threaded_service import serving
@@ -112,7 +112,7 @@ def kill_in_the_middle(zygote: Zygote, address: str, data: str) -> None:
     assert zygote.ready() == address
 
 
-def expected_now(shown: Shown, position: int, flights: pa.Table) -> dt.datetime:
+def expected_now(shown: ShownAnswer, position: int, flights: pa.Table) -> dt.datetime:
     """NOW when the answer was given: as asked, or the last departure before the pause, or the heartbeat."""
     if shown.as_of is not None:
         return shown.as_of

@@ -13,7 +13,7 @@ from psoup.data.key_index import KeyIndex, key_index
 from psoup.errors import Corrupt
 from psoup.kernels.plain.search import key_index as plain
 from psoup.kernels.search import key_index as keyed
-from psoup.matching.key_search import KeyFactor, Places
+from psoup.matching.key_search import KeyFactor, KeyPlaces
 from psoup.model import BIGINT
 from psoup.plan.factors import Factor
 from psoup.values.columns import Array, Column
@@ -86,6 +86,6 @@ def test_a_look_up_does_not_give_a_row_twice(count: int, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("psoup.matching.key_search.find_keys", twice)
     parts = [(chunk, 0, len(keys))]
-    places = Places(KeyFactor(Factor(()), 0, numbers, numbers), parts)
+    places = KeyPlaces(KeyFactor(Factor(()), 0, numbers, numbers), parts)
     with pytest.raises(Corrupt, match="a row was found twice"):
         list(places.taken(places.counts.copy(), parts))

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.config import JoinLimits
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.eddy import Eddy, Routes
 from psoup.joins.key_columns import keyed
 from psoup.joins.sort_builds import Builds
@@ -78,7 +78,7 @@ def hybrids_of(
     ids = [[i for i, a in enumerate(R) if a < 5], [i for i, b in enumerate(S) if b > 1]]
     values = [[R[i] for i in ids[0]], [S[i] for i in ids[1]]]
     sides = [Side([Column(BIGINT, np.array(own, np.int64))]) for own in values]
-    room, policy = Room(JoinLimits(), UNBOUNDED), Recorded()
+    room, policy = JoinBudget(JoinLimits(), UNBOUNDED), Recorded()
     keys = keyed(join, sides, room)
     routes = Routes(keys.edges, Builds([np.arange(side.rows, dtype=np.int32) for side in sides], room))
     found = []

@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from psoup_cli.files.header import Names
+from psoup_cli.files.header import FieldNames
 from psoup_cli.files.parquet_file import check_int96, open_parquet
-from psoup_cli.files.source import Source
+from psoup_cli.files.source import FileSource
 from psoup_client import InvalidData
 from psoup_client.payload import BATCH_ROWS
 
@@ -27,10 +27,10 @@ class ArrowPiece:
     position: int
 
 
-def parquet_pieces(file: BinaryIO, names: Names, size: int) -> Iterator[ArrowPiece]:
+def parquet_pieces(file: BinaryIO, names: FieldNames, size: int) -> Iterator[ArrowPiece]:
     """The rows of a Parquet file. A pipe is read completely first, because the index is at its end."""
     source: Any = file if file.seekable() else pa.BufferReader(file.read())
-    if Source(file).compression if file.seekable() else False:
+    if FileSource(file).compression if file.seekable() else False:
         raise InvalidData("a Parquet file has its own compression; decompress the outer file first")
     with open_parquet(source) as parquet:
         rows, done = max(1, parquet.metadata.num_rows), 0
@@ -41,7 +41,7 @@ def parquet_pieces(file: BinaryIO, names: Names, size: int) -> Iterator[ArrowPie
             done += batch.num_rows
 
 
-def arrow_pieces(source: Source, names: Names) -> Iterator[ArrowPiece]:
+def arrow_pieces(source: FileSource, names: FieldNames) -> Iterator[ArrowPiece]:
     """The rows of an Arrow stream, or of an Arrow file (Feather)."""
     done = 0
     for batch in _batches(source):
@@ -50,7 +50,7 @@ def arrow_pieces(source: Source, names: Names) -> Iterator[ArrowPiece]:
         done += batch.num_rows
 
 
-def _batches(source: Source) -> Iterator[pa.RecordBatch]:
+def _batches(source: FileSource) -> Iterator[pa.RecordBatch]:
     file = source.stream()
     if not source.compression and file.seekable():
         begin = file.read(len(_FILE))

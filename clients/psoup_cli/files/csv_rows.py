@@ -68,15 +68,15 @@ def csv_pieces(read: Read, columns: CsvColumns, options: FileOptions) -> Iterato
     dialect = find_dialect(sample[said.end() :] if said else sample, given, options.quote, columns.known)
     skipped = said.end() if said else 0
     pieces = read_records(_after(read, skipped), dialect, header=options.header, line=2 if said else 1)
-    shape: _Shape | None = None
+    shape: _CsvRules | None = None
     if options.header:
         head = next(pieces, None)
         if head is None or not head.data.strip():
             raise InvalidData("the file is empty: its first line has to name the columns, or say --no-header")
-        shape = _Shape(columns, head, dialect, options)
+        shape = _CsvRules(columns, head, dialect, options)
     for part in pieces:
         if part.data.strip():
-            shape = shape or _Shape(columns, part, dialect, options)
+            shape = shape or _CsvRules(columns, part, dialect, options)
             yield shape.piece(part)
 
 
@@ -106,7 +106,7 @@ def _sampled(read: Read) -> tuple[bytes, Read]:
     return sample.replace(b"\r", b"\n") if returns else sample, again
 
 
-class _Shape:
+class _CsvRules:
     """Rules that make rows of the records of a CSV."""
 
     def __init__(self, columns: CsvColumns, first: Records, dialect: Dialect, options: FileOptions) -> None:

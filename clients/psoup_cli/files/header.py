@@ -110,7 +110,7 @@ _SHAPES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _NameColumns:
     """The columns of the names of an object, None if both are the same; and those columns that take doubles."""
 
     columns: list[str | None] | None
@@ -124,12 +124,12 @@ def _double(value: Decimal, column: str) -> float:
         raise InvalidData(f"column {column!r}: {problem.message}", facts={"column": column}) from None
 
 
-class Names:
+class FieldNames:
     """The stream's columns for names of fields that come with the rows: in JSON, Parquet and Arrow."""
 
     def __init__(self, stream: StreamInfo, ignore_extra: bool) -> None:
         self._stream, self._ignore = stream, ignore_extra
-        self._shapes = dict[tuple[str, ...], _Shape]()
+        self._shapes = dict[tuple[str, ...], _NameColumns]()
         self._exact = {column.name for column in stream.columns if column.type.startswith(_EXACT)}
 
     def wanted(self, fields: Sequence[str]) -> dict[str, str]:
@@ -149,7 +149,7 @@ class Names:
                 row[column] = _double(row[column], column)
         return row
 
-    def _shape(self, names: tuple[str, ...]) -> _Shape:
+    def _shape(self, names: tuple[str, ...]) -> _NameColumns:
         """Find the columns of the names of an object; raises InvalidData."""
         columns = list[str | None]()
         for name in names:
@@ -158,7 +158,7 @@ class Names:
                 raise InvalidData(f"column {column!r} comes twice; give it once", facts={"column": column})
             columns.append(column)
         doubles = [column for column in columns if column is not None and column not in self._exact]
-        shape = _Shape(None if columns == [*names] else columns, doubles)
+        shape = _NameColumns(None if columns == [*names] else columns, doubles)
         if len(self._shapes) < _SHAPES:
             self._shapes[names] = shape
         return shape

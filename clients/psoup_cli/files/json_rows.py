@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psoup_cli.files.dialect import Dialect
-from psoup_cli.files.header import Names
+from psoup_cli.files.header import FieldNames
 from psoup_cli.files.json_values import json_kind, json_value
 from psoup_cli.files.records import Records, read_records
 from psoup_client import InvalidData
@@ -25,7 +25,7 @@ class JsonPiece:
     refused: dict[int, str] = field(default_factory=dict)
 
 
-def json_pieces(read: Callable[[int], bytes], names: Names) -> Iterator[JsonPiece]:
+def json_pieces(read: Callable[[int], bytes], names: FieldNames) -> Iterator[JsonPiece]:
     """The rows of JSON lines, a block at a time, or the lines that have arrived so far. Blank lines are left out."""
     for records in read_records(read, _LINES, header=False):
         piece = JsonPiece(records)

@@ -33,7 +33,7 @@ _NEWLINE, _RETURN = 10, 13
 Array = Any
 
 
-class _Marks:
+class _DialectBytes:
     """The bytes of a dialect that end or quote fields.
 
     `around`: bytes that may stand before an opening quote and after a closing one; a quote for a doubled one. `quoted`:
@@ -54,7 +54,7 @@ class _Marks:
         return bool(self.quote) and self.quote in data
 
 
-_marks = lru_cache(_Marks)
+_marks = lru_cache(_DialectBytes)
 COMMAS = Dialect()
 
 
@@ -124,7 +124,7 @@ def read_records(
         parts, size = [rest] if rest else [], len(rest)
 
 
-def _end(data: bytes, line: int, marks: _Marks, header: bool, *, last: bool) -> int:
+def _end(data: bytes, line: int, marks: _DialectBytes, header: bool, *, last: bool) -> int:
     """Find the end of the last whole record of `data` (of the first one, for a header); 0 if no record is whole."""
     if not header and not marks.in_text(data) and (last or b"\n" in data):
         return len(data) if last else data.rindex(b"\n") + 1
@@ -149,7 +149,7 @@ def _too_long(line: int) -> InvalidData:
     )
 
 
-def _quoted(data: bytes, line: int, marks: _Marks) -> tuple[Array, Array]:
+def _quoted(data: bytes, line: int, marks: _DialectBytes) -> tuple[Array, Array]:
     """Find where quoted fields begin and stop; one that is open stops after the end of `data`."""
     if not marks.in_text(data):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -167,7 +167,7 @@ def _quoted(data: bytes, line: int, marks: _Marks) -> tuple[Array, Array]:
     return np.array([match.start() for match in fields], np.int64), np.array(stops, np.int64)
 
 
-def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _Marks) -> None:
+def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _DialectBytes) -> None:
     """Refuse a field of several lines whose closing quote is followed by text: its own closing quote is missing, and it
     ends at another field's quote.
     """

@@ -25,11 +25,11 @@ import pyarrow as pa
 from psoup_cli.files.arrow_rows import ArrowPiece, arrow_pieces, parquet_pieces
 from psoup_cli.files.csv_rows import CsvColumns, CsvPiece, csv_pieces
 from psoup_cli.files.csv_values import CsvField
-from psoup_cli.files.header import Names, columns_in_order, columns_of, known_columns
+from psoup_cli.files.header import FieldNames, columns_in_order, columns_of, known_columns
 from psoup_cli.files.json_rows import JsonPiece, json_pieces
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import Records
-from psoup_cli.files.source import COMPRESSIONS, Source, Text
+from psoup_cli.files.source import COMPRESSIONS, FileSource, Text
 from psoup_client import InvalidData, StreamInfo
 
 FORMATS = {
@@ -126,11 +126,11 @@ def open_rows(path: str, format: str, stream: StreamInfo, options: FileOptions) 
 
 
 def _pieces(file: BinaryIO, format: str, stream: StreamInfo, options: FileOptions) -> Iterator[FilePiece]:
-    names = Names(stream, options.ignore_extra)
+    names = FieldNames(stream, options.ignore_extra)
     if format == "parquet":
         yield from (_of_arrow(piece) for piece in parquet_pieces(file, names, _size(file)))
         return
-    source = Source(file)
+    source = FileSource(file)
     if format == "arrow":
         yield from (_of_arrow(piece) for piece in arrow_pieces(source, names))
         return

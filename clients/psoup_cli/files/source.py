@@ -40,7 +40,7 @@ def compression_of(file: BinaryIO) -> str | None:
     return next((name for magic, name in _MAGIC if begin.startswith(magic)), None)
 
 
-class Source:
+class FileSource:
     """A file that is read from beginning to end. `live`: a pipe, which returns the bytes that have arrived."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -73,7 +73,7 @@ class Source:
 class Text:
     """The bytes of a text in UTF-8, whatever it is written in."""
 
-    def __init__(self, source: Source, encoding: str | None) -> None:
+    def __init__(self, source: FileSource, encoding: str | None) -> None:
         self._source = source
         self._given = encoding
         self._name = ""

@@ -12,7 +12,7 @@ _COLUMNS = "departure, airline, flight, origin, dest, dep_delay"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FlightQuestion:
     """A standing query: `name` and `topic` are in its key and labels, `title` is for people, `sql` is registered."""
 
     name: str
@@ -22,33 +22,33 @@ class Question:
 
 
 BEFORE = (
-    Question(
+    FlightQuestion(
         "jfk",
         "delays",
         "Delays at JFK now: at least 15 minutes, in the last hour",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE origin = 'JFK' AND dep_delay >= 15"
         " ORDER BY dep_delay DESC BEGIN (NOW - 1 HOUR)",
     ),
-    Question(
+    FlightQuestion(
         "late",
         "delays",
         "More than two hours late, in the last hour, all airports",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 120 ORDER BY dep_delay DESC BEGIN (NOW - 1 HOUR)",
     ),
-    Question(
+    FlightQuestion(
         "hawaiian",
         "delays",
         "Hawaiian Airlines since January: over half an hour late",
         "SELECT departure, flight, dest, dep_delay, arr_delay FROM {flights} WHERE carrier = 'HA' AND dep_delay > 30"
         " BEGIN TIMESTAMP '2013-01-01 05:00:00'",
     ),
-    Question(
+    FlightQuestion(
         "cancelled",
         "cancelled",
         "Cancelled in the last 24 hours",
         "SELECT scheduled, airline, flight, origin, dest FROM {flights} WHERE cancelled BEGIN (NOW - 24 HOURS)",
     ),
-    Question(
+    FlightQuestion(
         "caribbean",
         "routes",
         "Bound for the Caribbean among the last 300 departures",
@@ -58,21 +58,21 @@ BEFORE = (
 """Registered before the first flight: new data meets old queries."""
 
 DURING = (
-    Question(
+    FlightQuestion(
         "blizzard",
         "cancelled",
         "The blizzard of 8 and 9 February: cancelled flights",
         "SELECT scheduled, airline, flight, origin, dest FROM {flights} WHERE cancelled"
         " BEGIN TIMESTAMP '2013-02-08 05:00:00' END TIMESTAMP '2013-02-10 04:59:59'",
     ),
-    Question(
+    FlightQuestion(
         "made_up",
         "delays",
         "Made up at least 45 minutes in the air, in the last 7 days",
         "SELECT departure, airline, flight, dest, dep_delay, arr_delay FROM {flights}"
         " WHERE dep_delay - arr_delay >= 45 BEGIN (NOW - 7 DAYS)",
     ),
-    Question(
+    FlightQuestion(
         "plane",
         "routes",
         "Where the plane N725MQ has been in the last two days",
@@ -83,7 +83,7 @@ DURING = (
 """Registered in March: new queries meet old data, and what comes."""
 
 JOINS = (
-    Question(
+    FlightQuestion(
         "storm",
         "weather",
         "Over an hour late in the last 6 hours, with the wind or the fog of the hour",
@@ -92,7 +92,7 @@ JOINS = (
         " ON w.origin = f.origin AND w.hour = date_trunc('hour', f.departure)"
         " WHERE f.dep_delay > 60 AND (w.wind_speed > 20 OR w.visib < 1) ORDER BY f.dep_delay DESC",
     ),
-    Question(
+    FlightQuestion(
         "turnaround",
         "routes",
         "Planes that left New York in the last 3 hours, and less than 5 hours before",
@@ -105,7 +105,7 @@ JOINS = (
 """Joins that are registered in March, over two streams, or over one stream twice. Pairs are found at the invocation."""
 
 COUNTS = (
-    Question(
+    FlightQuestion(
         "hours",
         "delays",
         "Delays by airline and hour, in the last 6 hours: where 5 flights left, 20 minutes late or more",
@@ -114,7 +114,7 @@ COUNTS = (
         " GROUP BY 1, 2 HAVING count(*) >= 5 AND avg(dep_delay) >= 20 ORDER BY hour, minutes_late DESC, airline"
         " BEGIN (NOW - 6 HOURS)",
     ),
-    Question(
+    FlightQuestion(
         "busiest",
         "routes",
         "The busiest airports now: where the flights of the last 3 hours go",
@@ -124,7 +124,7 @@ COUNTS = (
 )
 """Registered in March: aggregates of groups."""
 
-HOUR_LATE = Question(
+HOUR_LATE = FlightQuestion(
     "hour_late",
     "carried",
     "Over an hour late since January, all of them",
@@ -141,27 +141,27 @@ TRAVELLER = (
 TRAVELLERS = 100_000
 
 AFTER = (
-    Question(
+    FlightQuestion(
         "record",
         "delays",
         "The longest delays of the year: more than 15 hours",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 15 * 60 ORDER BY dep_delay DESC BEGIN (START)",
     ),
-    Question(
+    FlightQuestion(
         "thanksgiving",
         "delays",
         "Thanksgiving eve: over an hour late out of LaGuardia or Newark",
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 60 AND origin <> 'JFK'"
         " BEGIN TIMESTAMP '2013-11-27 22:00:00' END TIMESTAMP '2013-11-28 05:00:00'",
     ),
-    Question(
+    FlightQuestion(
         "fastest",
         "routes",
         "Tailwind: faster than 9 miles a minute over more than 1,000 miles",
         "SELECT departure, airline, dest, distance, air_time, round(60 * distance / air_time) AS mph"
         " FROM {flights} WHERE distance / air_time > 9 AND distance > 1000 ORDER BY mph DESC BEGIN (START)",
     ),
-    Question(
+    FlightQuestion(
         "stranded",
         "cancelled",
         "Long flights cancelled since summer: more than 2,500 miles",

@@ -37,12 +37,12 @@ from psoup_cli.flights.questions import (
     JOINS,
     TRAVELLER,
     TRAVELLERS,
-    Question,
+    FlightQuestion,
 )
 from psoup_cli.flights.replay import Replay, Stations
 from psoup_cli.flights.show import clock, print_answer, say
 from psoup_cli.flights.traveller import Traveller
-from psoup_cli.picture import Room, picture
+from psoup_cli.picture import PictureSize, picture
 from psoup_client import Answer, AnswerTable, Client, Query
 
 MARCH = dt.datetime(2013, 3, 8, 22, 30, tzinfo=dt.UTC)
@@ -57,10 +57,10 @@ INDEPENDENCE_DAY = dt.datetime(2013, 7, 4, 16, 0, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownAnswer:
     """An answer that was printed, with its question and the options of the invocation."""
 
-    question: Question
+    question: FlightQuestion
     answer: Answer
     as_of: dt.datetime | None = None
     window: str = ""
@@ -80,7 +80,7 @@ class Story:
         self.stream = self.weather = ""
         self.longest = 0
         """The tuple ID of the longest delay of the year."""
-        self.shown: list[Shown] = []
+        self.shown: list[ShownAnswer] = []
         self.travellers: pa.Table
         """The carrier and flight number of each traveller, and the key of the counter."""
         self.counters: AnswerTable
@@ -196,7 +196,7 @@ class Story:
             self._console.print(f"  {step}", soft_wrap=True)
         say(self._console, f"\nTen flights before {clock(JULY)}, and all queries about delays", "bold cyan")
         bits = client.results(self.stream, labels={"demo": self.stream, "topic": "delays"}, end=JULY, last=10)
-        lines, _ = picture(bits, bits.first_id, Room(10, len(bits), len(bits), self._console.width - 2))
+        lines, _ = picture(bits, bits.first_id, PictureSize(10, len(bits), len(bits), self._console.width - 2))
         for line in lines:
             say(self._console, f"  {line}")
 
@@ -223,7 +223,7 @@ class Story:
             self._stations.until(moment)
         self._sequence = replay.until(moment).sequence
 
-    def _register(self, client: Client, questions: Sequence[Question], text: str) -> None:
+    def _register(self, client: Client, questions: Sequence[FlightQuestion], text: str) -> None:
         say(self._console, f"\n{text}", "yellow")
         for question in questions:
             query = client.register(
@@ -233,15 +233,17 @@ class Story:
             )
             say(self._console, f"  {self.key(question):20}  {query.window_kind:8}  {question.title}")
 
-    def _ask(self, client: Client, question: Question, as_of: dt.datetime | None = None, window: str = "") -> None:
+    def _ask(
+        self, client: Client, question: FlightQuestion, as_of: dt.datetime | None = None, window: str = ""
+    ) -> None:
         self._ctrl_c.check()
         query: Query = client.query(key=self.key(question))
         answer = query.invoke(as_of=as_of, window=window, wait_for=self._sequence)
-        self.shown.append(Shown(question, answer, as_of, window))
+        self.shown.append(ShownAnswer(question, answer, as_of, window))
         manner = [f"as of {clock(as_of)}"] if as_of else []
         manner += [f"with the window {window}"] if window else []
         print_answer(self._console, question.title, ", ".join(manner), answer, window or query.info.window)
 
-    def key(self, question: Question) -> str:
+    def key(self, question: FlightQuestion) -> str:
         """Make the key of a question's query: of each run its own."""
         return f"{self.stream}/{question.name}"

@@ -14,7 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from psoup_cli.flights.questions import Question
+from psoup_cli.flights.questions import FlightQuestion
 from psoup_cli.flights.show import clock, say
 from psoup_client import Client
 from psoup_client.phrases import counted
@@ -28,7 +28,7 @@ class Traveller:
     """Keeps copies of answers to questions in a file of `folder`; `key` makes the key of a question's query."""
 
     def __init__(
-        self, console: Console, folder: Path, questions: Sequence[Question], key: Callable[[Question], str]
+        self, console: Console, folder: Path, questions: Sequence[FlightQuestion], key: Callable[[FlightQuestion], str]
     ) -> None:
         self._console, self._folder = console, folder
         self._keys = {question.name: key(question) for question in questions}

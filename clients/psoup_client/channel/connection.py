@@ -22,7 +22,7 @@ import grpc
 
 from psoup_client.channel.addresses import TLS, completed, target
 from psoup_client.channel.options import ClientOptions, seconds
-from psoup_client.channel.patience import Attempts, Throttle
+from psoup_client.channel.patience import CallAttempts, Throttle
 from psoup_client.channel.tls import tls_credentials
 from psoup_client.channel.token import CallToken
 from psoup_client.errors import Cancelled, InvalidRequest, PSoupError, Unavailable, from_rpc
@@ -156,7 +156,7 @@ class Connection:
         changes the request so that it may be sent twice. `names`: metadata about the request, which the service reads
         first (`naming`).
         """
-        attempts = Attempts(self._seconds(timeout), self.retry, self._throttle)
+        attempts = CallAttempts(self._seconds(timeout), self.retry, self._throttle)
         while True:
             self._check_open()
             metadata = (*self._token.metadata(), *names)
@@ -177,7 +177,7 @@ class Connection:
         The call begins with the first `next`. Until the first message has come it is repeated like `call`. Later it is
         not repeated, because a second answer might not continue the first one. Closing the iterator cancels the call.
         """
-        attempts = Attempts(self._seconds(timeout), self.retry, self._throttle)
+        attempts = CallAttempts(self._seconds(timeout), self.retry, self._throttle)
         begun = False
         while True:
             call = self.open(method, request, attempts.left())
@@ -222,7 +222,7 @@ class Connection:
         self._reached = True
         self._throttle.succeeded()
 
-    def _wait(self, attempts: Attempts, error: PSoupError, repeat: bool = True) -> None:
+    def _wait(self, attempts: CallAttempts, error: PSoupError, repeat: bool = True) -> None:
         """Wait before the next attempt at a call; raises `error` if there is none."""
         self._reached |= error.reason != type(error).reason  # a service said what is wrong
         if not repeat or not isinstance(error, Unavailable):

@@ -1,7 +1,7 @@
 """Patience with a service that is away: pauses that double, and an end.
 
-`Attempts` is for one call, within its deadline: a unary call, or a streaming one until it begins. `Patience` is for a
-producer or a watch, which end after a time without progress.
+`CallAttempts` is for one call, within its deadline: a unary call, or a streaming one until it begins. `Patience` is for
+a producer or a watch, which end after a time without progress.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Throttle:
                 self._tokens = min(float(_TOKENS), self._tokens + _EARNED)
 
 
-class Attempts:
+class CallAttempts:
     """The attempts at one call, with `seconds` for all of them. `lost`: the message of the last failure."""
 
     def __init__(self, seconds: float, retry: RetryOptions, throttle: Throttle) -> None:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from psoup.answer.completeness import Completeness, part_of
 from psoup.answer.copies.id_intervals import Intervals, without
-from psoup.answer.copies.rows_since import Search
+from psoup.answer.copies.rows_since import RangeSearch
 from psoup.answer.invoke import Answer, Matched, answer_over, join_answer
 from psoup.answer.question import Question
 from psoup.budgets import COPIED_BYTES
@@ -68,7 +68,7 @@ NOTHING = Earlier((), None, 0, b"")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ChangePage:
     """A part of a change: afterwards the client holds the first `end` rows of the current answer.
 
     `left`: the rows of the answer after `end`. `dropped`: rows after `end` that the client had, and loses until then.
@@ -121,7 +121,7 @@ class Compared:
         """Approximate bytes of the new rows, as Arrow."""
         return self.table.nbytes * self.came // max(self.table.num_rows, 1)
 
-    def page(self, rows: int) -> Page:
+    def page(self, rows: int) -> ChangePage:
         """The change up to its first `rows` new rows.
 
         Common rows after them are dropped, and come again with a later page.
@@ -132,7 +132,7 @@ class Compared:
         end = len(new) if len(places) <= rows else int(places[rows])
         common_rows = int(np.searchsorted(self.at, end))
         stay, at, moves = self.stay[:common_rows], self.at[:common_rows], _moves(self.stay[:common_rows])
-        return Page(
+        return ChangePage(
             without(0, 0 if self.anew else self.held.rows, _runs(np.sort(stay))),
             list(zip(stay[moves].tolist(), at[moves].tolist(), strict=True)),
             without(0, end, _runs(at)),
@@ -206,7 +206,7 @@ def _reads_now(plan: Node) -> bool:
 def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, after: Ranges, budget: ReadBudget) -> bool:
     """Whether a tuple that entered or left the window of a source may satisfy WHERE."""
     for (view, clause), old, new in zip(sides, before, after, strict=True):
-        search = Search(snapshot, view, clause.sqc_id, budget)
+        search = RangeSearch(snapshot, view, clause.sqc_id, budget)
         if old != new and search.any_in([*without(*old, [new]), *without(*new, [old])]):
             return True
     return False

@@ -49,7 +49,7 @@ _SMALL = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class BoxJoin:
     """A join whose answer is all rows of a box of tuple IDs.
 
     `plan` shows the tuple IDs of all `sources`, `_time` of the sources `timed`, then the columns of the query. The
@@ -62,7 +62,7 @@ class Paired:
     timed: tuple[int, ...]
 
 
-class Place(NamedTuple):
+class StepPlace(NamedTuple):
     """The end of a page: its last row, and the step of that row."""
 
     step: int
@@ -78,7 +78,7 @@ class HeldBox:
 
     target: Box
     kept: Box = ()
-    place: Place | None = None
+    place: StepPlace | None = None
 
     def within(self, windows: Box) -> HeldBox:
         """The part that lies in the windows."""
@@ -91,7 +91,7 @@ class HeldBox:
 
 
 @plan_fact
-def paired(plan: Node, timed: tuple[int, ...] = ()) -> Paired | None:
+def paired(plan: Node, timed: tuple[int, ...] = ()) -> BoxJoin | None:
     """The form in which rows of a join travel; None if its answer is not all rows of a box.
 
     `timed`: the places of the sources whose times travel with the rows.
@@ -107,10 +107,10 @@ def paired(plan: Node, timed: tuple[int, ...] = ()) -> Paired | None:
     ids = [Output(f"_id{place + 1}", AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, place)) for place in places]
     times = [Output(TIME_COLUMN, AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN, place)) for place in timed]
     hidden = [Output(f"_key{place}", key.expr) for place, key in enumerate(order)]
-    return Paired(Project(node.input, (*ids, *times, *node.outputs, *hidden)), order, len(ids), timed)
+    return BoxJoin(Project(node.input, (*ids, *times, *node.outputs, *hidden)), order, len(ids), timed)
 
 
-class Piece(NamedTuple):
+class StepRows(NamedTuple):
     """Rows of a step that the client lacks, in FROM order. `kept`, `target`: the boxes between which the step lies.
 
     `size`: approximate bytes of the rows as Arrow.
@@ -182,7 +182,7 @@ class JoinedSince:
         """Tuples of the windows that are not in `keep`."""
         return _size(self._windows) - _size(self.keep)
 
-    def pieces(self, max_rows: int, max_bytes: int) -> Generator[Piece, None, None]:
+    def pieces(self, max_rows: int, max_bytes: int) -> Generator[StepRows, None, None]:
         """Yield the rows that the client lacks, at most `max_rows` and about `max_bytes` at a time."""
         first = max(_SLICE, 2 * min(max_bytes // row_bytes(self.how.plan.schema), max_rows))
         for base, target, step, box in self._steps():
@@ -190,12 +190,12 @@ class JoinedSince:
                 answer, before = self._joined(part), self.select_errors
                 for rows, size in _batches(answer, max_rows, max_bytes):
                     self.select_errors = before + answer.select_errors
-                    yield Piece(base, target, step, self._with_one_time(rows), size)
+                    yield StepRows(base, target, step, self._with_one_time(rows), size)
 
-    def held_after(self, piece: Piece, rows: int) -> HeldBox:
+    def held_after(self, piece: StepRows, rows: int) -> HeldBox:
         """The rows that the client holds after the pieces before `piece`, and its first `rows` rows, at least one."""
         last = [piece.rows.column(place)[rows - 1].as_py() for place in range(self.how.sources)]
-        return HeldBox(piece.target, piece.kept, Place(piece.step, tuple(last)))
+        return HeldBox(piece.target, piece.kept, StepPlace(piece.step, tuple(last)))
 
     def _with_one_time(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with one `_time` in place of the times of all tuples.

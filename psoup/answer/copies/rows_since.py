@@ -62,7 +62,7 @@ class Since(NamedTuple):
     complete: bool
     left: int
     lost: Intervals
-    search: Search
+    search: RangeSearch
     matches: Sequence[ChunkMatches]
 
     def stored(self) -> list[Part] | None:
@@ -128,7 +128,7 @@ def since(
     """
     view = snapshot.by_id[record.stream_id]
     seen = question.seen_of_one(view, question.windows(record.query)[0])
-    search = Search(snapshot, view, record.sqc_id, question.budget)
+    search = RangeSearch(snapshot, view, record.sqc_id, question.budget)
     low, high = seen.range.low, search.end_of(seen.range.low, seen.range.high, how.limit)
     search.budget.window = high - low
     search.budget.check()
@@ -157,7 +157,7 @@ def since(
     )
 
 
-class Search(NamedTuple):
+class RangeSearch(NamedTuple):
     """Search for the matches of a clause in ranges of its stream. The clause is read only if there is a range."""
 
     snapshot: Snapshot

@@ -26,7 +26,7 @@ from psoup.model import Anchor
 from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.open import OpenView
-from psoup.results.sets import Wanted, all_evaluated, evaluated, kept_counts
+from psoup.results.sets import WantedClauses, all_evaluated, evaluated, kept_counts
 from psoup.values.columns import Array
 from psoup.work.read_budget import NO_LIMIT
 
@@ -75,7 +75,7 @@ class WatchedClauses:
     def _take(self, rows: Array) -> None:
         """Set the clauses: int64[k, 3], the fields of WatchedClause, ascending by SQC ID. O(k + slots)."""
         self._rows = rows
-        self._wanted, self._slots, self._every = Wanted(rows[:, 0].copy()), rows[:, 1].copy(), rows[:, 2] == 1
+        self._wanted, self._slots, self._every = WantedClauses(rows[:, 0].copy()), rows[:, 1].copy(), rows[:, 2] == 1
         self._place_of_slot: Array = np.full(int(self._slots.max(initial=-1)) + 1, -1, np.int32)
         self._place_of_slot[self._slots] = np.arange(len(rows), dtype=np.int32)
 

@@ -20,7 +20,7 @@ from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.fold_rows import Folder, states_of
 from psoup.execution.aggregate.row_parts import parts_of
-from psoup.execution.rows.source_rows import Arrivals, Reading
+from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.execution.select.clause_matches import Side, matches_in
 from psoup.phrases import counted
 from psoup.plan.nodes import Aggregate
@@ -52,7 +52,7 @@ def explain_groups(
         matched = matches_in(*side, snapshot.run, config.archive_rows, budget, config.texts)
         limits = snapshot.groups_of(side[0].tenant)
         reading = Reading([matched], now, config.texts, budget, config.sort_rows, groups=limits)
-        rows = Arrivals(reading, matched)
+        rows = SourceRows(reading, matched)
         folder = Folder(replace(node, measures=()), reading, group_bytes.hold)
         for part in parts_of(rows, folder.wanted, folder.coded):
             folder.add(*part)

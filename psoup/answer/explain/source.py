@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psoup.answer.coverage import Span, form_of, spans
+from psoup.answer.coverage import ChunkTimes, form_of, spans
 from psoup.answer.explain.factors import FactorExplanation, explain_factors
 from psoup.answer.explain.sample import NO_SAMPLE, sample_of
 from psoup.answer.plan_nodes import Findings
@@ -58,7 +58,7 @@ class SourceExplanation:
     errors: int
     archived_in_window: int
     archived_covered: int
-    uncovered: tuple[Span, ...]
+    uncovered: tuple[ChunkTimes, ...]
     to_evaluate: int
     chunks_to_evaluate: int
     expected_seconds: float | None

@@ -51,7 +51,7 @@ class ArrivalShare:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _StreamCounters:
     """Counters of a stream. `units`, `owners`: float64 and int64 by slot; empty if they were not needed."""
 
     joined: float
@@ -65,7 +65,7 @@ class ArrivalShares:
 
     def __init__(self, least: float) -> None:
         self._least = least
-        self._before: dict[int, _Reading] = {}
+        self._before: dict[int, _StreamCounters] = {}
 
     def look(self, snapshot: Snapshot, seconds: float) -> list[ArrivalShare]:
         """The queries with at least the `least` share in the `seconds` since the last look, the costliest first.
@@ -92,7 +92,9 @@ class ArrivalShares:
         costs, before = view.index.costs, self._before.get(view.stream_id)
         matters = seconds * self._least / MOST_SOURCES
         busy = before is not None and costs.joined - before.joined >= matters
-        now = self._before[view.stream_id] = _read(view) if busy else _Reading(costs.joined, {}, _NONE, _NO_SLOTS)
+        now = self._before[view.stream_id] = (
+            _read(view) if busy else _StreamCounters(costs.joined, {}, _NONE, _NO_SLOTS)
+        )
         shares = _taken(snapshot, view, before, now, seconds, matters) if before and len(before.owners) and busy else {}
         if shares or costs.noted:
             costs.noted = {query_id: share.share for query_id, share in shares.items()}
@@ -103,16 +105,16 @@ _NONE: Array = np.zeros(0)
 _NO_SLOTS: Array = np.zeros(0, np.int64)
 
 
-def _read(view: StreamView) -> _Reading:
+def _read(view: StreamView) -> _StreamCounters:
     costs, last = view.index.costs, view.chunks[-1].results.open
     assert last is not None, "the last chunk is open"
     joined, computed = costs.joined, costs.computed.copy()
     units = costs.read(last.sqc_of_slot).units
-    return _Reading(joined, computed, units, last.sqc_of_slot[: len(units)].copy())
+    return _StreamCounters(joined, computed, units, last.sqc_of_slot[: len(units)].copy())
 
 
 def _taken(
-    snapshot: Snapshot, view: StreamView, before: _Reading, now: _Reading, seconds: float, matters: float
+    snapshot: Snapshot, view: StreamView, before: _StreamCounters, now: _StreamCounters, seconds: float, matters: float
 ) -> dict[int, ArrivalShare]:
     """The share of each query between two readings, for clauses that took at least `matters` seconds."""
     size = len(now.owners)
@@ -140,7 +142,7 @@ def _taken(
     return shares
 
 
-def _worked(before: _Reading, now: _Reading) -> Array:
+def _worked(before: _StreamCounters, now: _StreamCounters) -> Array:
     """The part of the counted work between two readings, for each slot: float64, 0 to 1."""
     same = min(len(before.owners), len(now.owners))
     began: Array = np.zeros(len(now.owners))

@@ -40,7 +40,7 @@ _GROWTH = 4
 """Growth of the number of clauses from one attempt to the next, while they give too few queries."""
 
 
-class Place(NamedTuple):
+class Rank(NamedTuple):
     """The sort key of a query. `less`: its figure, negated; `clause`: NO_CLAUSE for a join."""
 
     less: float
@@ -51,12 +51,12 @@ class Place(NamedTuple):
 class Ranked(NamedTuple):
     """A query's place, and its costs."""
 
-    place: Place
+    place: Rank
     cost: QueryCost
 
 
 class _Found(NamedTuple):
-    place: Place
+    place: Rank
     parts: Sequence[ClauseCount]
 
 
@@ -68,7 +68,7 @@ def top_queries(
     stream: str | None = None,
     limit: int = 20,
     labels: Labels = (),
-    after: Place | None = None,
+    after: Rank | None = None,
     budget: ReadBudget = UNBOUNDED,
 ) -> list[Ranked]:
     """The tenant's queries that cost most, at most `limit`, of one stream if named; the costliest first.
@@ -124,7 +124,7 @@ class _Chosen:
 class _Ranking:
     """The clauses of one stream, ordered by figure. `chosen`: only clauses of these queries; None: all."""
 
-    def __init__(self, stream: StreamCosts, by: str, chosen: _Chosen | None, after: Place | None) -> None:
+    def __init__(self, stream: StreamCosts, by: str, chosen: _Chosen | None, after: Rank | None) -> None:
         self._stream, self._chosen, self._after = stream, chosen, after
         self._divided = by in _DIVIDED
         self._values = _figures(stream, by)
@@ -178,10 +178,10 @@ class _Ranking:
             start = after.query_id + 1 if begun and after is not None else 0
             members = since(clause.members, start) if self._chosen is None else self._chosen.of(sqc_id, start)
             for query_id in members:
-                yield _Found(Place(-figure, sqc_id, query_id), [(stream, clause)])
+                yield _Found(Rank(-figure, sqc_id, query_id), [(stream, clause)])
 
 
-def _behind(figures: Array, clauses: Array, after: Place | None) -> Array:
+def _behind(figures: Array, clauses: Array, after: Rank | None) -> Array:
     """For each clause: whether it may have queries after a place. The clause of the place itself may. bool[k]."""
     if after is None:
         return np.ones(len(figures), np.bool_)
@@ -218,7 +218,7 @@ def _joins(
     tenant: str,
     wanted: int | None,
     chosen: _Chosen | None,
-    after: Place | None,
+    after: Rank | None,
 ) -> list[_Found]:
     """The joins of a tenant, in order. `wanted`: only joins with a side on that stream; None: all."""
     if not snapshot.sides:
@@ -236,7 +236,7 @@ def _joins(
         parts[query_of(side)].append((by_id[record.stream_id], clause))
     places = []
     for query_id, of_query in parts.items():
-        place = Place(-figures[query_id], NO_CLAUSE, query_id)
+        place = Rank(-figures[query_id], NO_CLAUSE, query_id)
         on = wanted is None or any(stream.view.stream_id == wanted for stream, _ in of_query)
         if on and (after is None or place > after) and (chosen is None or chosen.holds(query_id)):
             places.append(_Found(place, of_query))

@@ -24,7 +24,7 @@ from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.kernels.names.tuple_queries import count_bits, count_offsets, place_bits, place_by_offset
 from psoup.matching.new_tuples import probe
-from psoup.published.match_room import Named, TooManyRows, passing
+from psoup.published.match_room import NamedClauses, TooManyRows, passing
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.results.open import OpenResults
 from psoup.values.columns import Array, Batch
@@ -126,7 +126,7 @@ class PieceMatches:
     ends: Array
     queries: Array
     several: Array
-    named: Named
+    named: NamedClauses
 
     def sizes(self) -> Array:
         """The number of queries that each row matches, int64."""
@@ -142,7 +142,7 @@ class PieceMatches:
         return self.named.written_out(self.queries[:end], self.several[: np.searchsorted(self.several, end)])
 
 
-class _Some(NamedTuple):
+class _PieceMatches(NamedTuple):
     """Matches of a piece: pairs of `slots` and `offsets`, or the rows of bits that belong to the slots."""
 
     slots: Array
@@ -157,7 +157,7 @@ class _Some(NamedTuple):
         count_bits(self.rows, len(self.slots), counts)
         return ends
 
-    def place(self, stretches: Array, named: Named, places: Array, queries: Array) -> Array:
+    def place(self, stretches: Array, named: NamedClauses, places: Array, queries: Array) -> Array:
         """Write the queries at `places`, which advance. Returns the places with names below 0."""
         several: Array
         if self.rows is None:
@@ -170,7 +170,7 @@ class _Some(NamedTuple):
         return several[:count]
 
 
-def _laid_out(matches: Sequence[_Some], rows: int, named: Named) -> PieceMatches:
+def _laid_out(matches: Sequence[_PieceMatches], rows: int, named: NamedClauses) -> PieceMatches:
     """The matches of some rows, row after row."""
     ends = np.zeros(rows + 1, np.int64)
     stretches = [some.add_to(ends[1:]) for some in matches]
@@ -230,7 +230,7 @@ class _Join:
                 more = self._probed(index, piece, results, wary)
                 sqc_ids += [ids[some.slots] for some in more]
                 matches += more
-            named = Named(clauses, np.concatenate([_NOTHING, *sqc_ids]))
+            named = NamedClauses(clauses, np.concatenate([_NOTHING, *sqc_ids]))
             ends = np.cumsum([0, *map(len, sqc_ids)]).tolist()
             spans = zip(pairwise(ends), matches, strict=True)
             matches = [some._replace(slots=np.arange(*span, dtype=np.uint32)) for span, some in spans]
@@ -238,7 +238,7 @@ class _Join:
 
     def _probed(
         self, clauses: Subset | QuerySteM, piece: Piece, results: OpenResults, wary: Set[Expr] = frozenset()
-    ) -> list[_Some]:
+    ) -> list[_PieceMatches]:
         """The matches of a piece, by way of `results`, which is cleared first. Raises TooManyRows."""
         results.clear()
         probe(clauses, piece, results, self._snapshot.run, every_row(self._budget, wary))
@@ -246,5 +246,5 @@ class _Join:
         count = sum(len(run.slots) for run in view.runs) + int(view.row_counts().sum())
         if count > _MOST_PAIRS and len(piece) > 1:
             raise TooManyRows
-        matches = [_Some(run.slots, run.offsets) for run in view.runs]
-        return [*matches, _Some(view.slots_of_rows(), _NO_OFFSETS, view.rows)] if view.count else matches
+        matches = [_PieceMatches(run.slots, run.offsets) for run in view.runs]
+        return [*matches, _PieceMatches(view.slots_of_rows(), _NO_OFFSETS, view.rows)] if view.count else matches

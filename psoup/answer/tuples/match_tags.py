@@ -26,7 +26,7 @@ _TEXT_BYTES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedTags:
     """Request of a caller: the `keys` of the queries, and their labels of the given `names`.
 
     `labels`: only queries that have all of these labels.
@@ -52,7 +52,7 @@ class Tagged:
         return keys, tuple((name, texts.take(rows)) for name, texts in self.labels)
 
 
-def tagged(snapshot: Snapshot, matched: Matched, wanted: Wanted, most_bytes: int) -> Tagged:
+def tagged(snapshot: Snapshot, matched: Matched, wanted: WantedTags, most_bytes: int) -> Tagged:
     """The matches of queries with the wanted labels, with keys and labels; at most `most_bytes`, or one match."""
     matched = having(snapshot, matched, wanted.labels)
     keyed = wanted.keys and bool(snapshot.tags.keys)

@@ -25,7 +25,7 @@ from psoup.execution.select.clause_matches import chunk_matches, search_of
 from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, AttributeRef
 from psoup.matching.new_tuples import probe
-from psoup.published.match_room import Named
+from psoup.published.match_room import NamedClauses
 from psoup.published.members import Members, since
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
@@ -67,7 +67,7 @@ def matches(
     """
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, [tuple_id], now)
-    reader = _Reader(snapshot, view, budget)
+    reader = _TupleReader(snapshot, view, budget)
     queries = reader.queries(reader.clauses([tuple_id])[0], after, limit)
     snapshot.lifetimes.note_all(queries)
     return queries
@@ -97,7 +97,7 @@ def matches_each(
     """Yield the lists of `matches_many` tuple by tuple, for callers that may stop early."""
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, tuple_ids, now)
-    reader, start = _Reader(snapshot, view, budget), 0
+    reader, start = _TupleReader(snapshot, view, budget), 0
     while start < len(tuple_ids):
         together = max(_TOGETHER // max(_bitmaps(view.chunk_of(tuple_ids[start]).results), 1), _LEAST)
         part = tuple_ids[start : start + together]
@@ -141,7 +141,7 @@ def matches_between(
             pairs.append(pair)
         ids, which = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
         order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
-        named = Named(snapshot.clauses, ids[order])
+        named = NamedClauses(snapshot.clauses, ids[order])
         names = named.names.astype(np.int64)
         queries = np.where(names < 0, names, names + named.first)
         ends = np.cumsum(np.bincount(which + 1, minlength=len(offsets) + 1))
@@ -152,7 +152,7 @@ def matches_between(
     return page
 
 
-class _Reader:
+class _TupleReader:
     """The clauses and queries of some tuples of one stream."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, budget: ReadBudget) -> None:

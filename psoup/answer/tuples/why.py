@@ -36,7 +36,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MatchCondition:
     """A condition. `text`: in SQL, except for `arrival`. `values`: the expressions that it reads, with values."""
 
     kind: OneOf["factor", "window", "retention", "arrival"]
@@ -49,10 +49,10 @@ class Step:
 class Why:
     """All conditions, in the order of evaluation."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[MatchCondition, ...]
 
     @property
-    def kept_out(self) -> Step | None:
+    def kept_out(self) -> MatchCondition | None:
         """The first condition that the tuple fails; None if it meets all."""
         return next((step for step in self.steps if not step.passed), None)
 
@@ -93,20 +93,20 @@ def why(
     edge = retention_edge(view.timeline(), view.spec.retention, current)
     row = subject if isinstance(subject, Row) else _stored(view, subject, edge)
     if row is None:
-        return Why((Step("retention", f"_id >= {edge}", passed=False, values=(("_id", str(subject)),)),))
+        return Why((MatchCondition("retention", f"_id >= {edge}", passed=False, values=(("_id", str(subject)),)),))
     wary = frozenset[Expr]()
     clause = snapshot.clause(record.sqc_id)
     if view.outside.reasons(clause.sqc_id, clause.attributes):
         wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
     ids, times = np.array([row.tuple_id or 0], np.int64), np.array([row.time], np.int64)
-    compute, texts, steps = every_row(budget, wary), snapshot.config.texts, list[Step]()
+    compute, texts, steps = every_row(budget, wary), snapshot.config.texts, list[MatchCondition]()
     for factor in clause.factors:
         read = {term.attribute: compute(term.attribute, row.columns, ids, times, texts) for term in factor.terms}
         result = scan((factor,), row.columns, ids, times, texts, compute)
         for column in (column for expr in tuple(read) for column in columns_of(expr)):
             read.setdefault(column, compute(column, row.columns, ids, times, texts))
         values = tuple((expr_text(expr), value_text(column)) for expr, column in read.items())
-        steps.append(Step("factor", factor_text(factor), bool(result.mask[0]), values))
+        steps.append(MatchCondition("factor", factor_text(factor), bool(result.mask[0]), values))
     return Why((*steps, *_of_time(seen, row, edge)))
 
 
@@ -133,7 +133,7 @@ def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
     return Row(columns, int(data.take(TIME_INDEX, at).values[0]), tuple_id)
 
 
-def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[Step]:
+def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[MatchCondition]:
     """The conditions other than factors: window, retention and arrival."""
     extent, at = seen.range, (("_time", time_value(row.time)),)
     bounds = [(">=", extent.begin), ("<=", extent.end)]
@@ -145,10 +145,10 @@ def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[Step]:
         text = f"_id >= {extent.low} AND _id < {extent.high}"
         at = (("_id", "NULL" if row.tuple_id is None else str(row.tuple_id)),)
         inside = row.tuple_id is not None and extent.low <= row.tuple_id < extent.high
-    yield Step("window", text or "TRUE", inside, (*at, ("window", describe_window(seen.window))))
+    yield MatchCondition("window", text or "TRUE", inside, (*at, ("window", describe_window(seen.window))))
     if row.tuple_id is not None:
-        yield Step("retention", f"_id >= {edge}", row.tuple_id >= edge, (("_id", str(row.tuple_id)),))
-    yield Step("arrival", row.refused or "it is not too late, and not too far ahead", not row.refused, at[:0])
+        yield MatchCondition("retention", f"_id >= {edge}", row.tuple_id >= edge, (("_id", str(row.tuple_id)),))
+    yield MatchCondition("arrival", row.refused or "it is not too late, and not too far ahead", not row.refused, at[:0])
 
 
 def time_value(time: int) -> str:

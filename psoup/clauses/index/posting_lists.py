@@ -97,7 +97,7 @@ class PostingLists:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _AnchorEntries:
     """Entries for pairs of an anchor's interval and a cell: `clause`, `interval`, `cell`, `exact` (one code wide)."""
 
     clause: Array
@@ -171,7 +171,7 @@ def _drop_rare_lengths(rows: ClauseRows, attr: Array, anchor: Array, layout: Lay
 
 def _cells(
     rows: ClauseRows, attr: Array, base: Array, anchor: Array
-) -> tuple[tuple[Array, Array, Array, int], _Listed]:
+) -> tuple[tuple[Array, Array, Array, int], _AnchorEntries]:
     """The grids (attributes, shifts, first cells, number of all cells), and the pairs of intervals and cells."""
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
@@ -185,7 +185,7 @@ def _cells(
     starts = np.cumsum(times) - times
     which = np.repeat(np.arange(len(intervals)), times)
     cell = (grid_first[grid] + low - starts)[which] + np.arange(len(which))
-    listed = _Listed(clause[which], intervals[which], cell, shift[which] == 0)
+    listed = _AnchorEntries(clause[which], intervals[which], cell, shift[which] == 0)
     return (grid_attr.astype(np.int32), grid_shift.astype(np.int32), grid_first[:-1], int(grid_first[-1])), listed
 
 
@@ -205,8 +205,8 @@ def _tested(rows: ClauseRows, anchor: Array, limit: int) -> tuple[Array, Array]:
 
 
 def _lay_out(
-    rows: ClauseRows, attr: Array, base: Array, anchor: Array, grids: tuple[Array, Array, Array, int], listed: _Listed,
-    layout: Layout,
+    rows: ClauseRows, attr: Array, base: Array, anchor: Array, grids: tuple[Array, Array, Array, int], listed:
+    _AnchorEntries, layout: Layout,
 ) -> PostingLists:  # fmt: skip
     """Sort the entries by cell and kind, and store their tests in adjacent columns."""
     bits = len(base).bit_length()

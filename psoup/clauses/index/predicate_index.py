@@ -162,7 +162,7 @@ class PredicateIndex:
         )
 
 
-class Read(NamedTuple):
+class IndexedAttribute(NamedTuple):
     """An attribute as an index reads it: its position there, its ID, its boundaries, and its first row."""
 
     local: int
@@ -200,7 +200,7 @@ class Part:
     """Structures of other modules, by type. The mapping is replaced and never changed, as other threads read it."""
     deaths: array[int] = field(default_factory=lambda: array("i"))
     """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
-    _reads: tuple[list[Read], list[Read]] | None = None
+    _reads: tuple[list[IndexedAttribute], list[IndexedAttribute]] | None = None
     """The result of `reads`, once computed."""
     _view: PartView | None = None
     """The last result of `view`."""
@@ -211,12 +211,12 @@ class Part:
             self._view = PartView(self)
         return self._view
 
-    def reads(self, *, texts: bool) -> list[Read]:
+    def reads(self, *, texts: bool) -> list[IndexedAttribute]:
         """The attributes whose keys are texts, or the others, in the order of the index; computed once."""
         if self._reads is None:
             index = self.index
             rows = zip(index.attributes.tolist(), index.bounds, index.base.tolist()[:-1], strict=True)
-            every = [Read(local, *row) for local, row in enumerate(rows)]
+            every = [IndexedAttribute(local, *row) for local, row in enumerate(rows)]
             self._reads = [r for r in every if not r.bounds.text], [r for r in every if r.bounds.text]
         return self._reads[texts]
 

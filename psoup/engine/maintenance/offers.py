@@ -20,7 +20,7 @@ from psoup.work.runner import Runner, serial
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class StreamOffers:
     """Offers for chunks of one stream."""
 
     stream_id: int
@@ -28,7 +28,7 @@ class Offered:
     box: OfferBox
     name: str = "offer"
 
-    def compute(self, run: Runner = serial) -> Offered:
+    def compute(self, run: Runner = serial) -> StreamOffers:
         """Return itself: readers have computed the columns."""
         return self
 

@@ -31,7 +31,7 @@ class PairTask:
         """The tenant of the join's streams."""
         return self.kept.tenant
 
-    def compute(self, run: Runner = serial, budget: ReadBudget = UNBOUNDED) -> Paired | RefusedPairs:
+    def compute(self, run: Runner = serial, budget: ReadBudget = UNBOUNDED) -> NewPairs | RefusedPairs:
         """Find the pairs of the chunks, within a budget of bytes and time. O(their rows + pairs).
 
         If all rows are too much, only the first half is made; a later task makes the rest.
@@ -39,7 +39,7 @@ class PairTask:
         count = len(self.work.lefts)
         while True:
             try:
-                return Paired(self.stream_id, self, self._rows(count, budget))
+                return NewPairs(self.stream_id, self, self._rows(count, budget))
             except ResourceExhausted as problem:
                 if count == 1 or problem.facts.get("budget") not in BYTES:
                     return RefusedPairs(self.stream_id, self, _why(problem, budget))
@@ -71,7 +71,7 @@ def _longer(row: PairRow | None, new: PairRow | None, first_right: int) -> PairR
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class NewPairs:
     """New rows of a join, the first ones of a task."""
 
     stream_id: int

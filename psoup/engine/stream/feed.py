@@ -21,7 +21,7 @@ from psoup.model import Schema
 from psoup.values.columns import Array, Batch, concat_batches
 
 
-class Feed:
+class StreamFeed:
     """The feed of one stream; see the module."""
 
     def __init__(

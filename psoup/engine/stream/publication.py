@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from psoup.data.data_stem import DataSteM
 from psoup.engine.stream.clauses import StreamClauses
-from psoup.engine.stream.feed import Feed
+from psoup.engine.stream.feed import StreamFeed
 from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.shelf import Shelf
 from psoup.events.events import StreamCreated
@@ -35,7 +35,7 @@ class Publication:
         self._sql = sql
 
     def view(
-        self, feed: Feed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
+        self, feed: StreamFeed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
     ) -> StreamView:
         """The stream in its present state. Copies one pointer for each chunk."""
         chunk, names = data.open.view(), clauses.table.share()

@@ -26,7 +26,7 @@ from psoup.data.data_stem import DataSteM
 from psoup.engine.stream.allowance import SEVERAL
 from psoup.engine.stream.attention import Attention
 from psoup.engine.stream.clauses import OOM, GoneClauses, StreamClauses
-from psoup.engine.stream.feed import Feed
+from psoup.engine.stream.feed import StreamFeed
 from psoup.engine.stream.publication import Publication
 from psoup.engine.stream.shared_rooms import SharedRooms
 from psoup.engine.stream.shelf import Shelf, outlived
@@ -63,7 +63,7 @@ class StreamState:
         self.config = config
         self.keep = keep
         self.folds = rooms.folds
-        self.feed = Feed(attention, event_time=event.spec.event_time, stored=event.stored, shape=config.shape)
+        self.feed = StreamFeed(attention, event_time=event.spec.event_time, stored=event.stored, shape=config.shape)
         self.data = DataSteM(event.spec, config)
         self.clauses = StreamClauses(event.spec.schema, config, attention, next_sqc, digests)
         self.open = OpenResults(config, 0)

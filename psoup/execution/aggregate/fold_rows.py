@@ -16,7 +16,7 @@ import numpy as np
 
 from psoup.aggregates.growth import is_fixed
 from psoup.aggregates.keys import Keys
-from psoup.aggregates.list_states import Distinct, Gathered, listed
+from psoup.aggregates.list_states import DistinctValues, GroupValues, listed
 from psoup.aggregates.measures import folding_of, rows_for
 from psoup.aggregates.numbers import Hold, over_keys
 from psoup.aggregates.recipes import FOLD_BYTES, Fold
@@ -28,7 +28,7 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable, parts_of
 from psoup.execution.aggregate.window_ends import first_of
 from psoup.execution.join.join_rows import JoinRows
-from psoup.execution.rows.source_rows import Arrivals, Reading
+from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.execution.select.clause_matches import ChunkMatches
 from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.expressions.tree import AttributeRef, Expr
@@ -93,7 +93,7 @@ def fold_of(
     config, held = snapshot.config, GroupBytes(budget)
     groups = groups or config.groups
     reading = Reading([matches], None, config.texts, budget, config.sort_rows, groups=groups)
-    folder, rows = Folder(node, reading, held.hold), Arrivals(reading, matches)
+    folder, rows = Folder(node, reading, held.hold), SourceRows(reading, matches)
     try:
         for part in parts_of(rows, folder.wanted, folder.coded):
             folder.add(*part)
@@ -103,10 +103,10 @@ def fold_of(
         held.give_back()
 
 
-def _pieces(rows: Arrivals | JoinRows, folder: Folder) -> Iterator[Arrivals | JoinRows]:
+def _pieces(rows: SourceRows | JoinRows, folder: Folder) -> Iterator[SourceRows | JoinRows]:
     """The rows, in their order. The fold of the inner chunks joins the states between the two ends of the window."""
     between = rows.reading.between
-    if between is None or between.fold is None or not isinstance(rows, Arrivals):
+    if between is None or between.fold is None or not isinstance(rows, SourceRows):
         yield rows
         return
     if between.recipe.commutes:
@@ -232,11 +232,11 @@ class Folder:
         if size > kept.size:
             self._hold(size - kept.size)
             kept.size = size
-        if isinstance(kept.folding, Distinct) and listed(kept.state) > self._reading.groups.keys:
+        if isinstance(kept.folding, DistinctValues) and listed(kept.state) > self._reading.groups.keys:
             kept.state = kept.folding.different(kept.state)
             if listed(kept.state) > self._reading.groups.keys:
                 raise over_keys(self._reading.groups.keys)
-        if isinstance(kept.folding, Gathered) and listed(kept.state) > self._reading.sort_rows:
+        if isinstance(kept.folding, GroupValues) and listed(kept.state) > self._reading.sort_rows:
             raise _over_values(listed(kept.state), self._reading.sort_rows)
 
     def table(self) -> tuple[dict[int, Column], int]:

@@ -22,7 +22,7 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.rows.select_list import shown
-from psoup.execution.rows.source_rows import Arrivals, Reading
+from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.tree import Expr
 from psoup.plan.nodes import Aggregate
@@ -37,7 +37,7 @@ _MAX_ROWS = 65_536
 class GroupRows:
     """The rows of an Aggregate that satisfy `having`; `limit`: only the first of them after `skip`."""
 
-    rows: Arrivals | JoinRows
+    rows: SourceRows | JoinRows
     node: Aggregate
     ways: Ways[GroupCase, GroupTable]
     having: Expr | None = None

@@ -16,7 +16,7 @@ from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import Coded
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.rows.select_list import Group
-from psoup.execution.rows.source_rows import Arrivals
+from psoup.execution.rows.source_rows import SourceRows
 from psoup.expressions.tree import AttributeRef, Expr
 from psoup.model import Kind
 from psoup.plan.nodes import Aggregate
@@ -44,12 +44,12 @@ GroupTable = tuple[dict[int, Column], int]
 class GroupCase:
     """Rows to be folded into groups. `hold`: takes the bytes of keys and states, before they are made."""
 
-    rows: Arrivals | JoinRows
+    rows: SourceRows | JoinRows
     node: Aggregate
     hold: Hold
 
 
-def parts_of(rows: Arrivals | JoinRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
+def parts_of(rows: SourceRows | JoinRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
     """Compute expressions over all rows, part by part, in their order; columns of `coded` may come as numbers."""
     if isinstance(rows, JoinRows):
         try:
@@ -90,7 +90,7 @@ def _coded(group: Group, wanted: Sequence[AttributeRef], alone: int) -> dict[Exp
     return {ref: column.take(offsets) for ref, column in known.items()}
 
 
-def _groups(rows: Arrivals, alone: int) -> Iterator[Group]:
+def _groups(rows: SourceRows, alone: int) -> Iterator[Group]:
     """The matches in their order; chunks with at least `alone` matches make a group each, other chunks share one."""
     group: Group = []
     room = _MAX_ROWS

@@ -21,7 +21,7 @@ from psoup.plan.plan_facts import plan_fact
 from psoup.values.columns import Column
 
 
-class Folding(NamedTuple):
+class StreamAggregate(NamedTuple):
     """The Aggregate of a plan over one stream, and its recipe; `shown`: the places of the measures of a row, in the
     order of SELECT, None if there is more to do."""
 
@@ -40,11 +40,11 @@ def aggregate_of(plan: Node) -> Aggregate | None:
 
 
 @plan_fact
-def folding_of(plan: Node) -> Folding | None:
+def folding_of(plan: Node) -> StreamAggregate | None:
     """The aggregates of a plan and the recipe of their folds; None if the plan has no aggregates that can be folded."""
     node = aggregate_of(plan)
     recipe = None if node is None else recipe_of(node.measures, node.keys)
-    return None if node is None or recipe is None else Folding(node, recipe, _shown(plan, node))
+    return None if node is None or recipe is None else StreamAggregate(node, recipe, _shown(plan, node))
 
 
 def serves(plan: Node) -> bool:

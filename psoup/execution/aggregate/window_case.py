@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from psoup.aggregates.measures import counts_rows
 from psoup.aggregates.recipes import Between, Fold, Recipe
-from psoup.execution.aggregate.single_row import Folding, folding_of
+from psoup.execution.aggregate.single_row import StreamAggregate, folding_of
 from psoup.execution.select import many_matches
 from psoup.execution.select.clause_matches import ChunkMatches, Side, known_matches
 from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
@@ -90,7 +90,7 @@ class WindowCase:
         return self.view, self.clause, self.low, self.high
 
     @property
-    def folding(self) -> Folding:
+    def folding(self) -> StreamAggregate:
         """The aggregates and their recipe, of a plan that has some."""
         folding = folding_of(self.plan)
         assert folding is not None

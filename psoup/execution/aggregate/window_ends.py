@@ -19,7 +19,7 @@ from psoup.aggregates.state import State, copied
 from psoup.aggregates.sums import IntegerSum
 from psoup.data.chunk import ChunkView
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
-from psoup.execution.rows.source_rows import Arrivals
+from psoup.execution.rows.source_rows import SourceRows
 from psoup.execution.select.clause_matches import Matches
 from psoup.execution.select.match_bits_at_ends import EndBits
 from psoup.kernels.fold import group_states as fold
@@ -63,13 +63,13 @@ def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column]:
 def accepts(case: GroupCase) -> bool:
     """Whether a window is folded but for its two ends, and these need no evaluator."""
     between = case.rows.reading.between
-    return between is not None and isinstance(case.rows, Arrivals) and fits_ends(between, case.rows.matches)
+    return between is not None and isinstance(case.rows, SourceRows) and fits_ends(between, case.rows.matches)
 
 
 def window_ends(case: GroupCase) -> GroupTable:
     """The table of an aggregate without keys: its only row. O(matches)."""
     between = case.rows.reading.between
-    assert between is not None and isinstance(case.rows, Arrivals)
+    assert between is not None and isinstance(case.rows, SourceRows)
     return row_of(between, case.rows.matches), 1
 
 

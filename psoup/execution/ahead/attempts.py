@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, closing
 from typing import NamedTuple, Protocol, TypeVar
 
 from psoup import budgets
-from psoup.aggregates.refusals import Refusal, Refusals
+from psoup.aggregates.refusals import FoldRefusal, FoldRefusals
 from psoup.errors import PSoupError
 from psoup.published.snapshot import StreamView
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
@@ -121,7 +121,7 @@ class Attempts:
         """The seconds of processor time of all work so far."""
         return self._spare.spent()
 
-    def is_open(self, work: Work, refusals: Refusals, most: int) -> bool:
+    def is_open(self, work: Work, refusals: FoldRefusals, most: int) -> bool:
         """Whether an attempt may be made: it was not refused, or the refusal is over."""
         refusal = refusals.of(work.key)
         return refusal is None or refusal.is_over(work.view.spec, self.room(work.view.tenant, most))
@@ -130,7 +130,7 @@ class Attempts:
         """The bytes that a fold for a tenant may hold now; `most`: what could be kept of it."""
         return min(most, self._spare.free(tenant))
 
-    def make(self, work: Work, refusals: Refusals, most: int, make: Callable[[ReadBudget], T]) -> T | None:
+    def make(self, work: Work, refusals: FoldRefusals, most: int, make: Callable[[ReadBudget], T]) -> T | None:
         """The result of `make`, within a budget; None if it was refused, now or before. `most`: bytes."""
         if not self.is_open(work, refusals, most):
             return None
@@ -154,8 +154,8 @@ class Attempts:
         refusals.forget(work.key)
         return made
 
-    def _refuse(self, work: Work, refusals: Refusals, why: str, wanted: int) -> None:
-        refusals.note(work.key, Refusal(why, wanted, work.view.spec, work.number))
+    def _refuse(self, work: Work, refusals: FoldRefusals, why: str, wanted: int) -> None:
+        refusals.note(work.key, FoldRefusal(why, wanted, work.view.spec, work.number))
         self._spare.refused(work, why)
 
 

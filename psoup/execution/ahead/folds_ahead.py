@@ -40,7 +40,7 @@ _MOST = 1_024
 """Aggregates of a stream that are folded ahead."""
 
 
-class Standing(NamedTuple):
+class ClauseAggregate(NamedTuple):
     """An aggregate of a clause, and the first query that has it."""
 
     query_id: int
@@ -49,7 +49,7 @@ class Standing(NamedTuple):
     recipe: Recipe
 
 
-Wanted = tuple[ClauseRecord, Standing]
+Wanted = tuple[ClauseRecord, ClauseAggregate]
 
 
 class FoldingAhead:
@@ -65,7 +65,7 @@ class FoldingAhead:
         self._tenant = ""
         """The tenant that had the latest turn."""
         self._queries: object = None
-        self._standing: dict[int, list[Standing]] = {}
+        self._standing: dict[int, list[ClauseAggregate]] = {}
         self._packs = PacksAhead(self._attempts, shelves)
 
     def step(self, snapshot: Snapshot) -> int:
@@ -164,16 +164,16 @@ class FoldingAhead:
                     made += 1
         return made
 
-    def _wanted(self, snapshot: Snapshot) -> dict[int, list[Standing]]:
+    def _wanted(self, snapshot: Snapshot) -> dict[int, list[ClauseAggregate]]:
         """The aggregates that stand, by stream. O(queries that are in no block), once these have changed."""
         if snapshot.queries is not self._queries:
-            found: dict[int, dict[tuple[int, Recipe], Standing]] = {}
+            found: dict[int, dict[tuple[int, Recipe], ClauseAggregate]] = {}
             for stream_id, query_id, sqc_id, plan in _plans(snapshot):
                 node = aggregate_of(plan)
                 recipe = None if node is None or sqc_id >= ALL else recipe_of(node.measures, node.keys)
                 own = found.setdefault(stream_id, {})
                 if node is not None and recipe is not None and len(own) < _MOST:
-                    own.setdefault((sqc_id, recipe), Standing(query_id, sqc_id, node, recipe))
+                    own.setdefault((sqc_id, recipe), ClauseAggregate(query_id, sqc_id, node, recipe))
             self._standing = {stream_id: list(own.values()) for stream_id, own in found.items()}
             self._queries = snapshot.queries
             keys = {key for own in found.values() for key in own}
@@ -187,12 +187,12 @@ def _folded(node: Aggregate, matches: Sequence[ChunkMatches], snapshot: Snapshot
     return fold_of(node, matches, snapshot, budget, keep=GroupBytes(budget).hold)
 
 
-def _work(view: StreamView, asked: Standing, number: int) -> Work:
+def _work(view: StreamView, asked: ClauseAggregate, number: int) -> Work:
     """The fold of an aggregate over a chunk."""
     return Work(view, (asked.sqc_id, asked.recipe), asked.query_id, number)
 
 
-def _known(snapshot: Snapshot, view: StreamView, standing: list[Standing]) -> Iterator[Wanted]:
+def _known(snapshot: Snapshot, view: StreamView, standing: list[ClauseAggregate]) -> Iterator[Wanted]:
     """The aggregates whose clauses can be evaluated."""
     for asked in standing:
         clause = snapshot.clauses.get(asked.sqc_id)

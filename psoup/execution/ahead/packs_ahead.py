@@ -45,7 +45,7 @@ Key = tuple[int, tuple[Name, ...]]
 """A stream, and what states are made of."""
 
 
-class Asking(NamedTuple):
+class ClauseStates(NamedTuple):
     """Clauses (SQC IDs, int64[k], ascending) of standing queries with some states, and a measure for each state.
 
     `query_id`: the first of the queries.
@@ -63,7 +63,7 @@ class PacksAhead:
         """`shelves`: packs of chunks on disk go to the disk; False: nothing is written."""
         self._attempts, self._shelves = attempts, shelves
         self._queries: object = None
-        self._asking: dict[Key, Asking] = {}
+        self._asking: dict[Key, ClauseStates] = {}
         self._found: set[int] = set()
         """Streams of which it was looked what is on the disk."""
 
@@ -83,7 +83,7 @@ class PacksAhead:
                 made += 0 if wanted is None else self._pack(snapshot, view, packs, wanted, key)
         return made
 
-    def _pack(self, snapshot: Snapshot, view: StreamView, packs: Packs, wanted: Asking, key: Key) -> int:
+    def _pack(self, snapshot: Snapshot, view: StreamView, packs: Packs, wanted: ClauseStates, key: Key) -> int:
         base = view.chunks[0].data.number
         packs.forget(base, view.packs.fan)
         ids = np.setdiff1d(wanted.ids, view.outside.ids, assume_unique=True)
@@ -108,7 +108,7 @@ class PacksAhead:
         room = work.view.packs
         return self._attempts.make(work, room.refusals, room.work_bytes(work.view.tenant), make)
 
-    def _find(self, snapshot: Snapshot, view: StreamView, asking: dict[Key, Asking]) -> None:
+    def _find(self, snapshot: Snapshot, view: StreamView, asking: dict[Key, ClauseStates]) -> None:
         """Note what was asked for before the start, as the disk has it."""
         for (stream_id, _), wanted in asking.items():
             if stream_id == view.stream_id and view.packs.of(stream_id, wanted.measures) is None:
@@ -116,7 +116,7 @@ class PacksAhead:
                 if shelf is not None and any(map(shelf.has, _newest(shelf, view.packs.fan))):
                     view.packs.known(stream_id, wanted.measures, view.tenant)
 
-    def _wanted(self, snapshot: Snapshot) -> dict[Key, Asking]:
+    def _wanted(self, snapshot: Snapshot) -> dict[Key, ClauseStates]:
         """The aggregates that stand, by stream and states. O(queries), once these have changed."""
         if snapshot.queries is not self._queries:
             clauses, measures = defaultdict[Key, list[Array]](list), dict[Key, Sequence[Measure]]()
@@ -129,7 +129,7 @@ class PacksAhead:
                     measures[stream_id, tuple(names)] = tuple(names.values())
                     first.setdefault((stream_id, tuple(names)), query_id)
             every = ((key, np.unique(np.concatenate(parts))) for key, parts in clauses.items())
-            self._asking = {key: Asking(ids[ids < ALL], measures[key], first[key]) for key, ids in every}
+            self._asking = {key: ClauseStates(ids[ids < ALL], measures[key], first[key]) for key, ids in every}
             self._queries = snapshot.queries
             for view in snapshot.by_id.values():
                 view.packs.refusals.keep(self._asking)

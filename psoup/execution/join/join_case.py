@@ -18,7 +18,7 @@ from psoup.config import JoinLimits
 from psoup.execution.join.lookup_filter import cut_down
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.source_rows import Reading
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.residual import Rest, without_rest
 from psoup.plan.nodes import Join
 from psoup.plan.way import Ways
@@ -78,9 +78,9 @@ class JoinCase:
         """The limits of the pairs that are found."""
         return self.reading.joins if self.few else _for_all(self.reading.joins)
 
-    def room(self) -> Room:
+    def room(self) -> JoinBudget:
         """A new account of candidates and bytes."""
-        return Room(self.limits, self.reading.budget)
+        return JoinBudget(self.limits, self.reading.budget)
 
     def pieces(self) -> Pieces:
         """The rows, by the first way that accepts the case. Raises ResourceExhausted (JOIN_BUDGET)."""
@@ -112,7 +112,7 @@ class FoundPairs:
 
     errors = 0
 
-    def __init__(self, sides: Sequence[MatchedSide], pieces: Iterable[list[Array]], room: Room) -> None:
+    def __init__(self, sides: Sequence[MatchedSide], pieces: Iterable[list[Array]], room: JoinBudget) -> None:
         """`room`: the account that holds the bytes behind the pieces."""
         self.sides, self.close = sides, room.close
         self._pieces = pieces

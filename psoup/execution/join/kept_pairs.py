@@ -23,7 +23,7 @@ from psoup.execution.join.join_case import FoundPairs, JoinCase
 from psoup.execution.join.lookup_filter import cut_down
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.select.clause_matches import Matches, Packed
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.from_order import in_from_order
 from psoup.joins.pairs_store import PairRow, PairTable
 from psoup.kernels.join.stored_pairs import meet_kept, number_rows
@@ -70,7 +70,7 @@ def kept_pairs(case: JoinCase) -> FoundPairs:
     assert reading.pairs is not None
     sides = [[match for match in matches if match.count] for matches in reading.matches]
     use = _use(reading.pairs, *sides, few=case.few)
-    room = Room(reading.joins, reading.budget)
+    room = JoinBudget(reading.joins, reading.budget)
     try:
         codes = _codes_of(use, case, sides, room)
     except BaseException:
@@ -97,7 +97,7 @@ def _pieces(positions: Sequence[Array], most: int) -> list[list[Array]]:
     return [[own[start : start + most] for own in positions] for start in range(0, len(positions[0]), most)]
 
 
-def _codes_of(use: _Use, case: JoinCase, sides: Sequence[Side], room: Room) -> list[Array]:
+def _codes_of(use: _Use, case: JoinCase, sides: Sequence[Side], room: JoinBudget) -> list[Array]:
     """All pairs as codes, in the order of FROM."""
     room.hold(_BYTES * use.pairs, "its kept pairs")
     parts = [_met(use, *sides)]

@@ -16,7 +16,7 @@ from functools import partial
 
 from psoup.execution.join.direct_join import DirectJoin, direct_join
 from psoup.execution.join.join_case import FoundPairs, JoinCase
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.hash_pairs import PairTest, SideKeys, count_by_key, pairs_by_key, together
 from psoup.plan.nodes import Join
 from psoup.plan.way import TryNext
@@ -70,7 +70,7 @@ def count_keys(case: JoinCase) -> int:
         room.close()
 
 
-def gather_keys(direct: DirectJoin, case: JoinCase, room: Room) -> list[dict[int, SideKeys]]:
+def gather_keys(direct: DirectJoin, case: JoinCase, room: JoinBudget) -> list[dict[int, SideKeys]]:
     """The keys of both sides by column, charged to the room."""
     sides, (left, right) = case.sides, direct.row_bytes
     room.hold(left * sides[0].rows + right * sides[1].rows, "the keys of its sides")
@@ -84,7 +84,7 @@ def gather_keys(direct: DirectJoin, case: JoinCase, room: Room) -> list[dict[int
     return keys
 
 
-def _pairs(case: JoinCase, room: Room) -> Iterator[list[Array]]:
+def _pairs(case: JoinCase, room: JoinBudget) -> Iterator[list[Array]]:
     direct, limits = direct_join(case.node), room.limits
     assert direct is not None
     left, right = gather_keys(direct, case, room)

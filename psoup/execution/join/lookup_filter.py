@@ -25,7 +25,7 @@ from psoup.execution.select.clause_matches import KeptBits, Matches, Packed
 from psoup.expressions.conversion import comparable
 from psoup.expressions.tree import AttributeRef, Expr, of_source
 from psoup.joins.key_columns import whole_keys
-from psoup.matching.key_search import SLOW, KeyFactor, Places
+from psoup.matching.key_search import SLOW, KeyFactor, KeyPlaces
 from psoup.model import Kind
 from psoup.plan.factors import Factor
 from psoup.plan.nodes import Join
@@ -134,7 +134,7 @@ def _cut(matches: Sequence[Matches], column: int, numbers: Array, room: KeyRoom,
             room.make(chunk, column)
     key = KeyFactor(Factor(()), column, numbers, numbers)
     parts = [(chunk, 0, len(chunk)) for _, chunk, _ in dense]
-    places = Places(key, parts)
+    places = KeyPlaces(key, parts)
     if int(places.counts.sum()) * room.shape.cut_worth > sum([dense[number][2] for number in places.numbers]):
         return matches
     fewest: Array = np.zeros(len(parts), np.int64)

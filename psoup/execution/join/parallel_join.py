@@ -20,7 +20,7 @@ from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
 from psoup.execution.rows.source_rows import Reading
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.kernels.join.code_columns import may_be_null
 from psoup.kernels.join.parallel_pairs import gather_pairs, read_side
 from psoup.kernels.join.small_pairs import meet_chained
@@ -95,7 +95,7 @@ def parallel_join(case: AnswerCase) -> Iterator[Message]:
         known.crowded -= 1
         raise TryNext
     sides = one, other
-    room = Room(reading.joins, reading.budget)
+    room = JoinBudget(reading.joins, reading.budget)
     try:
         room.hold(_ROW_BYTES * (one.size + other.size) + 4 * _places(sides), "the keys of its sides")
         messages = _found(known, sides, reading, room, case.most_rows)
@@ -115,14 +115,16 @@ def _places(sides: Sequence[Located]) -> int:
     return max(_SPREAD * sides[1].size, _PLACES)
 
 
-def _given(messages: list[HalvedMessage], room: Room) -> Iterator[Message]:
+def _given(messages: list[HalvedMessage], room: JoinBudget) -> Iterator[Message]:
     try:
         yield from messages
     finally:
         room.close()
 
 
-def _found(known: PairForm, sides: Sequence[Located], reading: Reading, room: Room, most: int) -> list[HalvedMessage]:
+def _found(
+    known: PairForm, sides: Sequence[Located], reading: Reading, room: JoinBudget, most: int
+) -> list[HalvedMessage]:
     """All messages, gathered. Raises TryNext if keys are far apart, or may be NULL, or if there are many pairs."""
     for own, kind, column in zip(sides, known.asked[:2], known.asked[2:4], strict=True):
         if kind == WIDE and reading.keys is not None:

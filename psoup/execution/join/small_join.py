@@ -18,7 +18,7 @@ from psoup.execution.join.located_side import ChunkTable, Located
 from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
 from psoup.execution.rows.answer_case import AnswerCase
 from psoup.execution.rows.record_batch import Message
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.kernels.join.code_columns import gather_coded, may_be_null
 from psoup.kernels.join.small_join import answer_located
 from psoup.plan.nodes import Node
@@ -63,7 +63,7 @@ def small_join(case: AnswerCase) -> Iterator[Message]:
     known, reading = pair_form(case.plan), case.reading
     one, other = reading.matches
     assert known is not None and isinstance(one, Located) and isinstance(other, Located)
-    room, most = Room(reading.joins, reading.budget), case.most_rows
+    room, most = JoinBudget(reading.joins, reading.budget), case.most_rows
     try:
         room.hold(_BYTES, "the keys of its sides")
     except ResourceExhausted as problem:  # other ways give out what they have found before they hold more

@@ -11,7 +11,7 @@ import numpy as np
 
 from psoup.execution.join.direct_join import DirectJoin, direct_join
 from psoup.execution.join.join_case import FIRST, FoundPairs, JoinCase
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.kernels.join.small_pairs import pair_small
 from psoup.plan.nodes import Join
 from psoup.plan.way import TryNext
@@ -63,7 +63,7 @@ def _direct(case: JoinCase) -> DirectJoin:
     return direct
 
 
-def _pairs(direct: DirectJoin, case: JoinCase, room: Room) -> list[Array]:
+def _pairs(direct: DirectJoin, case: JoinCase, room: JoinBudget) -> list[Array]:
     (key,), (left_side, right_side) = direct.keys, case.sides
     size = _KEY_BYTES * right_side.rows
     room.hold(size, "a side sorted by its key")

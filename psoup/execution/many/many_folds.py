@@ -20,10 +20,10 @@ from psoup.aggregates.growth import is_fixed, room_to_add, room_to_combine, stat
 from psoup.aggregates.measures import Name, counts_rows, folding_of, read_by, rows_for, state_of, states_for
 from psoup.aggregates.packs import FoldPack, pack_of, taken
 from psoup.aggregates.state import Folding, State, size_of
-from psoup.execution.many.many_shapes import Shown, count_errors
+from psoup.execution.many.many_shapes import ShownRows, count_errors
 from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.many_matches import Found, Part, Progress, Together
+from psoup.execution.select.many_matches import ManyMatches, Part, Progress, Together
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import AttributeRef, Expr
@@ -39,7 +39,7 @@ _ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Folds:
+class ManyFolds:
     """The aggregates of a plan that are computed for many queries at once."""
 
     node: Aggregate
@@ -52,7 +52,7 @@ def can_be_folded(measure: Measure) -> bool:
     return measure.function in _FOLDED and not measure.distinct
 
 
-def folds_of(plan: Node) -> Folds | None:
+def folds_of(plan: Node) -> ManyFolds | None:
     """The aggregates of a plan with nothing but these, HAVING and a SELECT list; None for other plans."""
     if not isinstance(plan, Project):
         return None
@@ -63,7 +63,7 @@ def folds_of(plan: Node) -> Folds | None:
         return None
     if not all(map(can_be_folded, node.measures)):
         return None
-    return Folds(node, having, tuple(output.expr for output in plan.schema))
+    return ManyFolds(node, having, tuple(output.expr for output in plan.schema))
 
 
 class Folded:
@@ -100,7 +100,7 @@ class Folded:
             if errors is not None:
                 self.errors += errors
 
-    def add(self, matches: Found) -> None:
+    def add(self, matches: ManyMatches) -> None:
         """Fold the matches of a chunk. For a chunk on disk in the order of its tuples, as files are read in order."""
         which, offsets = matches.pairs
         self.rows += np.bincount(which, minlength=self._clauses)
@@ -192,7 +192,7 @@ class Folded:
         """Bytes of the states."""
         return self.rows.nbytes + sum(size_of(state) for _, _, state in self._states.values())
 
-    def shown(self, folds: Folds) -> Shown:
+    def shown(self, folds: ManyFolds) -> ShownRows:
         """The rows of the answers, one for each clause that satisfies HAVING, as columns."""
         self._hold(sum(value_bytes(measure.type) for measure in self._measures) * self._clauses)
         whole: dict[int, Column] = {}
@@ -212,7 +212,7 @@ class Folded:
             self._hold(sum(column.bytes_at(rows) for column in whole.values()))
             whole = {place: column.take(rows) for place, column in whole.items()}
         columns = computed(folds.outputs, whole, self._reading)
-        return Shown(counts, None, columns, self.errors, hidden)
+        return ShownRows(counts, None, columns, self.errors, hidden)
 
 
 def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading) -> list[Column]:

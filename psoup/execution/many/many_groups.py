@@ -18,17 +18,17 @@ import numpy as np
 
 from psoup.aggregates.growth import group_bytes, room_to_add
 from psoup.aggregates.keys import Keys
-from psoup.aggregates.list_states import Distinct
-from psoup.aggregates.list_states import Gathered as Values
+from psoup.aggregates.list_states import DistinctValues
+from psoup.aggregates.list_states import GroupValues as Values
 from psoup.aggregates.measures import counts_rows, folding_of, read_by, rows_for, state_of
 from psoup.aggregates.state import State
 from psoup.errors import ResourceExhausted
 from psoup.execution.many.many_folds import computed
 from psoup.execution.many.many_joins import PairsOfQueries
 from psoup.execution.many.many_shapes import (
-    Gathered,
-    Shape,
-    Shown,
+    MatchBuffer,
+    PlanShape,
+    ShownRows,
     arranging_bytes,
     count_within,
     refuse_many,
@@ -55,14 +55,14 @@ def read_of(node: Aggregate) -> list[Expr]:
     return list(dict.fromkeys([*node.keys, *(expr for measure in node.measures for expr in read_by(measure))]))
 
 
-def ranked(shape: Shape, node: Aggregate, gathered: Gathered | PairsOfQueries, reading: Reading) -> Shown:
+def ranked(shape: PlanShape, node: Aggregate, gathered: MatchBuffer | PairsOfQueries, reading: Reading) -> ShownRows:
     """The rows of the answers, from groups.
 
     Raises TooManyPairs if an answer has more groups, rows to sort, or rows than it may have.
     """
     errors, hidden, room = gathered.errors, np.zeros_like(gathered.errors), reading.charged()
     if not gathered.count and node.keys:
-        return Shown(hidden, None, (), errors, hidden)
+        return ShownRows(hidden, None, (), errors, hidden)
     refuse_many(gathered.starts, _most(node, reading))
     read = read_of(node)
     columns = gathered.columns(read) if gathered.count else {expr: empty_column(expr.type) for expr in read}
@@ -87,14 +87,16 @@ def ranked(shape: Shape, node: Aggregate, gathered: Gathered | PairsOfQueries, r
         table = _taken(table, rows)
     refuse_many(starts, reading.groups.rows)
     shown = computed(shape.outputs, table, reading) if starts[-1] else ()
-    return Shown(np.diff(starts), None, shown, errors, hidden)
+    return ShownRows(np.diff(starts), None, shown, errors, hidden)
 
 
 def _most(node: Aggregate, reading: Reading) -> int:
     """The most matches of a clause, by the limits of states that hold lists of values."""
     foldings = list(map(folding_of, node.measures))
     limit = reading.sort_rows if any(isinstance(folding, Values) for folding in foldings) else NO_LIMIT
-    return min(limit, reading.groups.keys) if any(isinstance(folding, Distinct) for folding in foldings) else limit
+    return (
+        min(limit, reading.groups.keys) if any(isinstance(folding, DistinctValues) for folding in foldings) else limit
+    )
 
 
 def _bytes_at(table: Table, rows: Array) -> int:

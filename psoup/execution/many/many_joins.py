@@ -19,7 +19,7 @@ import numpy as np
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.join_rows import JoinRows
 from psoup.execution.join.sides import MatchedSide
-from psoup.execution.many.many_shapes import Shape
+from psoup.execution.many.many_shapes import PlanShape
 from psoup.execution.many.query_sets import distinct_ids
 from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.clause_matches import Packed
@@ -28,8 +28,8 @@ from psoup.execution.select.window import Reach
 from psoup.execution.ways import JOIN_WAYS
 from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import Expr
-from psoup.joins.budget import Room
-from psoup.joins.key_columns import Keyed, keyed
+from psoup.joins.budget import JoinBudget
+from psoup.joins.key_columns import JoinKeys, keyed
 from psoup.kernels.join.set_pairs import pairs_of_sets
 from psoup.kernels.search.match_pairs import place_rows
 from psoup.model import Kind
@@ -61,7 +61,7 @@ def can_be_together(plan: Node, seen: Sequence[Reach]) -> bool:
     return isinstance(plan, Project) and isinstance(plan.input, Join) and _can_be_found(plan.input, seen)
 
 
-def can_be_grouped(shape: Shape, seen: Sequence[Reach]) -> bool:
+def can_be_grouped(shape: PlanShape, seen: Sequence[Reach]) -> bool:
     """Whether aggregates over joins, of plans of this shape, can be answered together over these windows."""
     return shape.node is not None and isinstance(shape.node.input, Join) and _can_be_found(shape.node.input, seen)
 
@@ -91,7 +91,7 @@ def side_clauses(snapshot: Snapshot, ids: Array, place: int) -> Array:
 
 
 @dataclass(slots=True)
-class Pairs:
+class QueryPairs:
     """Rows of joins. `queries`: int32[m], ascending, the number of each row's query in the call.
 
     `rows`: int32[2, m], the positions of its two tuples in the windows.
@@ -127,7 +127,7 @@ class Pairs:
 class PairsOfQueries:
     """The rows of joins, query after query, for grouping. `starts`: int64[k + 1], the first row of each query."""
 
-    pairs: Pairs
+    pairs: QueryPairs
     join: Join
     reading: Reading
     starts: Array
@@ -152,7 +152,7 @@ class PairsOfQueries:
         return {expr: concat_columns([part[at] for part in parts]) for at, expr in enumerate(wanted)}
 
 
-def by_query(pairs: Pairs, plan: Node, queries: int, reading: Reading) -> PairsOfQueries:
+def by_query(pairs: QueryPairs, plan: Node, queries: int, reading: Reading) -> PairsOfQueries:
     """The rows of the joins of a plan, for grouping. `queries`: the number of joins."""
     starts = np.searchsorted(pairs.queries, np.arange(queries + 1))
     return PairsOfQueries(pairs, join_of(plan), reading, starts, np.zeros(queries, np.int64))
@@ -188,7 +188,7 @@ class JoinedSets:
         """Whether a pass over all rows of the windows pays for so many queries."""
         return not self._large and sum(self._rows) <= _WORTH * count
 
-    def found(self, clauses: Sequence[Array], limit: int, room: HeldBytes | None = None) -> Pairs:
+    def found(self, clauses: Sequence[Array], limit: int, room: HeldBytes | None = None) -> QueryPairs:
         """The rows of the joins whose sides have these clauses: int64[n] for each source.
 
         `room` is charged with the bytes of the rows before they are made. Raises TooManyPairs if there are more than
@@ -220,12 +220,12 @@ class JoinedSets:
         if pairs < 0:
             raise TooManyPairs
         matches = np.stack([np.diff(starts)[clause_of_query] for clause_of_query, starts, _ in sides])
-        return Pairs(out[0, :pairs], out[1:, :pairs], self._windows, errors, matches)
+        return QueryPairs(out[0, :pairs], out[1:, :pairs], self._windows, errors, matches)
 
-    def _keys(self) -> Keyed:
+    def _keys(self) -> JoinKeys:
         """The keys of both windows. Raises TooManyPairs if any has an error: single answers count errors."""
         config = self._snapshot.config
-        room = Room(config.joins, self._budget)
+        room = JoinBudget(config.joins, self._budget)
         limits = (config.texts, self._budget, config.joins.bytes)
         try:
             keys = keyed(self._join, [MatchedSide(window, *limits) for window in self._windows], room)

@@ -20,7 +20,7 @@ from psoup.data.archived_chunk import Chunk
 from psoup.execution.rows.select_list import computed_at_once
 from psoup.execution.rows.sort_keys import distinct_rows, ranks
 from psoup.execution.rows.source_rows import Reading
-from psoup.execution.select.many_matches import Found
+from psoup.execution.select.many_matches import ManyMatches
 from psoup.expressions.evaluate import TooMuchText
 from psoup.expressions.frame import text_bytes
 from psoup.expressions.tree import AttributeRef, Expr
@@ -39,7 +39,7 @@ _TEXT_COPIES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PlanShape:
     """The steps of a plan above its stream, or above a join. `node`: the aggregate; None without one."""
 
     node: Aggregate | None
@@ -86,7 +86,7 @@ class Shape:
         return starts, rows
 
 
-def shape_of(plan: Node) -> Shape | None:
+def shape_of(plan: Node) -> PlanShape | None:
     """The shape of a plan; None if it is over a join without groups."""
     limit, skip, distinct, having = None, 0, False, None
     order: Sequence[OrderKey] = ()
@@ -106,10 +106,10 @@ def shape_of(plan: Node) -> Shape | None:
     below = grouped.input if grouped is not None else below
     if not isinstance(below, Source) and (grouped is None or not isinstance(below, Join)):
         return None
-    return Shape(grouped, having, outputs, distinct, tuple(order), limit, skip)
+    return PlanShape(grouped, having, outputs, distinct, tuple(order), limit, skip)
 
 
-class Gathered:
+class MatchBuffer:
     """The matches of some clauses: added chunk by chunk, then ordered by clause.
 
     `errors`: int64[k], errors of WHERE of each clause. `group`: the matches as added. `count`: their number.
@@ -125,7 +125,7 @@ class Gathered:
         self.starts: Array = np.zeros(clauses + 1, np.int64)
         """The first match of each clause, after `placed`: int64[k + 1]."""
 
-    def add(self, matches: Found) -> None:
+    def add(self, matches: ManyMatches) -> None:
         """Add the matches of a chunk."""
         which, offsets = matches.pairs
         if matches.errors is not None:
@@ -194,7 +194,7 @@ class Gathered:
         return 24 * self.count + self.errors.nbytes + self.starts.nbytes
 
 
-class Shown(NamedTuple):
+class ShownRows(NamedTuple):
     """The rows of the answers, by clause, then in the order of the answer. `counts`: int64[k], rows of each clause.
 
     `rows`: the match of each row; None: `columns` has the values. `errors`: int64[k], errors of WHERE and of groups.
@@ -208,27 +208,27 @@ class Shown(NamedTuple):
     hidden: Array
 
 
-def arranged(shape: Shape, gathered: Gathered, reading: Reading, whole: bool) -> Shown:
+def arranged(shape: PlanShape, gathered: MatchBuffer, reading: Reading, whole: bool) -> ShownRows:
     """The rows of the answers, from matches. `whole`: compute the columns at once, if the plan only selects.
 
     Raises TooManyPairs if a clause has more rows than may be sorted, TooMuchText if texts to sort are too large.
     """
     starts, errors, hidden = gathered.starts, gathered.errors, np.zeros_like(gathered.errors)
     if not gathered.count:
-        return Shown(hidden, None, (), errors, hidden)
+        return ShownRows(hidden, None, (), errors, hidden)
     if shape.plain:
         with suppress(TooMuchText):
             if whole:
                 columns = gathered.columns(shape.outputs)
-                return Shown(np.diff(starts), None, [columns[expr] for expr in shape.outputs], errors, hidden)
-        return Shown(np.diff(starts), gathered.rows(), (), errors, hidden)
+                return ShownRows(np.diff(starts), None, [columns[expr] for expr in shape.outputs], errors, hidden)
+        return ShownRows(np.diff(starts), gathered.rows(), (), errors, hidden)
     if shape.distinct or shape.order:
         refuse_many(starts, reading.sort_rows)
     keys = gathered.columns(shape.arranged_by)
     count_within([column for expr, column in keys.items() if expr not in shape.outputs], starts, hidden)
     reading.charged().hold(arranging_bytes(keys.values()))
     starts, rows = shape.arranged(starts, keys, reading.budget)
-    return Shown(np.diff(starts), gathered.rows()[rows], (), errors, hidden)
+    return ShownRows(np.diff(starts), gathered.rows()[rows], (), errors, hidden)
 
 
 def arranging_bytes(keys: Iterable[Column]) -> int:

@@ -50,7 +50,7 @@ class Failed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuerySet:
     """The queries of a call. `ids`: int64[n], by place."""
 
     ids: Array
@@ -78,7 +78,7 @@ class Asked:
                 )
 
 
-def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
+def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> QuerySet:
     """Find the queries `ids`, int64[n], in any order. IDs below 0 are left out.
 
     O(n log n), and a step of Python for each query outside of blocks. Notes their use, for queries that expire.
@@ -103,7 +103,7 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
     every = [part for parts in members.values() for part in parts]
     if len(every) == 1 and back is None and len(every[0][2]) == len(ids):
         record, plan, keys, clauses = every[0]  # a whole block: its queries are in order already
-        return Asked(ids, [Alike(record, plan, np.arange(len(keys)), clauses)], [])
+        return QuerySet(ids, [Alike(record, plan, np.arange(len(keys)), clauses)], [])
     set_of_id: Array = np.full(len(distinct), -1, np.int64)
     sqc_ids: Array = np.zeros(len(distinct), np.int64)
     for number, parts in enumerate(members.values()):
@@ -120,7 +120,7 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> Asked:
         sets.append(Alike(*parts[0][:2], places, clause_of[places]))
     missing = order[: ends[0]]
     gone = missing[ids[missing] >= 0]
-    return Asked(ids, sets, _gone(snapshot.gone.get(tenant, NOT_KNOWN), ids, gone))
+    return QuerySet(ids, sets, _gone(snapshot.gone.get(tenant, NOT_KNOWN), ids, gone))
 
 
 def distinct_ids(ids: Array) -> tuple[Array, Array | None]:

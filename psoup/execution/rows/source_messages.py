@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from psoup.data.chunk import ChunkView
 from psoup.execution.rows.answer_case import AnswerCase, AnswerPart
 from psoup.execution.rows.record_batch import Message, form_of
-from psoup.execution.rows.source_rows import Arrivals
+from psoup.execution.rows.source_rows import SourceRows
 from psoup.plan.nodes import Limit, Node, Project, Source
 
 
@@ -26,7 +26,7 @@ def source_messages(case: AnswerCase) -> Iterator[AnswerPart]:
     """The rows in the order of the stream."""
     rows, schema, reading = case.rows(), case.plan.schema, case.reading
     form = form_of(schema)
-    assert isinstance(rows, Arrivals) and form is not None
+    assert isinstance(rows, SourceRows) and form is not None
     for group in rows.groups(case.most_rows):
         reading.budget.check()
         here = [(data, offsets) for data, offsets in group if isinstance(data, ChunkView)]

@@ -157,7 +157,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Arrivals:
+class SourceRows:
     """The matches of one source; `limit`: only the first of them after `skip`."""
 
     reading: Reading

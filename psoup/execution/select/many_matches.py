@@ -36,7 +36,16 @@ from psoup.results.chunk_results import ALL, ChunkResults
 from psoup.results.failures import NO_FAILURES, is_lone
 from psoup.results.gaps import WHOLE
 from psoup.results.open import OpenResults
-from psoup.results.sets import Pairs, TooManyPairs, Wanted, all_evaluated, evaluated, joined, kept_counts, kept_pairs
+from psoup.results.sets import (
+    Pairs,
+    TooManyPairs,
+    WantedClauses,
+    all_evaluated,
+    evaluated,
+    joined,
+    kept_counts,
+    kept_pairs,
+)
 from psoup.values.columns import Array, Column
 from psoup.work.read_budget import ReadBudget
 
@@ -56,7 +65,7 @@ Progress = Callable[[int], None] | None
 
 
 @dataclass(slots=True)
-class Found:
+class ManyMatches:
     """The matches of clauses in one chunk. `errors`: of each clause, int64[k]; None: no errors."""
 
     entry: ChunkEntry
@@ -88,12 +97,12 @@ class Together:
     """Records and blocks of the clauses; None before the first use."""
     _index: tuple[bytes, _Index] | None = field(default=None)
     """An index of the clauses that the last chunk lacked, under their places."""
-    wanted: Wanted = field(init=False)
+    wanted: WantedClauses = field(init=False)
 
     def __post_init__(self) -> None:
-        self.wanted = Wanted(self.ids)
+        self.wanted = WantedClauses(self.ids)
 
-    def found(self, low: int, high: int, limit: int) -> Iterator[Found]:
+    def found(self, low: int, high: int, limit: int) -> Iterator[ManyMatches]:
         """The matches with IDs in [low, high), oldest chunk first; chunks without matches are left out.
 
         Raises TooManyPairs if a chunk has more than `limit`, ResourceExhausted for too many tuples on disk.
@@ -115,17 +124,17 @@ class Together:
         matches = self.in_chunk(entry, start, stop, limit, progress)
         return np.bincount(matches.pairs.which, minlength=len(self.ids)), matches.errors
 
-    def in_chunk(self, entry: ChunkEntry, start: int, stop: int, limit: int, progress: Progress) -> Found:
+    def in_chunk(self, entry: ChunkEntry, start: int, stop: int, limit: int, progress: Progress) -> ManyMatches:
         """The matches in a part of a chunk. `progress`: the result of `begin`. Raises TooManyPairs."""
         results = entry.results
         errors = self._errors_kept(results)
         if all_evaluated(results, self.ids):
-            return Found(entry, kept_pairs(results, self.wanted, start, _end(entry, stop), limit), errors)
+            return ManyMatches(entry, kept_pairs(results, self.wanted, start, _end(entry, stop), limit), errors)
         met = evaluated(results, self.ids)
         if errors is not None:
             errors[~met] = 0
         met_places, lacking = np.flatnonzero(met), np.flatnonzero(~met)
-        pairs = kept_pairs(results, Wanted(self.ids[met_places]), start, stop, limit)
+        pairs = kept_pairs(results, WantedClauses(self.ids[met_places]), start, stop, limit)
         stored_pairs = Pairs(met_places[pairs.which], pairs.offsets)
         alone = self._alone(entry, lacking)
         errors = np.zeros(len(self.ids), np.int64) if errors is None else errors
@@ -141,7 +150,7 @@ class Together:
                 progress(stop - start)
         if not start and stop == len(entry.data) and is_wanted(self.view, entry):
             offer_pairs(self.view, entry, self.ids, lacking[errors[lacking] == 0], joined(parts[1:]))
-        return Found(entry, joined(parts), errors if errors.any() else None)
+        return ManyMatches(entry, joined(parts), errors if errors.any() else None)
 
     # Not evaluated yet ---------------------------------------------------------------------------------------
 
@@ -184,7 +193,7 @@ class Together:
                 raise TooManyPairs
         errors[places] += index.errors(results)
         view = results.view(stop, slots)
-        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), Wanted(slots), start, stop, limit)
+        pairs = kept_pairs(ChunkResults(view, covered_before=ALL), WantedClauses(slots), start, stop, limit)
         return Pairs(places[pairs.which], pairs.offsets)
 
     def begin(self, parts: Sequence[Part]) -> Progress:

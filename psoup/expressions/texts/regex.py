@@ -121,7 +121,7 @@ def regex_of(pattern: str, options: str = "") -> Regex:
     except pa.ArrowInvalid as problem:
         words = str(problem).removeprefix("Invalid regular expression: ")[:200]
         raise InvalidInput(f"{pattern[:80]!r} is not a regular expression: {words}", reason="INVALID_VALUE") from None
-    reader = _Reader(pattern)
+    reader = _PatternReader(pattern)
     states, groups = reader.read()
     if states > MOST_STATES:
         raise InvalidInput(
@@ -132,7 +132,7 @@ def regex_of(pattern: str, options: str = "") -> Regex:
     return Regex(pattern, flags, states, groups, reader.endless and reader.branches)
 
 
-class _Reader:
+class _PatternReader:
     """Reads a pattern that RE2 accepts: counts its states, and finds its groups."""
 
     def __init__(self, pattern: str) -> None:

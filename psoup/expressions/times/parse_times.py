@@ -38,7 +38,7 @@ _FOR_TIMESTAMP = _pattern(r"(?:[uU][tT][cC]|Z)?", "")
 _EPOCH = rf"(?i)\A{_SPACE}epoch{_SPACE}\z"
 
 
-class _Fields:
+class _PatternGroups:
     """The groups of a pattern, as text and as int64."""
 
     def __init__(self, text: pa.Array, pattern: str) -> None:
@@ -62,7 +62,7 @@ class _Fields:
 def to_date(column: Column, target: DataType) -> tuple[Array, Array]:
     """Days since 1970, int64[n], and flags of texts that are not a date."""
     text = to_large_string(column)
-    fields = _Fields(text, _FOR_DATE)
+    fields = _PatternGroups(text, _FOR_DATE)
     days, failed = _days(fields)
     _, bad_time = _time_of_day(fields)
     failed |= bad_time | (np.abs(days) > LAST_DAY)
@@ -70,7 +70,7 @@ def to_date(column: Column, target: DataType) -> tuple[Array, Array]:
     return np.where(failed, 0, days), failed & ~epoch
 
 
-def _days(fields: _Fields) -> tuple[Array, Array]:
+def _days(fields: _PatternGroups) -> tuple[Array, Array]:
     year, month, day = (fields.number(name) for name in ("year", "month", "day"))
     minus, before_christ = fields.same("minus", "-"), ~fields.same("bc", "")
     separators = booleans(pc.equal(fields.text("first"), fields.text("second")))
@@ -82,7 +82,7 @@ def _days(fields: _Fields) -> tuple[Array, Array]:
     return np.where(good, days_from_civil(year, month, day), 0), ~good
 
 
-def _time_of_day(fields: _Fields) -> tuple[Array, Array]:
+def _time_of_day(fields: _PatternGroups) -> tuple[Array, Array]:
     """Microseconds since midnight, int64[n], up to 24:00 (0 without a time), and flags of invalid times."""
     hour, minute, second = (fields.number(name) for name in ("h", "m", "s"))
     digits = pc.utf8_slice_codeunits(pc.utf8_rpad(fields.text("fraction"), width=6, padding="0"), 0, 6)
@@ -94,7 +94,7 @@ def _time_of_day(fields: _Fields) -> tuple[Array, Array]:
 def to_timestamp(column: Column, target: DataType) -> tuple[Array, Array]:
     """Microseconds since 1970 UTC, int64[n], and flags of texts that are not a time."""
     text = to_large_string(column)
-    fields = _Fields(text, _FOR_TIMESTAMP)
+    fields = _PatternGroups(text, _FOR_TIMESTAMP)
     days, failed = _days(fields)
     of_day, bad_time = _time_of_day(fields)
     offset = (fields.number("zh") * 60 + fields.number("zm")) * 60 + fields.number("zs")

@@ -116,7 +116,7 @@ def read(call: Call, frame: Frame) -> Column:
     pattern, specifiers = pattern_of(str(written.value))
     frame.sizes.borrow(_COPIES * text_bytes(column) + _OFFSETS * frame.rows * len(specifiers))
     text = to_large_string(column)
-    values, failed = _Reading(text, pattern, specifiers).time()
+    values, failed = _TimeParts(text, pattern, specifiers).time()
     result = finish(call.type, values, [column], _unless_epoch(text, failed))
     if call.name == "strptime":
         return result
@@ -128,7 +128,7 @@ def _unless_epoch(text: pa.Array, failed: Array) -> Array:
     return failed & ~booleans(pc.match_substring_regex(text, pattern=_EPOCH)) if failed.any() else failed
 
 
-class _Reading:
+class _TimeParts:
     """The parts of the texts by kind; of several parts of one kind the last counts."""
 
     def __init__(self, text: pa.Array, pattern: str, specifiers: tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from psoup.sql.parser.syntax import BoundNode, BoundsNode, Duration, PlacedError, Refusal, TooComplex
+from psoup.sql.parser.syntax import BoundNode, BoundsNode, Duration, PlacedError, SyntaxRefusal, TooComplex
 from psoup.work.rest_points import MOVES, may_rest
 
 MAX_STEPS = 30
@@ -71,7 +71,7 @@ class Grammar(parser.Parser):
         try:
             self.raise_error(message, token)
         except PlacedError as problem:
-            raise Refusal(message, problem.at, hint) from None
+            raise SyntaxRefusal(message, problem.at, hint) from None
 
     def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
         """Refuse a number that is too long to be in range: sqlglot's time for it grows with the square of its

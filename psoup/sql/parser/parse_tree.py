@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.plan.canonical import UNITS
 from psoup.sql.parser.dialect import PSoup
-from psoup.sql.parser.syntax import PlacedError, Refusal, TooComplex
+from psoup.sql.parser.syntax import PlacedError, SyntaxRefusal, TooComplex
 from psoup.sql.source import StatementText, nearest
 from psoup.sql.types import unit_name
 from psoup.work.rest_points import MOVES, may_rest
@@ -81,7 +81,7 @@ def _syntax(source: StatementText, tokens: list[Token], problem: PlacedError) ->
     position = next((i for i, token in enumerate(tokens) if token.start == problem.at), None)
     culprit = None if position is None else tokens[position]
     message, hint = _translated(problem.message, culprit), ""
-    if isinstance(problem, Refusal):
+    if isinstance(problem, SyntaxRefusal):
         message, hint = problem.message, problem.hint
     return source.error(message, problem.at, hint=hint or _hint(tokens, position))
 

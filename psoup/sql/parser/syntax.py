@@ -75,7 +75,7 @@ class PlacedError(ParseError):
         self.at = at
 
 
-class Refusal(PlacedError):
+class SyntaxRefusal(PlacedError):
     """An error whose message is already for users, maybe with a hint. `parsing` replaces the messages of sqlglot."""
 
     def __init__(self, message: str, at: int, hint: str = "") -> None:

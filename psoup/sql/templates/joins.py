@@ -23,11 +23,11 @@ from psoup.sql.join_conditions import filled, side_text, split
 from psoup.sql.source import StatementText
 from psoup.sql.templates.block import BoundBlock, ManyQueries, SameQueries
 from psoup.sql.templates.holes import Holes
-from psoup.sql.templates.prepared_statement import Prepared, named
+from psoup.sql.templates.prepared_statement import PreparedStatement, named
 from psoup.sql.templates.values import Columns
 
 
-class JoinTemplate(Prepared):
+class JoinTemplate(PreparedStatement):
     """A prepared statement over several streams. `sides`: a template for each side, or the query of a side without
     parameters."""
 
@@ -36,13 +36,13 @@ class JoinTemplate(Prepared):
         frame: StandingQuery,
         holes: Holes,
         expected: Sequence[DataType | None],
-        sides: Sequence[Prepared | StandingQuery],
+        sides: Sequence[PreparedStatement | StandingQuery],
     ) -> None:
         super().__init__(frame, holes, expected)
         self._sides = [(side, _numbers(side)) for side in sides]
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
-        """The query with `values` for the parameters, as `Prepared.bind`."""
+        """The query with `values` for the parameters, as `PreparedStatement.bind`."""
         row = self.row(values, query)
         _, text = self.constants(row, query)
         try:
@@ -58,16 +58,19 @@ class JoinTemplate(Prepared):
         return StandingQuery(text, selections, self.plan, sides)
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """The queries of columns of values, as `Prepared.block`. None unless each side can be a block."""
+        """The queries of columns of values, as `PreparedStatement.block`. None unless each side can be a block."""
         if not columns or not self.is_short(columns):
             return None
         for side, numbers in self._sides:
-            if isinstance(side, Prepared) and side.block(tuple([columns[number] for number in numbers])) is None:
+            if (
+                isinstance(side, PreparedStatement)
+                and side.block(tuple([columns[number] for number in numbers])) is None
+            ):
                 return None
         return BoundBlock(self, columns)
 
     def sides(self, columns: Columns) -> tuple[ManyQueries, ...]:
-        """The sides of the queries, as `Prepared.sides`."""
+        """The sides of the queries, as `PreparedStatement.sides`."""
         return tuple(
             SameQueries(side, len(columns[0]))
             if isinstance(side, StandingQuery)
@@ -93,6 +96,6 @@ def side_texts(
 _NAME = "psoup_parameter_"
 
 
-def _numbers(side: Prepared | StandingQuery) -> list[int]:
+def _numbers(side: PreparedStatement | StandingQuery) -> list[int]:
     """The numbers of the join's parameters in a side, from 0."""
     return [] if isinstance(side, StandingQuery) else [int(name.removeprefix(_NAME)) - 1 for name in side.names]

@@ -23,7 +23,7 @@ from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.sql.select import Lookup
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms
-from psoup.sql.templates.prepared_statement import Prepared
+from psoup.sql.templates.prepared_statement import PreparedStatement
 from psoup.sql.templates.values import Columns, columns_of_rows, numbers_of_text, rows_of_columns
 
 Way = Literal["columns", "rows"]
@@ -35,7 +35,7 @@ Bound = tuple[Sequence[Parameter], StandingQuery]
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ParameterValues:
     """Values for the parameters of a template, in `columns`, or in `rows` if `columns` is None.
 
     `names`: the names of the values in a row, if they have some. `titles`: the names of the columns in messages.
@@ -51,7 +51,7 @@ class Values:
         """The number of rows."""
         return len(self.rows) if self.columns is None else len(self.columns[0])
 
-    def in_columns(self, template: Prepared) -> Columns | None:
+    def in_columns(self, template: PreparedStatement) -> Columns | None:
         """A column for each parameter, in order. None if rows differ in length or a column has values of several types.
         O(values)."""
         columns = self.columns or columns_of_rows(self.rows, len(template.names))
@@ -66,8 +66,8 @@ class Values:
 
 
 def bind_values(
-    template: Prepared,
-    values: Values,
+    template: PreparedStatement,
+    values: ParameterValues,
     *,
     columnar: int = COLUMNAR_QUERIES,
     way: Way | None = None,

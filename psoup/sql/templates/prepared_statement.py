@@ -31,7 +31,7 @@ _SHOWN = 64
 Row = tuple[Parameter, ...]
 
 
-class Prepared:
+class PreparedStatement:
     """A prepared statement. Any thread may bind.
 
     `types`: the expected type of each parameter, None where any type is allowed. `names`: the names of `$name`

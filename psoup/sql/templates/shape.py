@@ -31,7 +31,7 @@ _CONDITIONS = (exp.Where, exp.Having, exp.And, exp.Or, exp.Not)
 NULL = Literal(BIGINT, None)
 
 
-class Shape:
+class TemplateShape:
     """The properties of a template that it has before any values."""
 
     def __init__(self, select: exp.Select, binder: Binder, holes: Holes) -> None:

@@ -37,15 +37,15 @@ from psoup.sql.templates.comparisons import Slow
 from psoup.sql.templates.conjuncts import Conjuncts
 from psoup.sql.templates.holes import Holes, find_holes
 from psoup.sql.templates.joins import JoinTemplate, side_texts
-from psoup.sql.templates.prepared_statement import Prepared, named
-from psoup.sql.templates.shape import NULL, Shape, sample
+from psoup.sql.templates.prepared_statement import PreparedStatement, named
+from psoup.sql.templates.shape import NULL, TemplateShape, sample
 from psoup.sql.templates.values import Columns
 from psoup.sql.templates.vectors import clause_columns, fits, vector_groups
 from psoup.sql.templates.whole import WholeTemplate
 from psoup.sql.where.factors import factors_of
 
 
-class Template(Prepared):
+class Template(PreparedStatement):
     """A prepared statement over one stream. Any thread may bind."""
 
     def __init__(self, frame: StandingQuery, holes: Holes, expected: Sequence[DataType | None], where: _Where) -> None:
@@ -56,7 +56,7 @@ class Template(Prepared):
         self._groups = vector_groups(where.ready)
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
-        """The query with `values` for the parameters, as `Prepared.bind`.
+        """The query with `values` for the parameters, as `PreparedStatement.bind`.
 
         About 10 microseconds, less for values that came before. Some hundred microseconds if a parameter is in any
         other form than a comparison of a column under AND.
@@ -127,13 +127,13 @@ class _Where:
 
 def template_of(
     source: StatementText, select: exp.Select, holes: Holes, lookup: Lookup, names: Sequence[str]
-) -> Prepared:
+) -> PreparedStatement:
     """The template of a parsed SELECT whose placeholders are at `holes`. Raises SqlError."""
     nulls = {hole.start: NULL for hole in holes.places}
     # checks the tree and its names: after this the tree is known to be valid
     bind_select(source, select, lookup, names, nulls)
     origin = from_list(source, select, lookup, names)
-    shape = Shape(select, Binder(source, origin.names, nulls), holes)
+    shape = TemplateShape(select, Binder(source, origin.names, nulls), holes)
     expected = shape.expected()
     samples = {h.start: NULL if t is None else sample(t) for h, t in zip(holes.places, expected, strict=True)}
     frame = bind_select(source, select, lookup, names, samples)
@@ -190,7 +190,7 @@ def _of_sides(
     return replace(joined.bind(tuple(values)), plan=plan, text=text)
 
 
-def prepared(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -> Prepared:
+def prepared(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -> PreparedStatement:
     """The template of a SELECT with parameters. Raises SqlError."""
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")

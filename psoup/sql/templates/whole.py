@@ -20,7 +20,7 @@ from psoup.plan.shared_plans import SharedPlans
 from psoup.plan.standing_query import Parameter, StandingQuery
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.holes import Holes
-from psoup.sql.templates.prepared_statement import Prepared, named
+from psoup.sql.templates.prepared_statement import PreparedStatement, named
 from psoup.sql.templates.values import Columns
 
 Whole = Callable[[str], StandingQuery]
@@ -30,7 +30,7 @@ FromTree = Callable[[Sequence[Parameter], Mapping[int, Literal], str], StandingQ
 """Binds the tree of a statement. It gets the values, the constants by the offsets of the parameters, and the text."""
 
 
-class WholeTemplate(Prepared):
+class WholeTemplate(PreparedStatement):
     """A prepared statement whose queries have separate plans."""
 
     def __init__(
@@ -47,7 +47,7 @@ class WholeTemplate(Prepared):
         self._plans = SharedPlans()
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
-        """The query with `values` for the parameters, as `Prepared.bind`."""
+        """The query with `values` for the parameters, as `PreparedStatement.bind`."""
         row = self.row(values, query)
         literals, text = self.constants(row, query)
         if self._tree is not None:

@@ -22,7 +22,7 @@ EVERY_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class Folding:
+class FoldAhead:
     """Folds ahead what aggregates need of chunks that leave the memory, or came to the disk."""
 
     def __init__(self, host: Host[Snapshot], threads: Threads, spare: Spare) -> None:

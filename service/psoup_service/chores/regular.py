@@ -17,13 +17,13 @@ from psoup.published.snapshot import Snapshot
 from psoup_service.chores import arrival_watch, expiry, fold_ahead
 from psoup_service.chores.arrival_watch import ArrivalWatch
 from psoup_service.chores.expiry import Expiry
-from psoup_service.chores.fold_ahead import Folding
+from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.chores.supervisor import Supervisor
 from psoup_service.gate import certificates, credentials
 from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import FoldNotes
 from psoup_service.host.host import Host
-from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.threads import Threads
 from psoup_service.process.clock import EVERY_S, GuardedClock
 
@@ -38,12 +38,12 @@ class RegularWork:
     """The parts of one service, on its event loop."""
 
     def __init__(
-        self, host: Host[Snapshot], store: Store, threads: Threads, settings: Settings, allowance: Allowance
+        self, host: Host[Snapshot], store: Store, threads: Threads, settings: Settings, allowance: ReadLimits
     ) -> None:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
         self._threads = threads
         self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
-        self.expiry, self.folding = Expiry(host, store), Folding(host, threads, self.background)
+        self.expiry, self.folding = Expiry(host, store), FoldAhead(host, threads, self.background)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.supervisor = Supervisor()
 

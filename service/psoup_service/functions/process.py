@@ -31,7 +31,7 @@ import pyarrow as pa
 from psoup.errors import FailedPrecondition, InvalidInput, PSoupError
 from psoup.expressions import supplied_functions
 from psoup.expressions.supplied_functions import Answer, Supplied, signature_of
-from psoup.functions import Raised
+from psoup.functions import FunctionRaised
 from psoup.phrases import counted
 from psoup.sql.supplied_names import make_known
 from psoup_service.functions import messages
@@ -88,7 +88,7 @@ class _Child:
             self._process.wait()
 
 
-class Failures:
+class FunctionFailures:
     """Failures of each function, by the client whose call it was; None: while tuples came. `now`: seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -118,7 +118,7 @@ class FunctionProcess:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._closed = False
-        self._failures = Failures(time.monotonic)
+        self._failures = FunctionFailures(time.monotonic)
         self._child: _Child | None = self._start()
         self._told = self._child.told
         self.functions = tuple(map(self._supplied, self._told["functions"]))
@@ -160,7 +160,7 @@ class FunctionProcess:
         except messages.Gone:
             raise self._refused(name, "returned what cannot be read") from None
         if kind == messages.RAISED:
-            raise Raised(error)
+            raise FunctionRaised(error)
         raise FailedPrecondition(error, reason="FUNCTION_BROKEN", function=signature_of(name).name)
 
     def _asked(self, name: str, call: memoryview) -> tuple[int, bytes]:

@@ -50,7 +50,7 @@ _KNOWN = 1_024
 """Tenants that are remembered; the one that has been silent longest is forgotten."""
 
 
-class _Tenant:
+class _TenantCalls:
     """A tenant's calls, its held calls, and the time for which it may let other tenants go first."""
 
     __slots__ = ("began", "calls", "held", "open", "pump", "saved", "since", "weight")
@@ -76,7 +76,7 @@ class CallTurns:
 
     def __init__(self, weight: Weight = equal, now: Callable[[], float] = time.monotonic) -> None:
         self._weight, self._now = weight, now
-        self._known: OrderedDict[str, _Tenant] = OrderedDict()
+        self._known: OrderedDict[str, _TenantCalls] = OrderedDict()
         """The newest call's is the last."""
         self.held = 0
         """Calls that wait now."""
@@ -89,7 +89,7 @@ class CallTurns:
         now = self._now()
         tenant = self._known.get(name)
         if tenant is None:
-            tenant = self._known[name] = _Tenant(now)
+            tenant = self._known[name] = _TenantCalls(now)
             self._forget()
         tenant.calls.add(now, 1.0, 0.0)
         self._known.move_to_end(name)
@@ -99,12 +99,12 @@ class CallTurns:
                 await self._hold(tenant, now)
         return ServedCall(self, tenant)
 
-    def begun(self, tenant: _Tenant) -> None:
+    def begun(self, tenant: _TenantCalls) -> None:
         """Note that a call is served."""
         tenant.open += 1
         tenant.began = self._now()
 
-    def ended(self, tenant: _Tenant) -> None:
+    def ended(self, tenant: _TenantCalls) -> None:
         """Note the end of a call; held calls may enter. O(1), and O(tenants) while calls are held."""
         tenant.open -= 1
         if self.held and not tenant.open:
@@ -112,7 +112,7 @@ class CallTurns:
                 if other.held and other is not tenant:
                     self._let_in(other)
 
-    def _kept_out(self, tenant: _Tenant, now: float) -> float:
+    def _kept_out(self, tenant: _TenantCalls, now: float) -> float:
         """Seconds for which another tenant's call may delay this tenant's calls; 0 if they may enter."""
         saved = self._settle(tenant, now)
         if saved < LEAST_S:
@@ -126,14 +126,14 @@ class CallTurns:
                 return min(saved, left)
         return 0.0
 
-    def _settle(self, tenant: _Tenant, now: float) -> float:
+    def _settle(self, tenant: _TenantCalls, now: float) -> float:
         """The time that a tenant may still wait: shrinks while it waits, else grows. Called before that changes."""
         passed, tenant.since = now - tenant.since, now
         saved = tenant.saved + (-passed if tenant.held else passed)
         tenant.saved = min(max(saved, -MOST_SAVED_S), MOST_SAVED_S)
         return tenant.saved
 
-    async def _hold(self, tenant: _Tenant, now: float) -> None:
+    async def _hold(self, tenant: _TenantCalls, now: float) -> None:
         """Wait until the call may come in."""
         turn = asyncio.get_running_loop().create_future()
         if not tenant.held:
@@ -148,7 +148,7 @@ class CallTurns:
                 self._settle(tenant, self._now())
                 tenant.held.remove(turn)
 
-    def _let_in(self, tenant: _Tenant) -> None:
+    def _let_in(self, tenant: _TenantCalls) -> None:
         """Let the first held call in, unless a quieter tenant goes first, and schedule the next."""
         now = self._now()
         kept_out = self._kept_out(tenant, now)
@@ -157,7 +157,7 @@ class CallTurns:
         if tenant.held:
             self._again(tenant, kept_out)
 
-    def _again(self, tenant: _Tenant, seconds: float) -> None:
+    def _again(self, tenant: _TenantCalls, seconds: float) -> None:
         """Look at the tenant's calls again after so many seconds, with 0 at the loop's next turn."""
         if tenant.pump is not None:
             tenant.pump.cancel()
@@ -179,7 +179,7 @@ class ServedCall:
 
     __slots__ = ("_tenant", "_turns")
 
-    def __init__(self, turns: CallTurns, tenant: _Tenant) -> None:
+    def __init__(self, turns: CallTurns, tenant: _TenantCalls) -> None:
         self._turns, self._tenant = turns, tenant
 
     def __enter__(self) -> None:

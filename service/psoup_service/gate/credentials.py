@@ -41,7 +41,7 @@ Tokens = Callable[[], Mapping[str, AccessToken]]
 """The tokens that stand now, by their IDs. Raises Unavailable while that is not known."""
 
 
-class Caller(Protocol):
+class GateCaller(Protocol):
     """The caller's side of a call, as the gate sees it. `principal`: set by the gate."""
 
     principal: Principal
@@ -105,7 +105,7 @@ class Gate:
         self._open: dict[Callable[[PSoupError], None], Principal] = {}
         """Functions that end each call under way that a token let in."""
 
-    def admit(self, method: str, caller: Caller) -> Principal:
+    def admit(self, method: str, caller: GateCaller) -> Principal:
         """Identify the caller of `method` ("Service/Method") and check its roles. O(1), some microseconds.
 
         Sets the caller's principal, even if the call is refused for its roles. Raises Unauthenticated and
@@ -134,7 +134,7 @@ class Gate:
             )
         return principal
 
-    def tell(self, method: str, outcome: str, caller: Caller) -> None:
+    def tell(self, method: str, outcome: str, caller: GateCaller) -> None:
         """Write a line of the audit log about a call that has ended."""
         self.audit.note(self._now(), method, outcome, caller.principal, peer=caller.peer(), object=caller.about())
 
@@ -170,7 +170,7 @@ class Gate:
         if self._openid is not None:
             await self._openid.run()
 
-    def _principal(self, caller: Caller, tokens: Mapping[str, AccessToken]) -> Principal:
+    def _principal(self, caller: GateCaller, tokens: Mapping[str, AccessToken]) -> Principal:
         authorization = caller.authorization()
         if not authorization:
             names = caller.certificate_names() if self._certificates else ()

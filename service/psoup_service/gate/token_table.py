@@ -11,7 +11,7 @@ from psoup.published.snapshot import Snapshot
 from psoup_service.host.host import Host
 
 
-class Standing:
+class TokenTable:
     """The published tokens. `guarded`: no caller is let in before the tokens are known."""
 
     def __init__(self, host: Host[Snapshot], guarded: bool) -> None:

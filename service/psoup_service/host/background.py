@@ -20,7 +20,7 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.ahead.attempts import Work
 from psoup.work.read_budget import ReadBudget, ReadEnded
 from psoup_service.host.fold_notes import FoldNotes
-from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.giving_way import GivingWay, Rests
 from psoup_service.host.turns.interpreter import ShortTurns
 
@@ -39,7 +39,7 @@ class BackgroundBudgets:
     """Budgets of work in the background. One thread at a time; `close` from any. `timer`: its time in seconds."""
 
     def __init__(
-        self, allowance: Allowance, way: GivingWay, charge: Charge, timer: Callable[[], float] = time.thread_time
+        self, allowance: ReadLimits, way: GivingWay, charge: Charge, timer: Callable[[], float] = time.thread_time
     ) -> None:
         self._allowance, self._way, self._charge, self._timer = allowance, way, charge, timer
         self._cpu_s = min(allowance.cpu_s, MOST_CPU_S)
@@ -94,7 +94,7 @@ class Background(BackgroundBudgets):
 
     def __init__(
         self,
-        allowance: Allowance,
+        allowance: ReadLimits,
         way: GivingWay,
         charge: Charge,
         notes: FoldNotes,

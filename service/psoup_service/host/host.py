@@ -35,7 +35,7 @@ from psoup_service.host.command_facts import size_of, tenant_of
 from psoup_service.host.line import Submission
 from psoup_service.host.ports import EnginePort
 from psoup_service.host.precautions import Guard
-from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.reads.pins import Pins
 from psoup_service.host.reads.readers import Read, Readers
 from psoup_service.host.reads.reads_under_way import ReadsUnderWay
@@ -70,7 +70,7 @@ class Host(Generic[SnapshotT]):
         limits: HostLimits = DEFAULT_LIMITS,
         helpers: Runner = serial,
         quarantine: Sequence[str] = (),
-        allowance: Allowance | None = None,
+        allowance: ReadLimits | None = None,
         weights: Weights = ONE_TENANT,
     ) -> None:
         self._engine = engine
@@ -90,7 +90,7 @@ class Host(Generic[SnapshotT]):
             admission, store, clock, self._writer, self._room, self.pins, self._refusal, self._fail, weights.of
         )
         store.share(self._sequencer.in_turn)
-        self._allowance = allowance or Allowance()
+        self._allowance = allowance or ReadLimits()
         self.way = self._sequencer.binder.way
         self._writer.lend(BackgroundBudgets(self._allowance, self.way, lambda *_: None))  # a task's time is charged
         self._readers = Readers(limits.readers, self._allowance.cpu_s, weights.of, self.way)

@@ -71,7 +71,7 @@ class _Waiter:
 
 
 @dataclass(eq=False, slots=True)
-class _Tenant:
+class _TenantRoom:
     """A tenant's part of the room, and its callers in line. `own_commands`, `own_bytes`: reserved for this tenant.
 
     `resuming`: callers that were let in from the line, but whose tasks have not run yet: none may overtake them.
@@ -138,7 +138,7 @@ class Room:
         self._limits = (pending, size)
         self.weights = weights
         self._division = division
-        self._tenants: dict[str, _Tenant] = {}
+        self._tenants: dict[str, _TenantRoom] = {}
         """Tenants that are in the room, or in line."""
         self._commands = self._bytes = 0
         self._shared_commands = self._shared_bytes = 0
@@ -249,12 +249,12 @@ class Room:
         if len(self._tenants) > 1:
             self._forget(tenant, place)
 
-    def _there(self, tenant: str) -> _Tenant:
+    def _there(self, tenant: str) -> _TenantRoom:
         place = self._tenants.get(tenant)
         if place is None:
             for other in [*self._tenants] if len(self._tenants) == 1 else ():
                 self._forget(other, self._tenants[other], last=True)
-            place = self._tenants[tenant] = _Tenant()
+            place = self._tenants[tenant] = _TenantRoom()
         if place.shares is not self.weights.tenants() and place.idle:
             pending, limit = self._limits
             part = self._division.own * self.weights.share(tenant)
@@ -262,17 +262,17 @@ class Room:
             place.weight, place.shares = self.weights.of(tenant), self.weights.tenants()
         return place
 
-    def _come(self, place: _Tenant) -> None:
+    def _come(self, place: _TenantRoom) -> None:
         """Note that a tenant comes, unless it is present. It saved no time while other tenants were in the room."""
         if place.idle:
             self.times.come(name for name, other in self._tenants.items() if not other.idle)
 
-    def _forget(self, tenant: str, place: _Tenant, *, last: bool = False) -> None:
+    def _forget(self, tenant: str, place: _TenantRoom, *, last: bool = False) -> None:
         """Forget a tenant that is not here, unless it is the last: it is likely to come back."""
         if (last or len(self._tenants) > 1) and place.idle and self._tenants.get(tenant) is place:
             del self._tenants[tenant]
 
-    def _may_enter(self, tenant: str, place: _Tenant, size: int) -> bool:
+    def _may_enter(self, tenant: str, place: _TenantRoom, size: int) -> bool:
         """Whether a caller enters without waiting. It overtakes no caller of its tenant, and no tenant that had much
         less.
         """
@@ -310,7 +310,7 @@ class Room:
         place = self._tenants[tenant]
         return self._fits(place, place.line[0].size)
 
-    def _resume(self, tenant: str, place: _Tenant) -> None:
+    def _resume(self, tenant: str, place: _TenantRoom) -> None:
         """Count a caller whose task runs again; callers that joined the line meanwhile may fit now."""
         with self._lock:
             place.resuming -= 1
@@ -318,7 +318,7 @@ class Room:
             entered = self._admit()
         deliver(entered)
 
-    def _give_up(self, tenant: str, place: _Tenant, waiter: _Waiter) -> None:
+    def _give_up(self, tenant: str, place: _TenantRoom, waiter: _Waiter) -> None:
         """Leave the line, or the room if this caller was let in at the moment it stopped waiting."""
         with self._lock:
             if waiter.entered:
@@ -332,7 +332,7 @@ class Room:
             entered = self._admit()
         deliver(entered)
 
-    def _fits(self, place: _Tenant, size: int) -> bool:
+    def _fits(self, place: _TenantRoom, size: int) -> bool:
         pending, limit = self._limits
         if self._bytes == 0 and self._commands < pending:
             return True
@@ -353,7 +353,7 @@ class Room:
     def _sum_of_weights(self) -> float:
         return sum(place.weight for place in self._tenants.values())
 
-    def _take(self, place: _Tenant, commands: int, size: int) -> None:
+    def _take(self, place: _TenantRoom, commands: int, size: int) -> None:
         self._shared_commands += _beyond(place.own_commands, place.commands, commands)
         self._shared_bytes += _beyond(place.own_bytes, place.bytes, size)
         place.commands += commands
@@ -361,7 +361,7 @@ class Room:
         self._commands += commands
         self._bytes += size
 
-    def _full(self, tenant: str, place: _Tenant) -> ResourceExhausted:
+    def _full(self, tenant: str, place: _TenantRoom) -> ResourceExhausted:
         pending, limit = self._limits
         self._forget(tenant, place)
         return ResourceExhausted(

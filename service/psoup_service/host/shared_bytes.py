@@ -18,7 +18,7 @@ OWN = 0.5
 """The part of the limit that is the tenants' own."""
 
 
-class _Held:
+class _TenantBytes:
     """The bytes of one tenant. `own`: its reserved bytes, computed when it last held nothing."""
 
     __slots__ = ("bytes", "own")
@@ -37,7 +37,7 @@ class SharedBytes:
         self._beyond = 0
         """Bytes that tenants hold beyond their own parts."""
         self._weights = weights
-        self._tenants: dict[str, _Held] = {}
+        self._tenants: dict[str, _TenantBytes] = {}
         """Tenants that hold something."""
         self._lock = threading.Lock()
 
@@ -79,13 +79,13 @@ class SharedBytes:
             account = self._there(tenant)
             return account.bytes > account.own
 
-    def _there(self, tenant: str) -> _Held:
-        return self._tenants.get(tenant) or _Held(self._part(tenant))
+    def _there(self, tenant: str) -> _TenantBytes:
+        return self._tenants.get(tenant) or _TenantBytes(self._part(tenant))
 
     def _part(self, tenant: str) -> int:
         return int(self._own * self._weights.share(tenant))
 
-    def _change(self, tenant: str, account: _Held, size: int, beyond: int) -> None:
+    def _change(self, tenant: str, account: _TenantBytes, size: int, beyond: int) -> None:
         account.bytes += size
         self.used += size
         self._beyond += beyond
@@ -95,7 +95,7 @@ class SharedBytes:
             self._tenants.pop(tenant, None)
 
 
-def _beyond(account: _Held, more: int) -> int:
+def _beyond(account: _TenantBytes, more: int) -> int:
     """The bytes of the common part that a tenant would hold in addition, with so many bytes more."""
     return max(account.bytes + more - account.own, 0) - max(account.bytes - account.own, 0)
 

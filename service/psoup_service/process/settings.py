@@ -15,7 +15,7 @@ from psoup.model import SECOND
 from psoup_service.gate.certificate_roles import certificate_table
 from psoup_service.gate.listeners import Listener, incomplete, listener, port_of, unsecured
 from psoup_service.gate.provider import Provider, role_table, wrong_provider
-from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.fair_turns import Weights
 from psoup_service.wire.limits import Limits
 
@@ -325,9 +325,9 @@ class Settings(BaseModel):
         named = self.oidc_issuer, self.oidc_audience, self.oidc_jwks_url, self.oidc_role_claim
         return Provider(*named, role_table(self.oidc_roles), self.oidc_tenant_claim)
 
-    def allowance(self, weights: Weights) -> Allowance:
+    def allowance(self, weights: Weights) -> ReadLimits:
         """The limits of reads. `weights`: of tenants."""
-        return Allowance(
+        return ReadLimits(
             cpu_s=self.read_cpu_s,
             sort_bytes=self.sort_mib * _MIB,
             all_sort_bytes=self.sorts_mib * _MIB,

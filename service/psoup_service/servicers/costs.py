@@ -8,7 +8,7 @@ from typing import Any
 
 from psoup.admission.tags import tag_in
 from psoup.answer.figures.query_costs import QueryCost
-from psoup.answer.figures.top_queries import ORDERS, Place, top_queries
+from psoup.answer.figures.top_queries import ORDERS, Rank, top_queries
 from psoup.answer.tuples.match_tags import keys_of
 from psoup.answer.tuples.queries_of_tuple import matches_each
 from psoup.errors import InvalidInput
@@ -19,7 +19,7 @@ from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
-from psoup_service.wire.written import Parts, Written
+from psoup_service.wire.written import OpenMessage, Written
 
 _TOP, _MAX_TOP = 20, 1_000
 _MATCHES, _MAX_MATCHES, _MAX_TUPLES = 1_000, 10_000, 1_000
@@ -81,7 +81,7 @@ class CostCalls:
         tuple_ids = list(request.tuple_ids)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> Written:
-            reply = Parts(queries_pb2.MatchesManyResponse)
+            reply = OpenMessage(queries_pb2.MatchesManyResponse)
             reply.open.sequence = snapshot.sequence
             matched = matches_each(
                 snapshot, request.stream, tuple_ids, tenant=tenant, now=now, limit=limit + 1, budget=budget
@@ -105,7 +105,7 @@ class CostCalls:
         return await backend.host.evaluate(read, tenant=tenant)
 
 
-def _place(token: str, shown: str) -> Place | None:
+def _place(token: str, shown: str) -> Rank | None:
     """The place after which the page of a token begins; None for the first page. Raises InvalidInput for a token of
     another list.
     """
@@ -118,7 +118,7 @@ def _place(token: str, shown: str) -> Place | None:
             reason="PAGE_TOKEN",
             field="page_token",
         )
-    return Place(state["less"], state["clause"], state["query"])
+    return Rank(state["less"], state["clause"], state["query"])
 
 
 def _message(snapshot: Snapshot, cost: QueryCost, backend: Backend) -> queries_pb2.QueryCost:

@@ -20,7 +20,7 @@ from typing import Any
 
 from psoup.answer.invoke import Answer
 from psoup.answer.question import Question
-from psoup.answer.table_rows import Asking
+from psoup.answer.table_rows import TableQuestion
 from psoup.errors import InvalidInput
 from psoup.execution.select.window import WindowChoice
 from psoup.plan.sides import MOST_SOURCES
@@ -29,7 +29,7 @@ from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2, statements_pb2
 from psoup_service.host.reads.expectations import Expectations, Unexpected
 from psoup_service.servicers.backend import Backend
-from psoup_service.servicers.invoke_request import Wanted, whole
+from psoup_service.servicers.invoke_request import InvokeArguments, whole
 from psoup_service.servicers.many import Many
 from psoup_service.servicers.row_pages import made_page, wanted_page
 from psoup_service.wire import answers, convert
@@ -97,7 +97,7 @@ class Invocation:
         ids, by_key, refused = self._backend.ids, bool(request.keys), self._backend.metrics.refused
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> tuple[Written, int]:
-            asking = Asking(snapshot, tenant, Question(now, as_of, window, accept, budget))
+            asking = TableQuestion(snapshot, tenant, Question(now, as_of, window, accept, budget))
             with closing(Many(asking, names, ids, refused, by_key=by_key)) as many:
                 return many.reply(max_bytes), many.rows
 
@@ -130,13 +130,13 @@ class Invocation:
         self._backend.metrics.answered(len(response.rows))
         return response
 
-    async def _wanted(self, request: Request, caller: Caller) -> Wanted:
+    async def _wanted(self, request: Request, caller: Caller) -> InvokeArguments:
         """Read the request, and wait for `min_sequence`."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         window = other_window(request)
         as_of = await instant(backend, request)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
-        return Wanted(
+        return InvokeArguments(
             backend.ids,
             query_id,
             name,
@@ -148,7 +148,7 @@ class Invocation:
         )
 
     def _at_once(
-        self, wanted: Wanted, make: Callable[[Snapshot, ReadBudget], queries_pb2.InvokeResponse]
+        self, wanted: InvokeArguments, make: Callable[[Snapshot, ReadBudget], queries_pb2.InvokeResponse]
     ) -> queries_pb2.InvokeResponse | None:
         """The answer, made on the loop; None if it belongs on a reader thread."""
         if not wanted.ordinary or not self._expectations.is_quick(wanted.query_id):

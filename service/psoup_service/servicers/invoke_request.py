@@ -19,7 +19,7 @@ from psoup_service.wire import answers
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class InvokeArguments:
     """An invocation, read from its request."""
 
     ids: Ids

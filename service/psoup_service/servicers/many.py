@@ -17,16 +17,16 @@ import numpy as np
 
 from psoup.answer.completeness import Completeness
 from psoup.answer.invoke_many import LEAST, ManyJoins
-from psoup.answer.table_rows import Asking
+from psoup.answer.table_rows import TableQuestion
 from psoup.errors import Internal, InvalidInput, NotFound, PSoupError
 from psoup.events.tags import NO_TAG
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.records import NO_CLAUSE
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.host.ids import Ids
-from psoup_service.servicers.invoke_request import Wanted, whole
+from psoup_service.servicers.invoke_request import InvokeArguments, whole
 from psoup_service.wire import answers, convert
-from psoup_service.wire.written import PART_BYTES, Parts, Written
+from psoup_service.wire.written import PART_BYTES, OpenMessage, Written
 
 MANY_S = 0.25
 """Seconds after which a reply about many queries ends with the outcomes so far."""
@@ -43,7 +43,13 @@ class Many:
     """
 
     def __init__(
-        self, asking: Asking, names: Sequence[str], ids: Ids, refused: Callable[[PSoupError], None], *, by_key: bool
+        self,
+        asking: TableQuestion,
+        names: Sequence[str],
+        ids: Ids,
+        refused: Callable[[PSoupError], None],
+        *,
+        by_key: bool,
     ) -> None:
         self._refused = refused
         self._asking, self._names, self._ids, self._by_key = asking, names, ids, by_key
@@ -59,7 +65,7 @@ class Many:
 
     def reply(self, max_bytes: int) -> Written:
         """The outcomes of the first names, at least one, up to `max_bytes` and about MANY_S seconds."""
-        response, room, end = Parts(queries_pb2.InvokeManyResponse), max_bytes, time.perf_counter() + MANY_S
+        response, room, end = OpenMessage(queries_pb2.InvokeManyResponse), max_bytes, time.perf_counter() + MANY_S
         uncut = room
         for place in range(len(self._names)):
             try:
@@ -98,7 +104,9 @@ class Many:
                 return answer
         query_id, name = self._query(self._names[place])
         asking, put = self._asking, self._asking.question
-        wanted = Wanted(self._ids, query_id, name, asking.tenant, put.now, put.as_of, put.window, put.accept_truncation)
+        wanted = InvokeArguments(
+            self._ids, query_id, name, asking.tenant, put.now, put.as_of, put.window, put.accept_truncation
+        )
         made = wanted.answer(asking.snapshot, asking.budget)
         response = whole(made, room)
         if self._by_key:

@@ -12,9 +12,9 @@ from psoup.admission.pushes import offered
 from psoup.admission.tags import MAX_LABEL_NAMES, tag_in
 from psoup.answer.tuples.match_bits import Choice, bits_of, stretch
 from psoup.answer.tuples.match_rows import match
-from psoup.answer.tuples.match_tags import PAIR_BYTES, Tagged, Wanted, tagged
+from psoup.answer.tuples.match_tags import PAIR_BYTES, Tagged, WantedTags, tagged
 from psoup.answer.tuples.queries_of_tuple import matches_between
-from psoup.answer.tuples.why import Row, Step, why
+from psoup.answer.tuples.why import MatchCondition, Row, why
 from psoup.config import CHUNK_ROWS
 from psoup.errors import InvalidInput, NotFound
 from psoup.phrases import counted
@@ -237,13 +237,13 @@ def _row(view: StreamView, table: pa.Table | pa.RecordBatch, snapshot: Snapshot,
     return Row(offer.columns, int(offer.times[0]), refused=offer.refused_for())
 
 
-def _step(step: Step) -> matching_pb2.WhyStep:
+def _step(step: MatchCondition) -> matching_pb2.WhyStep:
     values = [matching_pb2.WhyValue(text=text, value=value) for text, value in step.values]
     kind = matching_pb2.WhyKind.Value(f"WHY_KIND_{step.kind.upper()}")
     return matching_pb2.WhyStep(kind=kind, text=step.text, passed=step.passed, values=values)
 
 
-def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequest, name: str) -> Wanted:
+def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequest, name: str) -> WantedTags:
     """The columns that a request wants beside IDs; `name`: of the column of rows."""
     names = list(request.label_columns)
     if len(names) > MAX_LABEL_NAMES:
@@ -256,7 +256,7 @@ def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequ
             f"label_columns has {taken[0][:64]!r}, which would be the name of two columns; leave it out",
             field="label_columns",
         )
-    return Wanted(dict(tag_in("", request.labels).labels), request.keys, names)
+    return WantedTags(dict(tag_in("", request.labels).labels), request.keys, names)
 
 
 def _pairs(shown: Tagged, name: str = "row", first: int = 0) -> bytes:

@@ -22,7 +22,7 @@ _ROWS, _MAX_ROWS = 100, 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RowPage:
     """The rows of a page. `now`, `expected`, `ranges`: NOW, likeness and tuples of the first page; None on the first
     page itself.
     """
@@ -35,12 +35,12 @@ class Page:
     ranges: Ranges | None = None
 
 
-def wanted_page(request: queries_pb2.InvokeRowsRequest, max_bytes: int) -> Page:
+def wanted_page(request: queries_pb2.InvokeRowsRequest, max_bytes: int) -> RowPage:
     """The page that a request asks for. Raises InvalidInput for a token of another list or another request."""
     size = page_size(request.page_size, _ROWS, _MAX_ROWS)
     state = read_page_token("rows", request.page_token, now=int, offset=int, request=str, answer=str, ranges=list)
     if state is None:
-        return Page(size, max_bytes)
+        return RowPage(size, max_bytes)
     ranges = state["ranges"]
     if state["request"] != _fingerprint(request) or not _is_time(state["now"]) or not all(map(_is_range, ranges)):
         raise InvalidInput(
@@ -49,11 +49,11 @@ def wanted_page(request: queries_pb2.InvokeRowsRequest, max_bytes: int) -> Page:
             field="page_token",
         )
     made_of = [(low, high) for low, high in ranges] if ranges else None
-    return Page(size, max_bytes, max(state["offset"], 0), state["now"], state["answer"], made_of)
+    return RowPage(size, max_bytes, max(state["offset"], 0), state["now"], state["answer"], made_of)
 
 
 def made_page(
-    answer: Answer, name: str, request: queries_pb2.InvokeRowsRequest, page: Page
+    answer: Answer, name: str, request: queries_pb2.InvokeRowsRequest, page: RowPage
 ) -> queries_pb2.InvokeRowsResponse:
     """The page of an answer; `name`: the query's. Raises FailedPrecondition if the answer has changed."""
     likeness = "" if answer.ranges else answer.likeness

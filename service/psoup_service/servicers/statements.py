@@ -27,7 +27,7 @@ from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import Snapshot
 from psoup.sql import drop_stream, first_word
 from psoup.sql.parser.guards import MAX_BYTES
-from psoup.sql.templates.ladder import Values
+from psoup.sql.templates.ladder import ParameterValues
 from psoup.sql.templates.values import columns_of_table
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import statements_pb2, statements_pb2_grpc, streams_pb2
@@ -49,7 +49,7 @@ class _Asked:
     """A question, read from its request; `query`: its statement, bound."""
 
     sql: str
-    values: Values | None
+    values: ParameterValues | None
     tenant: str
     now: int
     as_of: int | None
@@ -172,13 +172,13 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         self._backend.meters.prepare(tenant)
         return await self._backend.host.bound(work, tenant, caller.peer())
 
-    async def _values(self, request: Selection, caller: Caller) -> Values:
+    async def _values(self, request: Selection, caller: Caller) -> ParameterValues:
         """The row of values of a request."""
         decoding, parameters = self._backend.decoding, request.parameters
         decoded = await decoding.parameters(parameters, len(request.statement), caller, check_one)
         try:
             table = pa.table(decoded.table)
             names = tuple(table.column_names) if request.by_name else ()
-            return Values(columns_of_table(table), names=names, titles=table.column_names)
+            return ParameterValues(columns_of_table(table), names=names, titles=table.column_names)
         finally:
             decoded.place.release()

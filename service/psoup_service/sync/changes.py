@@ -39,9 +39,9 @@ from psoup_service.host.ids import Ids
 from psoup_service.sync.join_page import page_of
 from psoup_service.sync.json_columns import FEW, stored_to_json, to_json
 from psoup_service.sync.recomputed_page import ComparedPage, compared_page
-from psoup_service.sync.reply_parts import Part, Written, bytes_in, first_parts, raw_of, rows_in
-from psoup_service.sync.tokens import Again, Held, Tokens, digest, digest_of_window
-from psoup_service.sync.want import Asked
+from psoup_service.sync.reply_parts import Part, WrittenRows, bytes_in, first_parts, raw_of, rows_in
+from psoup_service.sync.tokens import Again, ClientRows, Tokens, digest, digest_of_window
+from psoup_service.sync.want import Want
 from psoup_service.wire import convert
 
 MOST_TUPLES = 4 * 1024 * 1024
@@ -99,7 +99,7 @@ class Copies:
             record = self.snapshot.query(content.query_id, self.tenant)
         except NotFound as problem:
             raise self.ids.named(problem, self.ids.query(content.query_id)) from None
-        question = Asked(record, want, window, content, reset, min(room, want.max_bytes or room), room, most_bytes)
+        question = Want(record, want, window, content, reset, min(room, want.max_bytes or room), room, most_bytes)
         plan = record.query.plan
         if record.sqc_id == NO_CLAUSE:
             if paired(plan) is not None:
@@ -108,7 +108,7 @@ class Copies:
             return self._since(question, how)
         return self._whole(question) if travel_of(plan) is Travel.ALWAYS else self._again(question)
 
-    def _held(self, query_id: int | None, want: sync_pb2.Want) -> tuple[Held, sync_pb2.Reset.ValueType]:
+    def _held(self, query_id: int | None, want: sync_pb2.Want) -> tuple[ClientRows, sync_pb2.Reset.ValueType]:
         """The client's part of a query's answer; nothing if it begins anew, and the reason."""
         asked_for = digest_of_window(want.window, want.accept_truncation)
         try:
@@ -117,14 +117,14 @@ class Copies:
             named = anew.query_id if query_id is None else query_id
             if named is None:
                 raise InvalidInput("give a query_id, a key, or the token of a copy", field="query_id") from None
-            return Held(named, asked_for), anew.reset
+            return ClientRows(named, asked_for), anew.reset
         if query_id is not None and content.query_id != query_id:
             raise InvalidInput("the token is that of another query", reason="TOKEN_QUERY", field="token")
         if content.window != asked_for:
-            return Held(content.query_id, asked_for), sync_pb2.RESET_WINDOW
+            return ClientRows(content.query_id, asked_for), sync_pb2.RESET_WINDOW
         return content, sync_pb2.RESET_UNSPECIFIED
 
-    def _since(self, question: Asked, how: Ranged) -> sync_pb2.Change | None:
+    def _since(self, question: Want, how: Ranged) -> sync_pb2.Change | None:
         """The change of a copy that holds the rows of some intervals of tuple IDs."""
         want, content = question.want, question.held
         limit = want.max_rows or NO_LIMIT
@@ -147,10 +147,10 @@ class Copies:
         if question.reset or _moved(changes):
             written.put(change)
             change.keep.extend(_differences(changes.keep))
-            change.token = self._token(Held(content.query_id, content.window, changes.have))
+            change.token = self._token(ClientRows(content.query_id, content.window, changes.have))
         return change
 
-    def _found(self, question: Asked, how: Ranged, rows: int) -> Since:
+    def _found(self, question: Want, how: Ranged, rows: int) -> Since:
         return since(
             self.snapshot,
             question.record,
@@ -161,28 +161,28 @@ class Copies:
             oldest_first=question.want.oldest_first,
         )
 
-    def _question(self, copy: Asked) -> Question:
+    def _question(self, copy: Want) -> Question:
         return Question(self.now, None, copy.window, copy.want.accept_truncation, self.budget)
 
-    def _fitting(self, question: Asked, how: Ranged, rows: int) -> tuple[Since, Written]:
+    def _fitting(self, question: Want, how: Ranged, rows: int) -> tuple[Since, WrittenRows]:
         """The change of at most so many rows; of fewer, if their bytes in Arrow are many times the room."""
         limit = _ROOMS * question.room
         while True:
             changes = self._found(question, how, rows)
             if not changes.rows:
-                return changes, Written()
+                return changes, WrittenRows()
             attributes, few = (
                 changes.ranged.attributes,
                 changes.rows <= FEW and self.encoding != sync_pb2.ENCODING_ARROW,
             )
             if attributes is not None and few and (parts := changes.stored()) is not None:
-                return changes, Written(columns=stored_to_json(parts, attributes, _NUMBERS))
+                return changes, WrittenRows(columns=stored_to_json(parts, attributes, _NUMBERS))
             fit = first_parts(changes.answer.messages(max_bytes=max(limit, 1)), limit)
             if fit.all or changes.rows <= 1:
                 return changes, self._written(fit.parts, changes.answer, _NUMBERS)
             rows = max(min(fit.rows, changes.rows - 1), 1)
 
-    def _joined(self, question: Asked) -> sync_pb2.Change | None:
+    def _joined(self, question: Want) -> sync_pb2.Change | None:
         """The change of a copy that holds the joined rows of a box: an interval for each source."""
         want, content, reset = question.want, question.held, question.reset
         if content.box is None and not reset:
@@ -205,10 +205,10 @@ class Copies:
         if reset or page.rows or was_partial or changes.came > _BEHIND_JOINED or changes.any_leaves():
             page.written.put(change)
             change.keep.extend(_differences(changes.keep if has_rows(changes.keep) else ()))
-            change.token = self._token(Held(content.query_id, content.window, box=page.held))
+            change.token = self._token(ClientRows(content.query_id, content.window, box=page.held))
         return change
 
-    def _again(self, question: Asked) -> sync_pb2.Change | None:
+    def _again(self, question: Want) -> sync_pb2.Change | None:
         """The change of a copy whose answer of before is computed again."""
         content, reset = question.held, question.reset
         if content.earlier is None and not reset:
@@ -218,7 +218,7 @@ class Copies:
         if isinstance(comparison, Unchanged):
             self._tell(change, question.record, comparison.completeness, 0)
             if comparison.behind:
-                change.token = self._token(Held(content.query_id, content.window, earlier=comparison.held))
+                change.token = self._token(ClientRows(content.query_id, content.window, earlier=comparison.held))
             return change
         if comparison.anew:
             reset = reset or sync_pb2.RESET_WHOLE
@@ -237,10 +237,10 @@ class Copies:
             change.moved.extend(
                 to - before for pair in pairwise([(0, 0), *page.moved]) for before, to in zip(*pair, strict=True)
             )
-        change.token = self._token(Held(content.query_id, content.window, earlier=page.held))
+        change.token = self._token(ClientRows(content.query_id, content.window, earlier=page.held))
         return change
 
-    def _compared(self, comparison: Compared, question: Asked) -> ComparedPage:
+    def _compared(self, comparison: Compared, question: Want) -> ComparedPage:
         """A page in the wanted room, or in the whole room of the reply if rows that the client holds would be lost
         otherwise.
         """
@@ -248,7 +248,7 @@ class Copies:
         page = compared_page(comparison, question.room, limit, encode)
         return compared_page(comparison, question.reply_room, limit, encode) if page.dropped else page
 
-    def _whole(self, question: Asked) -> sync_pb2.Change | None:
+    def _whole(self, question: Want) -> sync_pb2.Change | None:
         """The change of a copy that shows NOW: the whole answer, if it differs."""
         answer = invoke(
             self.snapshot,
@@ -278,23 +278,23 @@ class Copies:
             change.reset = question.reset or sync_pb2.RESET_WHOLE
             change.rows = sum(map(rows_in, parts))
             change.form.schema_ipc, change.form.whole = answer.schema_message, True
-            change.token = self._token(Held(question.held.query_id, question.held.window, digest=seen))
+            change.token = self._token(ClientRows(question.held.query_id, question.held.window, digest=seen))
         return change
 
-    def _token(self, content: Held) -> bytes:
+    def _token(self, content: ClientRows) -> bytes:
         return self.tokens.write(content, self.tenant, self.snapshot.sequence)
 
-    def _written(self, parts: Sequence[Part], answer: Answer, differences: int) -> Written:
+    def _written(self, parts: Sequence[Part], answer: Answer, differences: int) -> WrittenRows:
         """Rows in the encoding of the reply; of the first columns, `differences` of them, the differences."""
         if self.encoding == sync_pb2.ENCODING_ARROW:
-            return Written(batches=[*map(raw_of, parts)])
+            return WrittenRows(batches=[*map(raw_of, parts)])
         rows = [read(part.gathered(), answer.schema) if isinstance(part, Message) else part for part in parts]
         return self._encoded(rows, differences)
 
-    def _encoded(self, rows: Sequence[pa.RecordBatch], differences: int) -> Written:
+    def _encoded(self, rows: Sequence[pa.RecordBatch], differences: int) -> WrittenRows:
         if self.encoding == sync_pb2.ENCODING_ARROW:
-            return Written(batches=[*map(raw_of, rows)])
-        return Written(columns=to_json(rows, differences) if rows else b"")
+            return WrittenRows(batches=[*map(raw_of, rows)])
+        return WrittenRows(columns=to_json(rows, differences) if rows else b"")
 
     def _tell(
         self, change: sync_pb2.Change, record: QueryRecord, completeness: Completeness, select_errors: int
@@ -310,7 +310,7 @@ class Copies:
             if len(given) < len(times) or completeness.now != min(given):
                 change.MergeFrom(sync_pb2.Change(now=convert.timestamp(completeness.now)))
 
-    def _tell_ageing(self, form: sync_pb2.CopyForm, question: Asked, how: Ranged) -> None:
+    def _tell_ageing(self, form: sync_pb2.CopyForm, question: Want, how: Ranged) -> None:
         """Put in how the rows leave as NOW goes on."""
         record = question.record
         ages = ageing(self.snapshot.by_id[record.stream_id].spec, windows_of(record.query, question.window)[0], how)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from psoup.answer.copies.id_intervals import Interval
-from psoup.answer.copies.join_since import HeldBox, Place
+from psoup.answer.copies.join_since import HeldBox, StepPlace
 from psoup.plan.sides import MOST_SOURCES
 
 _NUMBER = 10
@@ -49,7 +49,7 @@ def from_bytes(data: bytes) -> HeldBox:
     for (first, end), (low, high) in zip(intervals or target, target, strict=True):
         if not _LEAST <= low <= first <= end <= high <= _MOST:
             raise ValueError("a box with an end outside of it")
-    return HeldBox(tuple(target), tuple(intervals), Place(step - 1, tuple(row)) if step else None)
+    return HeldBox(tuple(target), tuple(intervals), StepPlace(step - 1, tuple(row)) if step else None)
 
 
 def _put(out: bytearray, number: int) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from psoup.answer.copies.join_since import HeldBox, JoinedSince, Piece
-from psoup_service.sync.reply_parts import Written
+from psoup.answer.copies.join_since import HeldBox, JoinedSince, StepRows
+from psoup_service.sync.reply_parts import WrittenRows
 
 _MORE = 2
 """Bytes as Arrow for each byte of room: as JSON columns, most rows take less."""
@@ -22,17 +22,17 @@ _MORE = 2
 class JoinedPage:
     """The serialized rows of a page (`written`). `left`: found rows that had no room; 0 on the last page."""
 
-    written: Written
+    written: WrittenRows
     rows: int
     left: int
     held: HeldBox
 
 
 def page_of(
-    changes: JoinedSince, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
+    changes: JoinedSince, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], WrittenRows]
 ) -> JoinedPage:
     """The first found rows that fit, at most the wanted number; at least one, unless there is none."""
-    pieces, size, rows = list[Piece](), 0, 0
+    pieces, size, rows = list[StepRows](), 0, 0
     with closing(changes.pieces(most_rows, room)) as stream:
         for piece in stream:
             pieces.append(piece)
@@ -49,7 +49,7 @@ def page_of(
     return JoinedPage(written, rows, left, _held_after(changes, pieces, rows) if left else changes.all_held)
 
 
-def _first(pieces: Sequence[Piece], rows: int) -> Iterator[pa.RecordBatch]:
+def _first(pieces: Sequence[StepRows], rows: int) -> Iterator[pa.RecordBatch]:
     """The first `rows` rows of some pieces."""
     for piece in pieces:
         if rows > 0:
@@ -57,7 +57,7 @@ def _first(pieces: Sequence[Piece], rows: int) -> Iterator[pa.RecordBatch]:
         rows -= piece.rows.num_rows
 
 
-def _held_after(changes: JoinedSince, pieces: Sequence[Piece], rows: int) -> HeldBox:
+def _held_after(changes: JoinedSince, pieces: Sequence[StepRows], rows: int) -> HeldBox:
     for piece in pieces:
         if rows <= piece.rows.num_rows:
             break

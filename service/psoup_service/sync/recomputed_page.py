@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from psoup.answer.copies.answer_again import Compared, Earlier
 from psoup.answer.copies.id_intervals import Intervals
-from psoup_service.sync.reply_parts import Written
+from psoup_service.sync.reply_parts import WrittenRows
 
 _LARGER = 2
 """Most attempts to send more rows than the first guess."""
@@ -28,7 +28,7 @@ class ComparedPage:
     `left`: new rows that had no room; the client had `dropped` of them. `held`: the client's rows afterwards.
     """
 
-    written: Written
+    written: WrittenRows
     rows: int
     removed: Intervals
     moved: Sequence[tuple[int, int]]
@@ -39,7 +39,7 @@ class ComparedPage:
 
 
 def compared_page(
-    comparison: Compared, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], Written]
+    comparison: Compared, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], WrittenRows]
 ) -> ComparedPage:
     """The first new rows that fit, at most `most_rows`; at least one, unless there is none."""
     limit = min(comparison.came, most_rows)

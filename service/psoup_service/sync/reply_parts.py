@@ -56,7 +56,7 @@ def raw_of(part: Part) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRows:
     """Rows as they are sent, in one of two encodings."""
 
     batches: Sequence[bytes] = ()

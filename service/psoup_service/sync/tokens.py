@@ -40,7 +40,7 @@ _NO_TIME = -(2**63)
 """Instead of a NOW, while a stream has seen nothing."""
 
 
-class Held(NamedTuple):
+class ClientRows(NamedTuple):
     """The client's part of a query's answer: the rows of some intervals, the first rows of an earlier answer, rows of a
     join, or the digest of a whole answer.
 
@@ -78,7 +78,7 @@ class Tokens:
         self._keys = keys_of(store)
         self._present = next(iter(self._keys))
 
-    def write(self, content: Held, tenant: str, sequence: int) -> bytes:
+    def write(self, content: ClientRows, tenant: str, sequence: int) -> bytes:
         """The token of a client of `tenant`, as of an event."""
         kind = _WHOLE if content.digest else _RANGED
         if content.box is not None or content.earlier is not None:
@@ -101,7 +101,7 @@ class Tokens:
         body += b"" if content.box is None else to_bytes(content.box)
         return body + _signature(self._keys[self._present], tenant, body)
 
-    def read(self, token: bytes, tenant: str, newest: int) -> Held:
+    def read(self, token: bytes, tenant: str, newest: int) -> ClientRows:
         """The content of a token; `newest`: the last event of now.
 
         Raises Again if it means nothing here; InvalidInput, reason TOKEN_INVALID, if it was damaged or made up.
@@ -131,21 +131,21 @@ class Tokens:
             raise _damaged() from None
 
 
-def _held(query_id: int, window: bytes, kind: int, rest: bytes) -> Held:
+def _held(query_id: int, window: bytes, kind: int, rest: bytes) -> ClientRows:
     """The content of a token of a kind. Raises ValueError and the like for a token that no service has written."""
     if kind == _WHOLE:
-        return Held(query_id, window, digest=rest)
+        return ClientRows(query_id, window, digest=rest)
     if kind == _JOINED:
-        return Held(query_id, window, box=from_bytes(rest))
+        return ClientRows(query_id, window, box=from_bytes(rest))
     if kind == _AGAIN:
         at, *of_rows = _EARLIER.unpack_from(rest)
         ranges = tuple(_INTERVAL.iter_unpack(rest[_EARLIER.size :]))
-        return Held(query_id, window, earlier=Earlier(ranges, None if at == _NO_TIME else at, *of_rows))
+        return ClientRows(query_id, window, earlier=Earlier(ranges, None if at == _NO_TIME else at, *of_rows))
     if kind != _RANGED or len(rest) > MOST_INTERVALS * _INTERVAL.size:
         raise ValueError
     intervals = tuple(_INTERVAL.iter_unpack(rest))
     check(intervals)
-    return Held(query_id, window, intervals)
+    return ClientRows(query_id, window, intervals)
 
 
 def digest(content: bytes) -> bytes:

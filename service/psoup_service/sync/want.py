@@ -7,10 +7,10 @@ from typing import NamedTuple
 from psoup.execution.select.window import WindowChoice
 from psoup.published.records import QueryRecord
 from psoup_proto.v1 import sync_pb2
-from psoup_service.sync.tokens import Held
+from psoup_service.sync.tokens import ClientRows
 
 
-class Asked(NamedTuple):
+class Want(NamedTuple):
     """A want that was read: the question, the content that the client holds, and the reason `reset` if it begins anew.
 
     `room`: wanted bytes of rows, at most `reply_room`. `reply_room`: bytes left in this reply, at most `most_bytes`.
@@ -19,7 +19,7 @@ class Asked(NamedTuple):
     record: QueryRecord
     want: sync_pb2.Want
     window: WindowChoice | None
-    held: Held
+    held: ClientRows
     reset: sync_pb2.Reset.ValueType
     room: int
     reply_room: int

@@ -3,7 +3,7 @@
     taken places ─ wants with tokens ─> outcomes, as many as fit ─> one body, compressed ─> page
          '── the same wants at the same tokens, in the same form ──────────────────────────> the same page
 
-`Page` has the changes to its watcher; the event loop applies them.
+`WatchPage` has the changes to its watcher; the event loop applies them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WatchPage:
     """A message and the outcomes of its places. The message is None if no place has a change. `left`: places without
     room.
     """
@@ -72,7 +72,7 @@ class Page:
     sequence: int
 
 
-class Pages:
+class WatchPages:
     """The messages of one snapshot."""
 
     def __init__(
@@ -87,10 +87,10 @@ class Pages:
         """`refused`: is told of each want that fails."""
         self._refused = refused
         self._snapshot, self._budget, self._tokens, self._ids, self._now = snapshot, budget, tokens, ids, now
-        self._made: dict[tuple[object, ...], dict[tuple[bytes, ...], Page]] = {}
+        self._made: dict[tuple[object, ...], dict[tuple[bytes, ...], WatchPage]] = {}
         """By the form, the places and the first want, which are soon looked up, and then by all wants."""
 
-    def page(self, watcher: Watcher, taken: Taken, *, at_hand: bool = False) -> Page | None:
+    def page(self, watcher: Watcher, taken: Taken, *, at_hand: bool = False) -> WatchPage | None:
         """The message to a watcher about some places. It may have been made for another watcher already.
 
         `at_hand`: return None unless it has been made already.
@@ -105,7 +105,7 @@ class Pages:
             made[key] = self._make(form, taken, wants)
         return made.get(key)
 
-    def _make(self, form: WatchForm, taken: Taken, wants: Sequence[sync_pb2.Want]) -> Page:
+    def _make(self, form: WatchForm, taken: Taken, wants: Sequence[sync_pb2.Want]) -> WatchPage:
         copies = Copies(self._snapshot, self._tokens, self._ids, form.tenant, self._now, self._budget, form.encoding)
         outcomes, places = list[sync_pb2.SyncOutcome](), list[int]()
         replies, room, end = dict[int, Told](), form.most_bytes, time.perf_counter() + _LONGEST_S
@@ -129,7 +129,7 @@ class Pages:
             body = packed(copies, outcomes, form.compression, places)
             reply = sync_pb2.WatchResponse(body=body.body, compression=body.compression, size=body.size)
         left = [place for place in taken.places if place not in replies]
-        return Page(reply, replies, left, self._snapshot.sequence)
+        return WatchPage(reply, replies, left, self._snapshot.sequence)
 
     def _told(
         self, want: sync_pb2.Want, outcome: sync_pb2.SyncOutcome, copies: Copies, cost: float, tell: bool

@@ -24,7 +24,7 @@ from psoup_proto.v1 import sync_pb2
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
 from psoup_service.sync.tokens import Tokens
-from psoup_service.watching.pages import Page, Pages
+from psoup_service.watching.pages import WatchPage, WatchPages
 from psoup_service.watching.topics import SLOW_S, Topics
 from psoup_service.watching.watcher import Taken, Watcher
 
@@ -149,21 +149,21 @@ class Rounds:
 
     # Pages ----------------------------------------------------------------------------------------------------
 
-    async def made(self, works: Sequence[Work]) -> list[Page | None]:
+    async def made(self, works: Sequence[Work]) -> list[WatchPage | None]:
         """The pages of the first watchers, at least one, and of watchers that get the same page; None for the remaining
         ones. They are made on a reader thread.
         """
 
-        def make(snapshot: Snapshot, budget: ReadBudget) -> list[Page | None]:
-            pages = Pages(snapshot, budget, self._tokens, self._ids, self._host.clock.now(), self._refused)
-            made, end = list[Page | None](), time.perf_counter() + _TOGETHER_S
+        def make(snapshot: Snapshot, budget: ReadBudget) -> list[WatchPage | None]:
+            pages = WatchPages(snapshot, budget, self._tokens, self._ids, self._host.clock.now(), self._refused)
+            made, end = list[WatchPage | None](), time.perf_counter() + _TOGETHER_S
             for watcher, taken in works:
                 made.append(pages.page(watcher, taken, at_hand=bool(made) and time.perf_counter() > end))
             return made
 
         return await self._host.evaluate(make)
 
-    def apply(self, watcher: Watcher, taken: Taken, page: Page) -> None:
+    def apply(self, watcher: Watcher, taken: Taken, page: WatchPage) -> None:
         """Bring a watcher to where its client is once it has the page."""
         snapshot, now = self._host.snapshot(), asyncio.get_running_loop().time()
         for place in page.left:
@@ -196,12 +196,12 @@ class _Line:
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
-        self._waiting: dict[Watcher, asyncio.Future[Page]] = {}
+        self._waiting: dict[Watcher, asyncio.Future[WatchPage]] = {}
         self._called = asyncio.Event()
 
-    async def page(self, watcher: Watcher) -> Page:
+    async def page(self, watcher: Watcher) -> WatchPage:
         """The next page of a watcher."""
-        future: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[WatchPage] = asyncio.get_running_loop().create_future()
         self._waiting[watcher] = future
         self._called.set()
         try:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from google.protobuf import duration_pb2, timestamp_pb2
 from google.rpc import error_details_pb2
 
-from psoup.answer.completeness import Completeness, Part
+from psoup.answer.completeness import Completeness, SourcePart
 from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
@@ -265,7 +265,7 @@ def _together(combine: Callable[[list[int]], int], values: list[int | None]) -> 
     return combine(given) if len(given) == len(values) else None
 
 
-def _part(part: Part, source: Source) -> types_pb2.SourceCompleteness:
+def _part(part: SourcePart, source: Source) -> types_pb2.SourceCompleteness:
     return types_pb2.SourceCompleteness(
         alias=source.alias,
         stream=source.spec.name,

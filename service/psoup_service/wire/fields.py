@@ -45,7 +45,7 @@ _EACH = 64
 """Bytes of packed numbers up to which a byte is counted for a number."""
 
 
-class Bound(NamedTuple):
+class FieldLimit(NamedTuple):
     """Limits of a field: bytes of a text, entries of a map, messages, or numbers, which may come packed."""
 
     name: str
@@ -54,24 +54,24 @@ class Bound(NamedTuple):
     is_text: bool = False
 
 
-Bounds = Mapping[int, Bound]
+Bounds = Mapping[int, FieldLimit]
 """The bounds of the fields of a message that have one of their own, by number."""
 
 
-def bounds_of(message: Descriptor) -> dict[int, Bound]:
+def bounds_of(message: Descriptor) -> dict[int, FieldLimit]:
     """The bounds of a request."""
-    bounds = dict[int, Bound]()
+    bounds = dict[int, FieldLimit]()
     for field in message.fields:
         if field.type == FieldDescriptor.TYPE_STRING:
-            bounds[field.number] = Bound(field.name, MOST_TEXT, is_text=True)
+            bounds[field.number] = FieldLimit(field.name, MOST_TEXT, is_text=True)
         elif not field.is_repeated or field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
             continue
         elif field.message_type is None:
             limit = _MORE_NUMBERS.get(field.full_name, MOST_NUMBERS)
-            bounds[field.number] = Bound(field.name, limit, packed=True)
+            bounds[field.number] = FieldLimit(field.name, limit, packed=True)
         else:
             is_map = field.message_type.GetOptions().map_entry
-            bounds[field.number] = Bound(field.name, MOST_ENTRIES if is_map else MOST_NUMBERS)
+            bounds[field.number] = FieldLimit(field.name, MOST_ENTRIES if is_map else MOST_NUMBERS)
     return bounds
 
 
@@ -95,7 +95,7 @@ class _Counted:
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
-        self.over: Bound | None = None
+        self.over: FieldLimit | None = None
         self._left = {number: bound.most for number, bound in bounds.items()}
 
     def add(self, number: int, raw: bytes, at: int, size: int) -> bool:
@@ -143,7 +143,7 @@ def count(raw: bytes, limit: int, counted: _Counted | None = None) -> int:
     return fields
 
 
-class Place(NamedTuple):
+class FieldPlace(NamedTuple):
     """The place of a field of bytes in a message: its tag, its first byte, and its end."""
 
     tag: int
@@ -151,11 +151,11 @@ class Place(NamedTuple):
     end: int
 
 
-def only(raw: bytes, number: int) -> Place | None:
+def only(raw: bytes, number: int) -> FieldPlace | None:
     """The place of the bytes field `number` if it occurs exactly once. None otherwise, for garbage, and for more than
     `FEW` fields. O(fields).
     """
-    at, places = 0, list[Place]()
+    at, places = 0, list[FieldPlace]()
     try:
         for _ in range(FEW + 1):
             if at == len(raw):
@@ -169,7 +169,7 @@ def only(raw: bytes, number: int) -> Place | None:
             elif tag & 7 == _BYTES:
                 size, at = _varint(raw, at)
                 if tag >> 3 == number:
-                    places.append(Place(start, at, at + size))
+                    places.append(FieldPlace(start, at, at + size))
                 at += size
             else:
                 return None
@@ -188,7 +188,7 @@ def _numbers(raw: bytes, at: int, size: int) -> int:
     return int(np.count_nonzero(np.frombuffer(raw, np.uint8, size_here, at) < 128)) if size_here > 0 else 0
 
 
-def _too_many(bound: Bound) -> PSoupError:
+def _too_many(bound: FieldLimit) -> PSoupError:
     if bound.is_text:
         return ResourceExhausted(
             f"{bound.name} has more than {bound.most:,} bytes, the most that is read of a text; a statement may have"

@@ -28,7 +28,7 @@ _REST_BYTES = 64 * 1024
 """Most bytes of a request beside its payload: they are parsed on the event loop."""
 
 
-class Parts(NamedTuple):
+class SplitMessage(NamedTuple):
     """A message without its payload, and the payload."""
 
     rest: bytes
@@ -54,7 +54,7 @@ def payload_number(message: Descriptor) -> int:
     return 0 if field is None else int(field.number)
 
 
-def split(raw: bytes, number: int) -> Parts | None:
+def split(raw: bytes, number: int) -> SplitMessage | None:
     """A request in two parts: field `number`, and all other fields. Some 20 us, and a copy up to `COPIED_BYTES`.
 
     None unless the message has exactly one such field and little beside it, and for garbage; then it is parsed as a
@@ -64,4 +64,4 @@ def split(raw: bytes, number: int) -> Parts | None:
     if place is None or len(raw) - (place.end - place.start) > _REST_BYTES:
         return None
     view = memoryview(raw)[place.start : place.end]
-    return Parts(raw[: place.tag] + raw[place.end :], view if len(raw) > COPIED_BYTES else bytes(view))
+    return SplitMessage(raw[: place.tag] + raw[place.end :], view if len(raw) > COPIED_BYTES else bytes(view))

@@ -44,7 +44,7 @@ def _varint(value: int) -> bytes:
     return bytes(parts)
 
 
-class Parts(Generic[M]):
+class OpenMessage(Generic[M]):
     """A message of one kind in the making. `open`: its part that is being filled."""
 
     def __init__(self, kind: type[M]) -> None:

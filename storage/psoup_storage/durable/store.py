@@ -51,7 +51,7 @@ from psoup_storage.durable.log.truncation import (
     forget_stream,
     forget_the_dead,
 )
-from psoup_storage.durable.log.tuples import Edge
+from psoup_storage.durable.log.tuples import StoredEnd
 from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.tools.setting_aside import losses
@@ -276,7 +276,7 @@ class DurableStore:
 
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`. Raises Internal at a damaged one."""
-        edges = {stream: Edge(row.last_time, row.ties) for stream, row in self._stored.items()}
+        edges = {stream: StoredEnd(row.last_time, row.ties) for stream, row in self._stored.items()}
         decoder = Decoder(edges, self._restoring.of)
         try:
             for row in log.read(self._database.query):

@@ -45,7 +45,7 @@ def check_footer(content: memoryview, schema: Any) -> None:
     if not 0 < size <= min(MOST_BYTES, len(content) - 12):
         raise ValueError(f"its footer has {size:,} bytes; the limit is {MOST_BYTES:,}")
     try:
-        fields = _Fields(content[-8 - size : -8].tobytes()).read(0)
+        fields = _ThriftReader(content[-8 - size : -8].tobytes()).read(0)
         for group in fields[_GROUPS]:
             columns = group[_COLUMNS]
             if len(columns) != len(schema.names):
@@ -67,7 +67,7 @@ def _is_possible(meta: dict[int, Any], column: Any) -> bool:
     return fits and (_TEXT_BYTES not in sizes or column.physical_type == "BYTE_ARRAY")
 
 
-class _Fields:
+class _ThriftReader:
     """Reads structures of Thrift's compact protocol. Raises IndexError at the end of the bytes, ValueError."""
 
     def __init__(self, data: bytes) -> None:

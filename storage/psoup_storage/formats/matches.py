@@ -30,7 +30,7 @@ _HEAD = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class MatchFileIndex:
     """The index of a file; see the module. `base`: the place where the columns begin; `rows`: of the chunk."""
 
     ranges: Array
@@ -49,7 +49,7 @@ class Index:
 
 
 _NONE: Array = np.zeros(0, np.int64)
-NOTHING = Index(_NONE.reshape(0, 2), _NONE, _NONE, _NONE, _NONE, {}, 0, 0)
+NOTHING = MatchFileIndex(_NONE.reshape(0, 2), _NONE, _NONE, _NONE, _NONE, {}, 0, 0)
 """The index of a chunk that has no readable matches."""
 
 
@@ -74,7 +74,7 @@ def write(path: Path, crc: int, rows: int, matches: Sequence[ClauseMatches]) -> 
     path.write_bytes(b"".join([head.tobytes(), index, *columns]))
 
 
-def read_index(path: Path, crc: int | None, rows: int) -> Index:
+def read_index(path: Path, crc: int | None, rows: int) -> MatchFileIndex:
     """The index of the file beside a chunk of `rows` rows with the checksum `crc`; NOTHING if there is no sound file.
 
     Its numbers are checked, because a job wrote it. O(queries).
@@ -100,11 +100,11 @@ def read_index(path: Path, crc: int | None, rows: int) -> Index:
     ids, counts, starts, crcs = numbers[2 * ranges : 2 * ranges + 4 * count].reshape(4, count)
     errors = {int(query): int(n) for query, n in numbers[len(numbers) - 2 * failed :].reshape(-1, 2)}
     base = 8 * _HEAD + len(content)
-    index = Index(numbers[: 2 * ranges].reshape(-1, 2), ids, counts, starts, crcs, errors, base, rows)
+    index = MatchFileIndex(numbers[: 2 * ranges].reshape(-1, 2), ids, counts, starts, crcs, errors, base, rows)
     return index if _is_possible(index) else NOTHING
 
 
-def _is_possible(index: Index) -> bool:
+def _is_possible(index: MatchFileIndex) -> bool:
     """Whether these numbers are possible for the chunk's number of rows. Columns are checked when they are read."""
     counts, starts = index.counts, index.starts
     return bool(
@@ -129,7 +129,7 @@ def are_known(ranges: Array, end: int) -> bool:
     return bool((last // FIRST_SIDE == places).all() and (places <= MOST_SOURCES).all() and (ends < end).all())
 
 
-def read_matches(path: Path, index: Index, query_id: int) -> Array | None:
+def read_matches(path: Path, index: MatchFileIndex, query_id: int) -> Array | None:
     """The offsets that an evaluated query matched, int64, ascending; None if they cannot be read."""
     at = int(np.searchsorted(index.ids, query_id))
     if at == len(index.ids) or index.ids[at] != query_id:

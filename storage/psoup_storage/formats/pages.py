@@ -40,7 +40,7 @@ def has_pages(data_type: DataType) -> bool:
     return data_type.kind in _KINDS
 
 
-class Pages:
+class PageMemory:
     """Memory for reading pages, for each thread its own, used again and again."""
 
     def __init__(self) -> None:

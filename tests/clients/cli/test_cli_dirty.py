@@ -19,11 +19,11 @@ from psoup_cli.file_flags import file_options
 from psoup_cli.files import csv_values, records
 from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
 from psoup_cli.files.csv_values import CsvField
-from psoup_cli.files.header import Names
+from psoup_cli.files.header import FieldNames
 from psoup_cli.files.json_rows import json_pieces
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.row_files import format_of
-from psoup_cli.files.source import Source, Text
+from psoup_cli.files.source import FileSource, Text
 from psoup_cli.row_upload import PushedFiles, Rejects, RowSpeed
 from psoup_client import Client, InvalidData, PushResult, StreamInfo
 from psoup_client.columns.convert import to_table
@@ -120,7 +120,7 @@ def test_a_line_without_an_end_is_refused(kind: str, line: bytes, monkeypatch: p
         monkeypatch.setattr(records, "_MOST_BYTES", 2**20)
         monkeypatch.setattr(records, "PIECE_BYTES", 2**18)
     reader, read = endless(line)
-    names, options = Names(INFO, False), FileOptions(delimiter=",", quote='"')
+    names, options = FieldNames(INFO, False), FileOptions(delimiter=",", quote='"')
     pieces: Any = csv_pieces(reader, CsvColumns(), options) if kind == "csv" else json_pieces(reader, names)
     with pytest.raises(InvalidData, match=r"^line 1: (it has more than [\d,]+ bytes;|the quote that opens here)"):
         list(pieces)
@@ -154,14 +154,14 @@ def test_a_bomb_is_read_a_block_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     path.write_bytes(gzip.compress(b"id\n" + b"1\n" * 2**21))
     assert path.stat().st_size * 500 < 2**22
     with open(path, "rb") as file:
-        text, rows = Text(Source(file), None), 0
+        text, rows = Text(FileSource(file), None), 0
         for piece in csv_pieces(text.read, CsvColumns(), FileOptions()):
             assert len(piece.records.data) <= 2 * records.PIECE_BYTES
             rows += len(piece.table)
     assert rows == 2**21
     path.write_bytes(gzip.compress(b"id,name\n1," + b"\0" * 2**22))
     with open(path, "rb") as file, pytest.raises(InvalidData, match="line 2: it has more than 1,048,576 bytes"):
-        list(csv_pieces(Text(Source(file), None).read, CsvColumns(), FileOptions()))
+        list(csv_pieces(Text(FileSource(file), None).read, CsvColumns(), FileOptions()))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from psoup_client import Client, InvalidRequest
 from psoup_client.errors import DeadlineExceeded
 from psoup_proto.v1 import sync_pb2
 from psoup_recharge import Entry, Store, read_profile
-from psoup_recharge.budget import Budget
+from psoup_recharge.budget import RechargeBudget
 from psoup_recharge.quantities import read_bytes, read_seconds
 from psoup_testing.services.threaded_service import serving
 
@@ -66,7 +66,7 @@ def test_a_share_is_kept_for_its_copy(client: Client, stream: str, store: Store)
 
 
 def test_shares_of_more_than_all_are_parts_of_it(store: Store) -> None:
-    budget = Budget(1_000, None)
+    budget = RechargeBudget(1_000, None)
     entries = [Entry("a", key="k", share=1), Entry("b", key="k", share=1), Entry("c", key="k")]
     budget.share_out(entries)
     assert [budget.part_of(entry) for entry in entries] == [500, 500, 0]
@@ -77,7 +77,7 @@ def test_shares_of_more_than_all_are_parts_of_it(store: Store) -> None:
 
 
 def test_replies_are_as_large_as_the_line_is_fast() -> None:
-    budget = Budget(None, None)
+    budget = RechargeBudget(None, None)
     first = budget.room
     assert first == 64 * 1024
     budget.note_reply(10, 1_000, 3_000, 0.001)

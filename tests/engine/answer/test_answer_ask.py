@@ -16,7 +16,7 @@ from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidInput, NotFound, NotSupported, OutOfRange, PSoupError, SqlError
 from psoup.local import LocalPSoup
 from psoup.model import Schema
-from psoup.sql.templates.ladder import Values
+from psoup.sql.templates.ladder import ParameterValues
 from psoup_testing.histories.expressions import Maker, Scope
 from psoup_testing.histories.histories import BASE, draw_declaration, draw_pools
 from psoup_testing.histories.queries import draw_query, with_other_constants
@@ -146,17 +146,17 @@ def test_questions_have_few_characters_together(soup: LocalPSoup) -> None:
 def test_values_for_parameters(soup: LocalPSoup) -> None:
     questions, snapshot = Questions(), soup.engine.snapshot()
 
-    def found(sql: str, values: Values) -> list[int]:
+    def found(sql: str, values: ParameterValues) -> list[int]:
         query = questions.bind(snapshot, sql, tenant=soup.tenant, values=values)
         answer = ask(snapshot, query, tenant=soup.tenant, now=soup.clock.now())
         return answer.to_table().column(0).to_pylist()
 
     sql = "SELECT x FROM s WHERE x < $most AND name = $name"
-    named = Values((pa.array(["b"]), pa.array([5])), names=("name", "most"))
+    named = ParameterValues((pa.array(["b"]), pa.array([5])), names=("name", "most"))
     assert found(sql, named) == [1, 3]
-    assert found("SELECT x FROM s WHERE x < ? AND name = ?", Values(rows=[(3, "a")])) == [0, 2]
+    assert found("SELECT x FROM s WHERE x < ? AND name = ?", ParameterValues(rows=[(3, "a")])) == [0, 2]
     with pytest.raises(InvalidInput, match="parameter 1 is") as caught:
-        found("SELECT x FROM s WHERE x < ?", Values(rows=[(datetime.date(2026, 1, 1),)]))
+        found("SELECT x FROM s WHERE x < ?", ParameterValues(rows=[(datetime.date(2026, 1, 1),)]))
     assert "query" not in caught.value.facts
 
 

@@ -213,7 +213,7 @@ def not_cut(self: HeldBox, windows: id_boxes.Box) -> HeldBox:
 def in_another_step(self: Any, piece: Any, rows: int) -> HeldBox:
     held = held_after(self, piece, rows)
     assert held.place is not None
-    return HeldBox(held.target, held.kept, module.Place(held.place.step + 1, held.place.row))
+    return HeldBox(held.target, held.kept, module.StepPlace(held.place.step + 1, held.place.row))
 
 
 def as_if_all_had_come(self: Any, piece: Any, rows: int) -> HeldBox:

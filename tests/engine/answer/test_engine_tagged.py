@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.tuples.match_rows import Matched
-from psoup.answer.tuples.match_tags import Wanted, tagged
+from psoup.answer.tuples.match_tags import WantedTags, tagged
 from psoup.local import LocalPSoup
 
 QUERIES = 40
@@ -48,7 +48,7 @@ def rest(matched: Matched, done: int, after: int) -> Matched:
 @pytest.mark.parametrize("labels", [{}, {"user": "u1"}, {"user": "nobody"}])
 def test_pages_are_the_whole(soup: LocalPSoup, most: int, labels: dict[str, str]) -> None:
     snapshot, matched = soup.engine.snapshot(), whole(np.random.default_rng(most))
-    wanted = Wanted(labels, keys=True, names=["user"])
+    wanted = WantedTags(labels, keys=True, names=["user"])
     done, after, found = 0, -1, list[tuple[int, int, str | None, str | None]]()
     while done < matched.done:
         page = tagged(snapshot, rest(matched, done, after), wanted, most)
@@ -77,5 +77,5 @@ def test_without_keys_a_match_is_what_it_was() -> None:
     soup.execute("CREATE STREAM s (x BIGINT)")
     soup.register("SELECT x FROM s", labels={"user": "u"})
     matched = Matched(np.array([0, 1]), np.array([0]), 1)
-    assert tagged(soup.engine.snapshot(), matched, Wanted({}, keys=True), 16).keys is None
+    assert tagged(soup.engine.snapshot(), matched, WantedTags({}, keys=True), 16).keys is None
     assert soup.keys([0, 7]) == ["", ""]

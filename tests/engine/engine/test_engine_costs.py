@@ -13,7 +13,7 @@ import pytest
 
 from psoup.answer.figures.bill import memory_bill
 from psoup.answer.figures.query_costs import QueryCost, query_cost
-from psoup.answer.figures.top_queries import ORDERS, Place, Ranked, top_queries
+from psoup.answer.figures.top_queries import ORDERS, Rank, Ranked, top_queries
 from psoup.clauses.costs import CostTally
 from psoup.config import EngineConfig
 from psoup.engine.maintenance.tally import Tallied
@@ -265,4 +265,4 @@ def test_pages_are_the_whole_list_in_order_without_a_query_twice() -> None:
         named = pages(by, 4, labels=(("of", "twins"),))
         assert named == [each for each in whole if each.place.query_id in shared]
         assert len(pages(by, 60, labels=(("of", "block"),))) == 150
-    assert top_queries(snapshot, tenant="default", limit=5, after=Place(float("inf"), 2**70, 2**70)) == []
+    assert top_queries(snapshot, tenant="default", limit=5, after=Rank(float("inf"), 2**70, 2**70)) == []

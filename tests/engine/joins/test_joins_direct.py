@@ -21,7 +21,7 @@ from psoup.execution.join.join_batch import JoinedMessage
 from psoup.execution.rows.record_batch import Message, read
 from psoup.execution.ways import JOIN
 from psoup.joins import hash_pairs
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.hash_pairs import PairTest, SideKeys, pairs_by_key
 from psoup.kernels.join.small_join import answer_located
 from psoup.local import LocalPSoup
@@ -270,7 +270,7 @@ def test_rows_whose_keys_have_one_hash_are_told_apart() -> None:
     places = texts.__array_interface__["data"][0] + np.array([0, 3, 6])
     hashes, sizes = np.full(3, 77), np.full(3, 3, np.int32)
     side = SideKeys(hashes, None, -(2**63), 2**63 - 1, (places, sizes))
-    limits, room = JoinLimits(), Room(JoinLimits(), ReadBudget())
+    limits, room = JoinLimits(), JoinBudget(JoinLimits(), ReadBudget())
     ((left, right),) = pairs_by_key(side, side, "w = w", room, limits, [PairTest(side, side)])
     assert [*zip(left.tolist(), right.tolist(), strict=True)] == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]
     numbers = SideKeys(np.array([5, 6, 5]), None, 5, 6)

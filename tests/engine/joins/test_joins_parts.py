@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psoup.config import JoinLimits
-from psoup.joins.budget import Room
+from psoup.joins.budget import JoinBudget
 from psoup.joins.eddy import Routes
 from psoup.joins.from_order import in_from_order
 from psoup.joins.join_pieces import joined
 from psoup.joins.key_columns import Edge
 from psoup.joins.policies import Fixed, Greedy, Learned, Lottery, Policy
 from psoup.joins.semi_join import thinned
-from psoup.joins.sort_builds import Buckets, Builds, all_rows, hashed
+from psoup.joins.sort_builds import Builds, KeyBuckets, all_rows, hashed
 from psoup.joins.steps import Step
 from psoup.kernels.join.band_probe import probe_banded
 from psoup.kernels.join.pair_columns import probe_buckets, probe_ranges
@@ -28,7 +28,7 @@ from psoup.work.read_budget import UNBOUNDED
 from psoup_testing.histories.join_sides import Side, factor, node_of, ref, tuples_of
 
 NONE, NO_ROWS = np.zeros(0, np.int64), np.zeros(0, np.int32)
-ROOM = Room(JoinLimits(), UNBOUNDED)
+ROOM = JoinBudget(JoinLimits(), UNBOUNDED)
 
 
 def edge(left: int, right: int, *keys: np.ndarray, implied: bool = False) -> Edge:
@@ -85,7 +85,7 @@ def test_kernels_write_nothing_behind_their_room(way: str) -> None:
     keys = np.repeat(np.arange(12), np.arange(12)) * (1 if way == "all" else 2**40)
     rows, expected = all_rows(len(keys)), [(a, b) for a, b in itertools.product(range(len(keys)), repeat=2)]
     expected = [pair for pair in expected if keys[pair[0]] == keys[pair[1]]]
-    build = Buckets(keys, rows, ROOM)
+    build = KeyBuckets(keys, rows, ROOM)
     assert build.exact == (way == "all")
     near = True, 0, True, 0
     kernel, ask = {

@@ -16,7 +16,7 @@ from psoup.admission.pushes import offered
 from psoup.answer.tuples.match_rows import match
 from psoup.clauses import text_search
 from psoup.clauses.query_stem import QuerySteM
-from psoup.clauses.text_search import Routes
+from psoup.clauses.text_search import TextSearches
 from psoup.config import EngineConfig, TextLimits
 from psoup.data.data_stem import Piece
 from psoup.expressions import deferral
@@ -247,8 +247,8 @@ def test_which_clauses_are_searched_for() -> None:
         (either, contains("x")),
         (is_true(T_HAS_B),),
     ):
-        assert not Routes().takes(refused), refused
-    assert Routes().takes((contains("x" * 65),))
+        assert not TextSearches().takes(refused), refused
+    assert TextSearches().takes((contains("x" * 65),))
     stem = QuerySteM(SCHEMA, CONFIG)
     assert stem.texts is not None
     for slot in range(20):
@@ -322,7 +322,7 @@ def test_terms_of_other_kinds_are_not_searched_for() -> None:
     rng = random.Random(4)
     for _ in range(50):
         term = random_term(rng, PATTERNS[0])
-        assert Routes().takes((Factor((term,)),)) == (term.intervals == (Interval(1, 2),) and not term.nulls)
+        assert TextSearches().takes((Factor((term,)),)) == (term.intervals == (Interval(1, 2),) and not term.nulls)
 
 
 def test_explain_says_for_how_many_tuples_a_text_was_looked_at() -> None:

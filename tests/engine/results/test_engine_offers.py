@@ -11,7 +11,7 @@ import pytest
 from psoup.answer.figures.query_costs import query_cost
 from psoup.answer.invoke import invoke
 from psoup.config import EngineConfig
-from psoup.engine.maintenance.offers import Offered
+from psoup.engine.maintenance.offers import StreamOffers
 from psoup.local import LocalPSoup
 from psoup.model import DEFAULT_TENANT
 from psoup.results.chunk_results import ChunkResults
@@ -157,7 +157,7 @@ def test_what_no_longer_fits_is_dropped() -> None:
     assert soup.engine.offers.installed == 0, "its clause is gone"
     box, (stream_id,) = soup.engine.offers, soup.engine.snapshot().by_id
     gone = [Offer(number, 5, 0, np.zeros(0, np.uint16), None) for number in (-1, 6, 99)]
-    assert soup.engine.install(Offered(stream_id, gone, box)) == 0 and box.installed == 0
+    assert soup.engine.install(StreamOffers(stream_id, gone, box)) == 0 and box.installed == 0
     box.bound(0)
     soup.invoke(queries[1]).to_table()
     assert box.take() is None, "without room nothing is offered"

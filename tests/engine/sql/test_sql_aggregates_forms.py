@@ -18,7 +18,7 @@ from psoup.sql import prepare
 from psoup.sql.templates import template as template_module
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.forms import Forms, form_of, in_order
-from psoup.sql.templates.ladder import Values, bind_values, gathered
+from psoup.sql.templates.ladder import ParameterValues, bind_values, gathered
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup
 from psoup_testing.histories.trades import bind, lookup
@@ -158,7 +158,7 @@ def test_parameters_of_where_and_having_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_block_of_aggregates_is_columns_of_parameters_and_has_one_plan() -> None:
     text = "SELECT sym, count(*) AS n FROM trades WHERE qty = ? GROUP BY sym HAVING count(*) > 3"
-    values = Values((pa.array(range(4_096)),))
+    values = ParameterValues((pa.array(range(4_096)),))
     block, rows = gathered(bind_values(prepare(text, lookup), values))
     assert isinstance(block, BoundBlock) and rows == ()
     plain, _ = gathered(bind_values(prepare("SELECT sym FROM trades WHERE qty = ?", lookup), values))

@@ -14,7 +14,7 @@ from psoup.errors import InvalidInput
 from psoup.local import LocalPSoup
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql import prepare
-from psoup.sql.templates.ladder import Values, bind_values, gathered
+from psoup.sql.templates.ladder import ParameterValues, bind_values, gathered
 from psoup_testing.suite.sweeps import swept
 
 SMALL = EngineConfig(chunk_rows=256, piece_rows=64, delta_queries=64)
@@ -36,7 +36,7 @@ def soup() -> LocalPSoup:
 
 def ask(made: LocalPSoup, sql: str, text: str) -> StandingQuery:
     """The question with a text for its parameter."""
-    return Questions().bind(made.engine.snapshot(), sql, tenant=made.tenant, values=Values(rows=[(text,)]))
+    return Questions().bind(made.engine.snapshot(), sql, tenant=made.tenant, values=ParameterValues(rows=[(text,)]))
 
 
 REFUSED = [
@@ -121,7 +121,7 @@ def test_a_log_that_holds_such_a_text_is_read_as_before(made: LocalPSoup, name: 
     template = prepare(
         f"SELECT d FROM s WHERE {name} >= ?", lambda name: made.engine.snapshot().stream(name, made.tenant).spec
     )
-    queries, rows = gathered(bind_values(template, Values(rows=[(text,)]), way="rows"))
+    queries, rows = gathered(bind_values(template, ParameterValues(rows=[(text,)]), way="rows"))
     assert len(queries) == 1 and rows == [(text,)]
 
 

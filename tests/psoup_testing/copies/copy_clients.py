@@ -23,7 +23,7 @@ from psoup_client import errors
 from psoup_client.answer import rows_of
 from psoup_client.copies.answer_copy import AnswerCopy, Synced
 from psoup_proto.v1 import sync_pb2
-from psoup_service.sync.tokens import Held
+from psoup_service.sync.tokens import ClientRows
 from psoup_testing.copies import copy_validators as validators
 from psoup_testing.copies.copy_desk import Desk, Line, Manner, Start
 from psoup_testing.copies.copy_stores import KeptCopy, LookedAtStore, StoreLine, limited
@@ -297,7 +297,7 @@ class Clients:
             return sync_pb2.RESET_ROLLED_BACK
         return sync_pb2.RESET_WINDOW if window != want.window else sync_pb2.RESET_UNSPECIFIED
 
-    def count(self, evidence: validators.Told, before: Held | None) -> None:
+    def count(self, evidence: validators.Told, before: ClientRows | None) -> None:
         """Count what a reply had in it."""
         MET[f"reset {sync_pb2.Reset.Name(evidence.change.reset).removeprefix('RESET_')}"] += 1
         MET["complete" if evidence.change.complete else "a part"] += 1
@@ -322,11 +322,11 @@ def _body(reply: sync_pb2.SyncResponse) -> sync_pb2.SyncBody:
     return sync_pb2.SyncBody.FromString(raw)
 
 
-def _read(desk: Desk, copy: AnswerCopy) -> Held | None:
+def _read(desk: Desk, copy: AnswerCopy) -> ClientRows | None:
     return _read_bytes(desk, copy._state.token)
 
 
-def _read_bytes(desk: Desk, token: bytes) -> Held | None:
+def _read_bytes(desk: Desk, token: bytes) -> ClientRows | None:
     try:
         return desk.servicer._tokens.read(token, desk.soup.tenant, desk.sequence)
     except Exception:  # it means nothing here

@@ -17,7 +17,7 @@ import pyarrow as pa
 from psoup_client.answer import rows_of
 from psoup_client.copies.json_columns import from_json
 from psoup_proto.v1 import sync_pb2
-from psoup_service.sync.tokens import Held
+from psoup_service.sync.tokens import ClientRows
 
 Rows = list[tuple[Any, ...]]
 
@@ -41,7 +41,7 @@ class Told:
     after: Rows
     truth: Rows
     schema: pa.Schema
-    held: Held | None
+    held: ClientRows | None
     ranged: bool
     volatile: bool
     numbers: frozenset[int]

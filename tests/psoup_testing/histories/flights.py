@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from psoup_cli.flights.dataset import load_weather
-from psoup_cli.flights.story import Shown
+from psoup_cli.flights.story import ShownAnswer
 
 
 def hours(number: int) -> Callable[[dt.datetime], tuple[dt.datetime | None, dt.datetime]]:
@@ -46,7 +46,7 @@ WINDOWS = {
 """BEGIN and END of each question at NOW; None is START."""
 
 
-def ask_duckdb(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
+def ask_duckdb(shown: ShownAnswer, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
     """The rows of an answer that was shown, when NOW was `now`."""
     if shown.question.name in JOINED:
         return _joined(shown, now, flights)
@@ -65,7 +65,7 @@ def ask_duckdb(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[
     return connection.execute(sql, parameters).fetchall()
 
 
-def _joined(shown: Shown, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
+def _joined(shown: ShownAnswer, now: dt.datetime, flights: pa.Table) -> list[tuple[Any, ...]]:
     """The rows of a join: each source is cut to its own window."""
     weather, sql = load_weather(), shown.question.sql
     connection = duckdb.connect()

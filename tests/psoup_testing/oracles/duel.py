@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from psoup.answer.completeness import Part
+from psoup.answer.completeness import SourcePart
 from psoup.answer.invoke import Answer
 from psoup.answer.tuples.match_rows import Matched
 from psoup.config import EngineConfig
@@ -313,7 +313,7 @@ class Duel:
         """The excess or missing rows of an answer; None if it is right."""
         return difference(expected, actual)
 
-    def _compare_inside(self, said: Part, wanted: tuple[int | None, ...], statement: str) -> None:
+    def _compare_inside(self, said: SourcePart, wanted: tuple[int | None, ...], statement: str) -> None:
         """The numbers of refused and waiting tuples in the window; a log that forgets them may not know."""
         actual = (said.late_inside, said.ahead_inside, said.pending_inside)
         pairs = zip(actual, wanted, strict=True)

@@ -24,7 +24,7 @@ from psoup.execution.aggregate import window_middle
 from psoup.execution.join import kept_pairs, located_side, lookup_filter
 from psoup.execution.many import window_packs
 from psoup.execution.many.packs_store import PackShelf
-from psoup.matching.key_search import Places
+from psoup.matching.key_search import KeyPlaces
 from psoup.model import STREAMED, Kind
 
 STRUCTURES = (
@@ -85,7 +85,7 @@ KEPT = KeptStructures()
 
 def observe() -> None:
     """Wrap what reads kept structures, in this process. Called once."""
-    _wrap(Places, "taken", _taken)
+    _wrap(KeyPlaces, "taken", _taken)
     _wrap(lookup_filter, "_cut", _cut)
     _wrap(FoldRoom, "fold", _fold)
     _wrap(window_middle, "_tails", _when_given("middle"))
@@ -123,7 +123,7 @@ def _when_given(name: str) -> Callable[[Call], Call]:
 def _taken(call: Call) -> Call:
     """Rows of a chunk that a key index gave."""
 
-    def wrapped(places: Places, fewest: Any, parts: Sequence[Any]) -> Iterator[Any]:
+    def wrapped(places: KeyPlaces, fewest: Any, parts: Sequence[Any]) -> Iterator[Any]:
         for number, rows in call(places, fewest, parts):
             KEPT.note("key index")
             KEPT.note(index_of(_kind(parts[number][0], places._by_key.column)))

@@ -26,7 +26,7 @@ from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import queries_pb2
 from psoup_service.gate.principal import Principal
-from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.reads.expectations import Expectations
 from psoup_service.host.reads.pins import Pins
 from psoup_service.host.reads.readers import Read, Readers
@@ -142,7 +142,7 @@ HITS: dict[str, Callable[[], None]] = {
     "memory_bytes": lambda: _asked("SELECT k FROM s", memory_bytes=100),
     "staged_bytes": _staged,
     "read_cpu": _processor_time,
-    "archive_seconds": lambda: _on_disk(2**62, Allowance(archive_s=0.1).budget()),
+    "archive_seconds": lambda: _on_disk(2**62, ReadLimits(archive_s=0.1).budget()),
     "archive_rows": lambda: _on_disk(10, ReadBudget()),
     "rows_examined": lambda: ReadBudget(rows=10).examine(11),
     "sort_rows": lambda: _asked("SELECT k FROM s ORDER BY k", sort_rows=10),

@@ -23,11 +23,11 @@ from psoup_service.host.ids import Ids
 from psoup_service.sync import tokens as module
 from psoup_service.sync.changes import Copies
 from psoup_service.sync.keys import rotate
-from psoup_service.sync.tokens import Again, Held, Tokens
+from psoup_service.sync.tokens import Again, ClientRows, Tokens
 from psoup_storage import DurableStore, MemoryStore
 from psoup_testing.suite.budget import SEED, places
 
-HELD = Held(7, bytes(4), ((-5, 3), (9, 2**40)))
+HELD = ClientRows(7, bytes(4), ((-5, 3), (9, 2**40)))
 
 
 def signed(tokens: Tokens, token: bytes, change: Callable[[bytearray], object], tenant: str = "default") -> bytes:
@@ -79,10 +79,10 @@ def test_a_token_is_of_one_tenant_and_one_query() -> None:
 def test_no_token_that_was_changed_is_accepted() -> None:
     """T27: changed, cut, put together of two, or of another tenant: what is read is what was written, or nothing."""
     tokens, draw = Tokens(MemoryStore(), "00000001"), random.Random(SEED)
-    written = dict[tuple[bytes, str], Held]()
+    written = dict[tuple[bytes, str], ClientRows]()
     for number in range(40):
         ends = sorted(draw.sample(range(-500, 500), 2 * draw.randrange(1, 5)))
-        held = Held(number % 7, bytes([number % 3]) * 4, tuple(zip(ends[::2], ends[1::2], strict=True)))
+        held = ClientRows(number % 7, bytes([number % 3]) * 4, tuple(zip(ends[::2], ends[1::2], strict=True)))
         tenant = f"t{number % 4}"
         written[tokens.write(held, tenant, draw.randrange(100)), tenant] = held
     known = [token for token, _ in written]

@@ -8,18 +8,18 @@ from psoup.answer.copies.answer_again import Earlier
 from psoup.errors import InvalidInput
 from psoup_proto.v1 import sync_pb2
 from psoup_service.sync.lives import LIFE_BYTES, Lives
-from psoup_service.sync.tokens import MOST_BYTES, Again, Held, Tokens, digest, digest_of_window
+from psoup_service.sync.tokens import MOST_BYTES, Again, ClientRows, Tokens, digest, digest_of_window
 from psoup_storage import MemoryStore
 
 INCARNATION = "0badcafe"
 RESETS = ((1, "RESET_FORMAT"), (2, "RESET_KEY"), (6, "RESET_INCARNATION"), (6 + LIFE_BYTES, "RESET_ROLLED_BACK"))
 """What it means that a byte of a token below the number is another one."""
-RANGES = Held(7, bytes(4), ((-9, 3), (5, 2**62), (2**62 + 5, 2**63 - 1)))
-WHOLE = Held(2**40 + 3, digest_of_window("BEGIN (START)", True), digest=digest(b"rows"))
+RANGES = ClientRows(7, bytes(4), ((-9, 3), (5, 2**62), (2**62 + 5, 2**63 - 1)))
+WHOLE = ClientRows(2**40 + 3, digest_of_window("BEGIN (START)", True), digest=digest(b"rows"))
 
 EIGHT = tuple((-place, 2**62 + place) for place in range(8))
-AGAIN = Held(9, bytes(4), earlier=Earlier(EIGHT, -5, 2**40, digest(b"rows"), True))
-UNSEEN = Held(9, bytes(4), earlier=Earlier(((0, 0),), None, 0, digest(b"")))
+AGAIN = ClientRows(9, bytes(4), earlier=Earlier(EIGHT, -5, 2**40, digest(b"rows"), True))
+UNSEEN = ClientRows(9, bytes(4), earlier=Earlier(((0, 0),), None, 0, digest(b"")))
 
 
 def why(tokens: Tokens, token: bytes, tenant: str = "t", newest: int = 10) -> str:
@@ -33,8 +33,8 @@ def why(tokens: Tokens, token: bytes, tenant: str = "t", newest: int = 10) -> st
     return "read"
 
 
-@pytest.mark.parametrize("held", [RANGES, WHOLE, AGAIN, UNSEEN, Held(1, bytes(4))])
-def test_a_token_says_what_was_written(held: Held) -> None:
+@pytest.mark.parametrize("held", [RANGES, WHOLE, AGAIN, UNSEEN, ClientRows(1, bytes(4))])
+def test_a_token_says_what_was_written(held: ClientRows) -> None:
     tokens = Tokens(MemoryStore(), INCARNATION)
     token = tokens.write(held, "t", 10)
     assert tokens.read(token, "t", 10) == held

@@ -27,7 +27,7 @@ from psoup_service.host.background import BackgroundBudgets
 from psoup_service.host.host import Host
 from psoup_service.host.maintainer import Maintainer
 from psoup_service.host.precautions import Guard
-from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.runner import TaskPool
 from psoup_service.host.turns.evaluation_turns import EvaluationTurns
 from psoup_service.host.turns.giving_way import GivingWay
@@ -145,7 +145,7 @@ def test_pairs_are_made_within_half_of_what_the_reads_of_the_tenant_could_have(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for room, refused in ((1 << 20, False), (4_000, True)):
-        means, allowance = Means(acme=1.0), Allowance(all_sort_bytes=room)
+        means, allowance = Means(acme=1.0), ReadLimits(all_sort_bytes=room)
         budgets = BackgroundBudgets(allowance, GivingWay(), lambda *_: None)
         means.maintainer.budgets = budgets
         means.fill("acme", 2)
@@ -166,7 +166,7 @@ def test_covering_rests_between_two_chunks_in_short_turns() -> None:
             rest = super().resting()
             return lambda: (rests.append(sys.getswitchinterval()), rest())
 
-    means.maintainer.budgets = Resting(Allowance(), GivingWay(), lambda *_: None)
+    means.maintainer.budgets = Resting(ReadLimits(), GivingWay(), lambda *_: None)
     means.soup = LocalPSoup(EngineConfig(chunk_rows=64))
     means.fill("acme", 1)
     means.ask("acme", 1)

@@ -16,7 +16,7 @@ from psoup.execution.ahead.attempts import Work
 from psoup.work.read_budget import ReadEnded
 from psoup_service.host.background import Background
 from psoup_service.host.fold_notes import FOLDING, LEFT_OUT, FoldMark, FoldNotes, read_fold_mark
-from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.turns.giving_way import GivingWay
 from psoup_storage import MemoryStore
 from psoup_testing.services.wire import Wire, run
@@ -35,7 +35,7 @@ class Means:
     def __init__(self, **limits: Any) -> None:
         self.seconds, self.store = 0.0, MemoryStore()
         self.charged = dict[str, float]()
-        self.allowance = Allowance(**limits)
+        self.allowance = ReadLimits(**limits)
         notes = FoldNotes(self.store, BUDGETS)
         self.background = Background(self.allowance, GivingWay(), self.charge, notes, lambda: self.seconds)
 

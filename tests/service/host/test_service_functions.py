@@ -24,7 +24,7 @@ from psoup_cli.app import app
 from psoup_client import Client, Query
 from psoup_client.errors import FailedPrecondition, InvalidRequest
 from psoup_service.functions import process
-from psoup_service.functions.process import Failures, FunctionProcess
+from psoup_service.functions.process import FunctionFailures, FunctionProcess
 from psoup_service.process import rehearsal
 from psoup_service.process.settings import Settings
 from psoup_service.process.settings_sources import load
@@ -227,7 +227,7 @@ def test_what_hangs_or_dies_stops_nothing_and_nobody_else(path: str, monkeypatch
 
 def test_failures_of_a_client_are_forgiven_and_those_of_tuples_that_come_are_not() -> None:
     clock = [0.0]
-    failures = Failures(lambda: clock[0])
+    failures = FunctionFailures(lambda: clock[0])
     assert [failures.add(client, "f") for client in ("a", None, "a", "b")] == [1, 1, 2, 1]
     assert [failures.of(client, "f") for client in ("a", "b", "c", None)] == [2, 1, 0, 1]
     assert failures.of("a", "g") == 0

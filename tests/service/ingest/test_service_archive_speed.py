@@ -13,7 +13,7 @@ from psoup.config import EngineConfig
 from psoup.errors import ResourceExhausted
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
-from psoup_service.host.reads.allowance import Allowance
+from psoup_service.host.reads.allowance import ReadLimits
 from psoup_service.host.reads.archive_speed import START, ArchiveSpeed, TenantSpeed
 from psoup_testing.engines.restarts import RestartingPSoup
 
@@ -61,7 +61,7 @@ def test_a_slow_clause_of_one_tenant_says_nothing_of_anothers() -> None:
     assert told(MIL) == 20.0
     assert speeds.of("acme").expected("1 columns", MIL) == 20.0
     assert speeds.of("umbra").expected("1 columns", 20 * MIL) == 1.0
-    budgets = Allowance(archive_s=7).budget("acme"), Allowance(archive_s=7).budget("umbra")
+    budgets = ReadLimits(archive_s=7).budget("acme"), ReadLimits(archive_s=7).budget("umbra")
     assert all(isinstance(budget.archive, TenantSpeed) and budget.archive.seconds == 7 for budget in budgets)
 
 

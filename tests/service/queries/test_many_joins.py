@@ -14,7 +14,7 @@ import pytest
 from psoup.answer import invoke_many
 from psoup.answer.invoke import answer_to
 from psoup.answer.question import Question
-from psoup.answer.table_rows import Asking
+from psoup.answer.table_rows import TableQuestion
 from psoup.config import EngineConfig
 from psoup.errors import PSoupError
 from psoup.execution.many import many_joins
@@ -70,8 +70,10 @@ def parameters(rng: np.random.Generator, count: int = 40) -> pa.Table:
     return pa.table({"a": rng.integers(0, 20, count), "b": rng.integers(0, 20, count)})
 
 
-def asking(soup: LocalPSoup, **options: Any) -> Asking:
-    return Asking(soup.engine.snapshot(), soup.tenant, Question(soup.clock.now(), budget=ReadBudget(), **options))
+def asking(soup: LocalPSoup, **options: Any) -> TableQuestion:
+    return TableQuestion(
+        soup.engine.snapshot(), soup.tenant, Question(soup.clock.now(), budget=ReadBudget(), **options)
+    )
 
 
 def together(soup: LocalPSoup, names: Sequence[str], room: int, **options: Any) -> list[bytes]:

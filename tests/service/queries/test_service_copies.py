@@ -22,7 +22,7 @@ from psoup_service.host.reads import expectations
 from psoup_service.servicers import sync as servicer
 from psoup_service.sync import changes
 from psoup_service.sync.lives import Lives
-from psoup_service.sync.tokens import Held, Tokens
+from psoup_service.sync.tokens import ClientRows, Tokens
 from psoup_service.watching import topics
 from psoup_service.watching.rounds import Rounds
 from psoup_testing.copies.copy_clients import CLIENT, MET, PATTERNS, RANGED, WANTED
@@ -149,7 +149,7 @@ def a_cut_that_goes_too_far(right: Any, low: int, high: int, matches: Any, oldes
     return (first, end + 1) if oldest_first else (first - 1, end)
 
 
-def a_token_before_its_rows(right: Any, self: Any, held: Held, tenant: str, sequence: int) -> bytes:
+def a_token_before_its_rows(right: Any, self: Any, held: ClientRows, tenant: str, sequence: int) -> bytes:
     ahead = (*held.intervals[:-1], *[(low, high + 3) for low, high in held.intervals[-1:]])
     return right(self, held._replace(intervals=ahead), tenant, sequence)
 
@@ -239,7 +239,7 @@ PLANTED: list[tuple[Any, str, Any, Callable[[], None]]] = [
     (changes, "digest_of_window", one_window_for_all, played(window_changed)),
     (rows_since, "within", one_more, played(clock_put_right, seed=1)),
     (rows_since, "without", history_ignored, played(history_twice)),
-    (rows_since.Search, "end_of", limit_before_history, played(history_twice)),
+    (rows_since.RangeSearch, "end_of", limit_before_history, played(history_twice)),
     (answer_copy, "staying", nothing_leaves, played(clock_put_right)),
     (answer_copy, "_changed", kept_at_a_reset, played(put_back)),
     (rows_since, "_cut", a_cut_that_goes_too_far, at_random(0)),

@@ -23,7 +23,7 @@ from psoup_proto.v1 import sync_pb2_grpc
 from psoup_service.process.settings import Settings
 from psoup_service.servicers.sync import SyncServicer
 from psoup_service.watching import rounds as module
-from psoup_service.watching.pages import Page, Pages
+from psoup_service.watching.pages import WatchPage, WatchPages
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher, WatchForm
 from psoup_testing.services.gated_service import Door
@@ -192,13 +192,13 @@ def test_clients_at_the_same_place_share_a_page_and_others_do_not(monkeypatch: p
     async def body(wire: Wire) -> None:
         query = await wire.register("SELECT a FROM s")
         made = list[int]()
-        make = Pages._make
+        make = WatchPages._make
 
-        def counted(self: Pages, *given: Any) -> Any:
+        def counted(self: WatchPages, *given: Any) -> Any:
             made.append(1)
             return make(self, *given)
 
-        monkeypatch.setattr(Pages, "_make", counted)
+        monkeypatch.setattr(WatchPages, "_make", counted)
         await wire.push("s", pa.table({"a": [1, 2]}))
         async with watching(wire, query) as first:
             await first.until(2)
@@ -243,10 +243,10 @@ def test_a_page_is_of_the_place_of_its_client() -> None:
                 await client.next()
                 tokens.append(client.tokens[0])
         rounds, host = rounds_of(wire), wire.service.host
-        pages = Pages(host.snapshot(), ReadBudget(), rounds._tokens, rounds._ids, host.clock.now(), lambda _: None)
+        pages = WatchPages(host.snapshot(), ReadBudget(), rounds._tokens, rounds._ids, host.clock.now(), lambda _: None)
         form = WatchForm(DEFAULT_TENANT, sync.ENCODING_UNSPECIFIED, sync.COMPRESSION_UNSPECIFIED, 1_000, 15)
 
-        def page(token: bytes) -> tuple[int, Page]:
+        def page(token: bytes) -> tuple[int, WatchPage]:
             watcher = Watcher([sync.Want(query_id=query, token=token)], form, lambda _: None)
             made = pages.page(watcher, watcher.take())
             assert made is not None and made.reply is not None

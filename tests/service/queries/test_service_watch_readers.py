@@ -13,7 +13,7 @@ import pytest
 from psoup_proto.v1 import sync_pb2 as sync
 from psoup_proto.v1 import sync_pb2_grpc
 from psoup_service.process.settings import Settings
-from psoup_service.watching.pages import Page
+from psoup_service.watching.pages import WatchPage
 from psoup_service.watching.rounds import Rounds
 from psoup_service.watching.watcher import Watcher
 from psoup_testing.services.wire import Wire, refused, run
@@ -41,7 +41,7 @@ def test_watchers_that_stall_hold_a_page_and_are_cut(monkeypatch: pytest.MonkeyP
     """T18: fifty that do not read are given a few pages each, however much comes; who reads gets everything."""
     stalled, given, apply = len(places(1_000, 50)), Counter[Watcher](), Rounds.apply
 
-    def counted(self: Rounds, watcher: Watcher, taken: Any, page: Page) -> None:
+    def counted(self: Rounds, watcher: Watcher, taken: Any, page: WatchPage) -> None:
         given[watcher] += 0 if page.reply is None else page.reply.ByteSize()
         apply(self, watcher, taken, page)
 

@@ -231,7 +231,7 @@ def test_entries_and_packed_numbers_are_counted_as_protobuf_has_them() -> None:
 
 
 def test_requests_have_maps_and_lists_of_numbers_at_their_top_only() -> None:
-    def bounds(message: Descriptor) -> list[fields.Bound]:
+    def bounds(message: Descriptor) -> list[fields.FieldLimit]:
         return [bound for bound in fields.bounds_of(message).values() if not bound.is_text]
 
     def below(message: Descriptor, seen: frozenset[str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from psoup_proto.v1 import queries_pb2_grpc, streams_pb2_grpc
 from psoup_proto.v1 import streams_pb2 as streams
 from psoup_service.wire.answers import Pieces
 from psoup_service.wire.limits import Limits
-from psoup_service.wire.written import Parts, writer
+from psoup_service.wire.written import OpenMessage, writer
 from psoup_testing.services.threaded_service import Serving, serving
 
 ANSWER = 100_000
@@ -86,7 +86,7 @@ def test_ids_of_a_reply_are_written_in_parts_between_which_the_budget_is_asked(
 
 def test_a_reply_in_parts_is_the_message_that_it_would_be_as_a_whole() -> None:
     entries = [queries.TupleMatches(tuple_id=n, query_ids=[f"q{n}", "é" * n], truncated=n % 2 == 0) for n in range(9)]
-    parts = Parts(queries.MatchesManyResponse)
+    parts = OpenMessage(queries.MatchesManyResponse)
     parts.open.sequence = 7
     sizes = list[int]()
     for entry in entries:
@@ -99,20 +99,20 @@ def test_a_reply_in_parts_is_the_message_that_it_would_be_as_a_whole() -> None:
     assert len(sizes) == 6
     assert sum(sizes) == len(raw)
     assert writer(queries.MatchesManyResponse.SerializeToString)(whole) == whole.SerializeToString()
-    assert Parts(queries.MatchesManyResponse).written().raw == b""
+    assert OpenMessage(queries.MatchesManyResponse).written().raw == b""
 
 
 def test_answers_of_many_queries_are_written_in_parts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.create_stream("CREATE STREAM parted (a BIGINT)")
     client.wait_for(client.push("parted", pa.table({"a": np.arange(40)})).sequence)
     ids = [query.id for query in client.register_many("SELECT a FROM parted WHERE a < ?", [(n,) for n in range(40)])]
-    cut, parts = Parts.cut, list[int]()
+    cut, parts = OpenMessage.cut, list[int]()
 
-    def counted(open_parts: Parts[Message]) -> int:
+    def counted(open_parts: OpenMessage[Message]) -> int:
         parts.append(cut(open_parts))
         return parts[-1]
 
-    monkeypatch.setattr(Parts, "cut", counted)
+    monkeypatch.setattr(OpenMessage, "cut", counted)
     for bound, least in ((1_000, 10), (1 << 30, 1)):
         parts.clear()
         monkeypatch.setattr("psoup_service.servicers.many.PART_BYTES", bound)

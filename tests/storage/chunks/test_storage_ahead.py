@@ -18,7 +18,7 @@ from psoup.execution.ahead.folds_ahead import FoldingAhead
 from psoup.matching.outside import Beforehand
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
-from psoup_service.chores.fold_ahead import Folding
+from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.host.threads import Threads
 from psoup_testing.engines.attachments import attach, take, write, write_job
 from psoup_testing.engines.past import rows
@@ -144,7 +144,7 @@ def test_a_service_folds_ahead_on_its_threads(soup: RestartingPSoup) -> None:
     query = soup.register(COUNT)
     soup.ahead = SimpleNamespace(step=lambda snapshot: 0)  # type: ignore[assignment]
     threads = Threads()
-    folding = Folding(SimpleNamespace(snapshot=soup.engine.snapshot), threads, Lent(1 << 30))  # type: ignore[arg-type]
+    folding = FoldAhead(SimpleNamespace(snapshot=soup.engine.snapshot), threads, Lent(1 << 30))  # type: ignore[arg-type]
     assert asyncio.run(folding.once()) == 0
     for start in range(0, 1_000, 50):
         push(soup, start, start + 50)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from psoup.aggregates.refusals import Refusal, Refusals
+from psoup.aggregates.refusals import FoldRefusal, FoldRefusals
 from psoup.answer.explain.explain import explain
 from psoup.config import EngineConfig, Shape
 from psoup.execution.ahead import attempts, folds_ahead
@@ -198,13 +198,13 @@ def test_packs_have_a_budget_and_are_tried_again(soup: RestartingPSoup) -> None:
 
 
 def test_a_refusal_grows_and_ends() -> None:
-    refusals = Refusals()
-    refusals.note("a", Refusal("first", 100, "spec", 7))
-    refusals.note("a", Refusal("second", 50, "spec", 9))
-    assert refusals.of("a") == Refusal("second", 100, "spec", 7)
-    refusals.note("a", Refusal("third", 50, "altered", 9))
-    assert refusals.of("a") == Refusal("third", 50, "altered", 9)
-    never = Refusal("time", NO_LIMIT, "spec", 0)
+    refusals = FoldRefusals()
+    refusals.note("a", FoldRefusal("first", 100, "spec", 7))
+    refusals.note("a", FoldRefusal("second", 50, "spec", 9))
+    assert refusals.of("a") == FoldRefusal("second", 100, "spec", 7)
+    refusals.note("a", FoldRefusal("third", 50, "altered", 9))
+    assert refusals.of("a") == FoldRefusal("third", 50, "altered", 9)
+    never = FoldRefusal("time", NO_LIMIT, "spec", 0)
     assert not never.is_over("spec", NO_LIMIT) and never.is_over("altered", 0)
     refusals.keep({"b"})
     assert not len(refusals)

@@ -105,7 +105,7 @@ def end_at_the_window(self: Any, low: int, high: int, limit: int | None) -> int:
     return end_of(self, max(low, 0), high, limit)
 
 
-end_of = since_module.Search.end_of
+end_of = since_module.RangeSearch.end_of
 
 
 @pytest.mark.seeded("the end of LIMIT stays where it was when history is attached below")
@@ -117,7 +117,7 @@ def test_the_end_of_limit_goes_back_when_history_comes(
     soup.execute(STREAM)
     query = soup.register("SELECT n FROM s WHERE n % 2 = 0 LIMIT 10 BEGIN (START)")
     if planted:
-        monkeypatch.setattr(since_module.Search, "end_of", end_at_the_window)
+        monkeypatch.setattr(since_module.RangeSearch, "end_of", end_at_the_window)
     held = first_rows(soup, query)
     assert (held == soup.invoke(query).to_table()["n"].to_pylist()) is not planted
     soup.store.close()

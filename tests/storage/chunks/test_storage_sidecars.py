@@ -22,7 +22,7 @@ from psoup.execution.aggregate.single_row import aggregate_of
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
 from psoup_storage.durable.chunks import sidecars
-from psoup_storage.durable.chunks.sidecars import FOLDER, Place, place_of
+from psoup_storage.durable.chunks.sidecars import FOLDER, ChunkRange, place_of
 from psoup_storage.durable.tools.backup import restore
 from psoup_storage.durable.tools.doctor import examine
 from psoup_testing.engines.attachments import attach, write
@@ -393,8 +393,8 @@ def test_the_newest_names_stay_when_a_sidecar_is_full(tmp_path: Path, monkeypatc
 
 
 def test_a_name_of_a_file_says_its_chunks() -> None:
-    assert Place(3, -16, 0).file == "3.-16.-1.folds"
-    for place in (Place(3, -16, 0), Place(1, 0, 1), Place(12, 256, 512), Place(1, -1, 15)):
+    assert ChunkRange(3, -16, 0).file == "3.-16.-1.folds"
+    for place in (ChunkRange(3, -16, 0), ChunkRange(1, 0, 1), ChunkRange(12, 256, 512), ChunkRange(1, -1, 15)):
         assert place_of(place.file) == place
     for name in ("3.4.folds", "3.5.4.folds", "3.4.5.folds.new", "3.04.5.folds", "x.1.2.folds", "3.1.2.parquet"):
         assert place_of(name) is None

@@ -11,7 +11,7 @@ import pytest
 from _pytest.outcomes import Failed
 
 from psoup.admission import registration
-from psoup.admission.holders import Held
+from psoup.admission.holders import KeyHolders
 from psoup.admission.tags import KnownTags
 from psoup.engine.registry import Registry
 from psoup.errors import PSoupError
@@ -51,11 +51,11 @@ def _key_is_free_too_early(patch: pytest.MonkeyPatch) -> None:
 def _block_is_returned_in_part(patch: pytest.MonkeyPatch) -> None:
     held = registration.held
 
-    def careless(*call: Any) -> Held | None:
+    def careless(*call: Any) -> KeyHolders | None:
         known = held(*call)
         if known is None or known.sequence or len(known.replaced) == 1 or known.replaced[0] < 0:
             return known
-        return Held(known.replaced, 1, int(known.replaced[0]))
+        return KeyHolders(known.replaced, 1, int(known.replaced[0]))
 
     patch.setattr(registration, "held", careless)
 

@@ -8,7 +8,7 @@ import typer
 
 from psoup_cli.common import Address, AsJson, Labels, Timeout, WaitFor, connect, labels_of, message
 from psoup_cli.output import print_json
-from psoup_cli.picture import Room, picture, room_here
+from psoup_cli.picture import PictureSize, picture, room_here
 from psoup_client import Results
 from psoup_client.times import to_micros
 
@@ -75,7 +75,7 @@ def _print_rows(bits: Results, first: int) -> int:
     return len(bits)
 
 
-def _draw(bits: Results, first: int, room: Room) -> int:
+def _draw(bits: Results, first: int, room: PictureSize) -> int:
     """Print the picture from the tuple `first` on; returns how many queries are named."""
     if not bits:
         message("No query is on that stream, or has those labels.")

@@ -1,6 +1,6 @@
 """Limits of one read, and of all reads together.
 
-Allowance.budget(tenant) ──> ReadBudget     one for each read; settings are read once, where the service is composed
+ReadLimits.budget(tenant) ──> ReadBudget    one for each read; settings are read once, where the service is composed
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from psoup_service.host.shared_bytes import SharedBytes
 from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
 
 
-class Allowance:
+class ReadLimits:
     """The limits of reads. `cpu_s`: processor seconds of one read. `sort_bytes`, `all_sort_bytes`: bytes of one read's
     sorts, and of all sorts.
 

@@ -35,7 +35,7 @@ _Key = tuple[int, int]
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldChunk:
     """A chunk that streams of a tenant hold. `gone`: only they still hold it."""
 
     size: int
@@ -66,7 +66,7 @@ class Pins:
         self._lock = threading.Lock()
         self._pins: dict[Pin, None] = {}
         """The oldest pin first."""
-        self._held: dict[_Key, _Held] = {}
+        self._held: dict[_Key, _HeldChunk] = {}
         self._present: dict[int, list[int]] = {}
         """A heap for each stream: first IDs of chunks that the engine still has. Some entries are not held any more."""
         self._bytes = 0
@@ -122,7 +122,7 @@ class Pins:
         key = (stream_id, chunk.first_id)
         entry = self._held.get(key)
         if entry is None:
-            entry = self._held[key] = _Held(chunk.nbytes, tenant)
+            entry = self._held[key] = _HeldChunk(chunk.nbytes, tenant)
             heappush(self._present.setdefault(stream_id, []), chunk.first_id)
         elif not entry.gone:
             entry.size = max(entry.size, chunk.nbytes)  # it was open, and has grown

@@ -35,7 +35,7 @@ from psoup_storage.durable.chunks.column_cache import ColumnCache
 from psoup_storage.durable.chunks.covers import Covers
 from psoup_storage.durable.chunks.sidecars import SidecarFolder
 from psoup_storage.formats.chunk_file import DAMAGED, GROUP_ROWS, damaged
-from psoup_storage.formats.matches import NOTHING, SUFFIX, Index, read_index, read_matches
+from psoup_storage.formats.matches import NOTHING, SUFFIX, MatchFileIndex, read_index, read_matches
 from psoup_storage.formats.pages import has_pages
 
 _ENTRY = 200
@@ -47,7 +47,7 @@ Places = Mapping[tuple[str, bool], int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Some:
+class _SelectedValues:
     """The values of a column in some rows: int64, ascending."""
 
     rows: Array
@@ -190,7 +190,7 @@ class StoredColumns:
     def _beside(self) -> Path:
         return self.path.with_name(self.path.name + SUFFIX)
 
-    def _index(self, path: Path | None) -> Index:
+    def _index(self, path: Path | None) -> MatchFileIndex:
         """The index of the matches in a cover or, without a path, beside the file."""
         if path is None and not self.file.attached:
             return NOTHING
@@ -234,14 +234,14 @@ class StoredColumns:
             return True
         if rows is None:
             return False
-        some: _Some | None = self._cache.known((name, attribute.name, "some"))
+        some: _SelectedValues | None = self._cache.known((name, attribute.name, "some"))
         return some is not None and len(some.rows) == len(rows)  # surely the same: if not, it is read unannounced
 
     def _keep_some(self, attribute: Attribute, rows: Array, values: Array) -> Column:
         """Keep the values of some rows, and return them."""
         column = Column(attribute.type, values.astype(TYPES[attribute.type.kind].dtype, copy=False))
         if len(rows):
-            self._cache.put((self.path.name, attribute.name, "some"), _Some(rows, column))
+            self._cache.put((self.path.name, attribute.name, "some"), _SelectedValues(rows, column))
         return column
 
     def _whole(self, attribute: Attribute) -> Column:

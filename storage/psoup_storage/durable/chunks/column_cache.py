@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from psoup_storage.formats.pages import Pages
+from psoup_storage.formats.pages import PageMemory
 
 
 class _Sized(Protocol):
@@ -36,7 +36,7 @@ class ColumnCache:
         self.bytes = 0
         self.reads = 0
         """Columns, or parts of them, that were read from files."""
-        self.pages = Pages()
+        self.pages = PageMemory()
         self._columns: OrderedDict[_Key, Any] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -48,7 +48,7 @@ _ENTRY = _NAMED + 16
 _log = logging.getLogger(__name__)
 
 
-class Place(NamedTuple):
+class ChunkRange(NamedTuple):
     """The chunks [first, stop) of a stream."""
 
     stream: int
@@ -61,18 +61,18 @@ class Place(NamedTuple):
         return f"{self.stream}.{self.first}.{self.stop - 1}.folds"
 
 
-def place_of(file: str) -> Place | None:
+def place_of(file: str) -> ChunkRange | None:
     """The place of a sidecar by its name; None if it has another form."""
     match = _NAME.fullmatch(file)
     if match is None:
         return None
     stream, first, last = map(int, match.groups())
-    place = Place(stream, first, last + 1)
+    place = ChunkRange(stream, first, last + 1)
     return place if place.file == file and first <= last else None
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class SidecarIndex:
     """The index of a sidecar: names, 16 bytes each, then where the bytes of each end (after `base`), and checksums."""
 
     names: bytes
@@ -102,7 +102,7 @@ class SidecarFolder:
     def __init__(self, directory: Path, check_room: Callable[[int], None] = lambda size: None) -> None:
         self._path = directory / FOLDER
         self._check_room = check_room
-        self._places: dict[Place, int] = {}
+        self._places: dict[ChunkRange, int] = {}
         """The bytes of each sidecar."""
         self._lock = threading.Lock()
         self._refused = False
@@ -132,7 +132,7 @@ class SidecarFolder:
     def find(self, span: ChunkSpan, name: bytes, hold: Hold = not_held) -> bytes | None:
         """See `Sidecars`."""
         try:
-            with open(self._path / Place(*span[:3]).file, "rb") as file:
+            with open(self._path / ChunkRange(*span[:3]).file, "rb") as file:
                 index = read_index(file.fileno(), span.checksum)
                 at = -1 if index is None else index.find(name)
                 if index is None or at < 0:
@@ -144,7 +144,7 @@ class SidecarFolder:
 
     def put(self, span: ChunkSpan, contents: Mapping[bytes, bytes]) -> None:
         """See `Sidecars`."""
-        place = Place(*span[:3])
+        place = ChunkRange(*span[:3])
         with self._lock:
             try:
                 entries = {**self._entries(place, span.checksum), **contents}
@@ -167,7 +167,7 @@ class SidecarFolder:
                 with suppress(OSError):
                     (self._path / place.file).unlink()
 
-    def _entries(self, place: Place, checksum: int) -> dict[bytes, bytes]:
+    def _entries(self, place: ChunkRange, checksum: int) -> dict[bytes, bytes]:
         """Entries of a sidecar now, the oldest first."""
         if place not in self._places:
             return {}
@@ -175,7 +175,7 @@ class SidecarFolder:
             return dict(entries_of(file.fileno(), checksum))
         return {}
 
-    def _write(self, place: Place, checksum: int, entries: Mapping[bytes, bytes]) -> None:
+    def _write(self, place: ChunkRange, checksum: int, entries: Mapping[bytes, bytes]) -> None:
         content = written(checksum, entries)
         self._check_room(len(content))
         self._path.mkdir(mode=0o700, exist_ok=True)
@@ -201,7 +201,7 @@ def numbers_of(chunks: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     return numbers
 
 
-def is_of(place: Place, chunks: Mapping[int, tuple[int, int]]) -> bool:
+def is_of(place: ChunkRange, chunks: Mapping[int, tuple[int, int]]) -> bool:
     """Whether a stream has the chunks of a sidecar; `chunks`: the numbers [first, stop) of each stream."""
     first, stop = chunks.get(place.stream, (0, 0))
     return first <= place.first and place.stop <= stop
@@ -217,7 +217,7 @@ def written(checksum: int, entries: Mapping[bytes, bytes]) -> bytes:
     return b"".join([head, index, *contents])
 
 
-def read_index(handle: int, checksum: int) -> Index | None:
+def read_index(handle: int, checksum: int) -> SidecarIndex | None:
     """The index of an open sidecar of chunks with a checksum; None if it is damaged, or of others. Raises OSError."""
     head = os.pread(handle, _HEAD, 0)
     if len(head) < _HEAD:
@@ -229,7 +229,7 @@ def read_index(handle: int, checksum: int) -> Index | None:
     if len(index) != count * _ENTRY or zlib.crc32(index) != crc:
         return None
     numbers = np.frombuffer(index, "<i8", 2 * count, _NAMED * count)
-    return Index(index[: _NAMED * count], numbers[:count], numbers[count:], _HEAD + len(index))
+    return SidecarIndex(index[: _NAMED * count], numbers[:count], numbers[count:], _HEAD + len(index))
 
 
 def entries_of(handle: int, checksum: int) -> Iterator[tuple[bytes, bytes]]:
@@ -242,7 +242,7 @@ def entries_of(handle: int, checksum: int) -> Iterator[tuple[bytes, bytes]]:
             yield index.names[_NAMED * at : _NAMED * (at + 1)], content
 
 
-def _content(handle: int, index: Index, at: int) -> bytes | None:
+def _content(handle: int, index: SidecarIndex, at: int) -> bytes | None:
     start, size = index.bytes_of(at)
     content = os.pread(handle, size, start)
     return content if zlib.crc32(content) == index.checksums[at] else None

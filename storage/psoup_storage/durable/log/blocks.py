@@ -28,7 +28,7 @@ from psoup.model import StreamSpec
 from psoup.plan.standing_query import StandingQuery
 from psoup.sql import prepare
 from psoup.sql.templates.block import BoundBlock
-from psoup.sql.templates.ladder import Rows, Values, bind_values, gathered
+from psoup.sql.templates.ladder import ParameterValues, Rows, bind_values, gathered
 from psoup.sql.templates.values import Columns, columns_of_rows
 from psoup.values.columns import Array
 
@@ -72,10 +72,10 @@ def decode_block(
             return [bind(tuple(streams), text) for text in texts], [], tags
         places = streams if len(streams) > 1 else streams * len(texts)
         return [bind((stream,), text) for stream, text in zip(places, texts, strict=True)], [], tags
-    values = Values(columns)
+    values = ParameterValues(columns)
     if facts["form"] == "rows":
         lines = map(json.loads, columns[0].to_pylist())
-        values = Values(rows=[tuple(map(_read_value, line)) for line in lines])
+        values = ParameterValues(rows=[tuple(map(_read_value, line)) for line in lines])
     return *gathered(bind_values(prepare(template, only(tuple(streams))), values, way=facts["way"])), tags
 
 

@@ -60,7 +60,7 @@ from psoup_storage.durable.log.blocks import decode_block, encode_block, read_go
 from psoup_storage.durable.log.rows import INT64, KINDS, Kind, LogRow, checked_tuples, checksum_of, damaged, new_row
 from psoup_storage.durable.log.stream_names import LoggedStreams, StreamIds
 from psoup_storage.durable.log.tenants import decode_tenant, encode_tenant
-from psoup_storage.durable.log.tuples import Edge, decode_tuples, encode_tuples, times_of
+from psoup_storage.durable.log.tuples import StoredEnd, decode_tuples, encode_tuples, times_of
 
 
 def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
@@ -210,7 +210,7 @@ class Decoder:
     Tuples before the `edges` of their streams are left out: `restore` gives them back, with the stream.
     """
 
-    def __init__(self, edges: dict[int, Edge], restore: Restore) -> None:
+    def __init__(self, edges: dict[int, StoredEnd], restore: Restore) -> None:
         self._edges = edges
         self._restore = restore
         self._streams = LoggedStreams()

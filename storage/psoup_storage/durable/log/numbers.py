@@ -18,7 +18,7 @@ from psoup.events.events import Pushed
 _Key = tuple[int, str]
 
 
-class Numbers:
+class ProducerNumbers:
     """The last numbers of all producers, as far as they are `remembered`."""
 
     def __init__(self, remembered: Remembered = REMEMBERED) -> None:

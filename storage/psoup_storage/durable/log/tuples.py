@@ -44,7 +44,7 @@ def times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
 
 
 @dataclass(slots=True)
-class Edge:
+class StoredEnd:
     """The end of the stored part of a stream: after `ties` tuples of the time `time`; see `chunks`."""
 
     time: int

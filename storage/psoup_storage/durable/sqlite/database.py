@@ -30,7 +30,7 @@ from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed, register
 from psoup_storage.durable.sqlite.structure import damaged_log, damaged_pages, damaged_schema, emptied, orphans
 from psoup_storage.durable.sqlite.vacuum import shrink
-from psoup_storage.durable.sqlite.wal import Synced
+from psoup_storage.durable.sqlite.wal import SyncedBytes
 from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
@@ -92,7 +92,7 @@ class Database:
         """There if the host calls `settle` when it is `due`, and SQLite's file system is its own."""
         self._postpones = False
         self._vfs = vfs
-        self._synced = Synced(self._wal)
+        self._synced = SyncedBytes(self._wal)
         self.failure = ""
         """Why nothing is written any more; empty while all is well."""
         if not directory.database.exists() or not directory.database.stat().st_size:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import apsw
 
-from psoup_storage.durable.sqlite.wal import Synced
+from psoup_storage.durable.sqlite.wal import SyncedBytes
 
 LEAST_BYTES = 8 * 1024 * 1024
 """Smaller holes are left: they will be filled."""
@@ -16,7 +16,7 @@ MOST_BYTES = 256 * 1024 * 1024
 """A database with more content is left as it is: it is copied through memory, while a start or an end waits."""
 
 
-def shrink(connection: apsw.Connection, synced: Synced) -> bool:
+def shrink(connection: apsw.Connection, synced: SyncedBytes) -> bool:
     """Rewrite the database if most of it is holes; returns whether it did. O(database). Raises apsw.Error.
 
     A disk without room for the copy is not an error. The content of the database stays the same, also across a crash.

@@ -12,9 +12,9 @@ whole once, everything from there on was acknowledged, and would be lost silentl
     is behind it up to the commit is whole              page 1, for a database of 34 pages and then of 35; but the
                                                         frames behind it are not there then
     a note says that so many frames of the log with     damage of the last transaction looks like a torn write but for
-    these salts are on the disk (`Synced`)              this note, written behind each commit
+    these salts are on the disk (`SyncedBytes`)              this note, written behind each commit
     such a note is there, and the log is not            it goes after its frames are in the database and the note is
-                                                        removed: see `Synced.move`
+                                                        removed: see `SyncedBytes.move`
 
 The note is not synced: its number of frames is never too large, and after a power cut it may be too small. It is valid
 for one life of the log, from one reset to the next, because each life has its own salts. This module repairs nothing.
@@ -40,7 +40,7 @@ _SALTS = 16, 8
 """The place of the salts in the header of the log, and their bytes."""
 
 
-class Synced:
+class SyncedBytes:
     """The note on how much of the write-ahead log `wal` is on the disk, kept by the code that commits."""
 
     def __init__(self, wal: Path) -> None:

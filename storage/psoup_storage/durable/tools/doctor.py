@@ -37,9 +37,9 @@ from psoup_storage.durable.directory import AUDIT, CACHE, DATABASE, INCOMING, LO
 from psoup_storage.durable.directory import PREFIX as NOTE
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.codec import Decoder
-from psoup_storage.durable.log.numbers import Numbers
+from psoup_storage.durable.log.numbers import ProducerNumbers
 from psoup_storage.durable.log.rows import LogRow
-from psoup_storage.durable.log.tuples import Edge
+from psoup_storage.durable.log.tuples import StoredEnd
 from psoup_storage.durable.sqlite.schema import FORMAT, SCHEMA, unknown_format
 from psoup_storage.durable.sqlite.seals import broken_seals, is_sealed
 from psoup_storage.durable.sqlite.structure import (
@@ -228,8 +228,8 @@ class Examination:
 
     def _look_at_log(self, connection: apsw.Connection) -> Iterator[Finding]:
         last = {stream: rows[-1] for stream, rows in self._chunks.items() if not rows[-1].attached}
-        edges = {stream: Edge(row.last_time, row.ties) for stream, row in last.items()}
-        decoder, numbers = Decoder(edges, lambda stream, spec: None), Numbers()
+        edges = {stream: StoredEnd(row.last_time, row.ties) for stream, row in last.items()}
+        decoder, numbers = Decoder(edges, lambda stream, spec: None), ProducerNumbers()
         sliced = bool(connection.execute("PRAGMA table_info(slices)").get)
         spooled = "spool" in {row[1] for row in connection.execute("PRAGMA table_info(log)")}
         for row in log.read(connection.execute, sliced=sliced, spooled=spooled):

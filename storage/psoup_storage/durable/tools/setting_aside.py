@@ -30,7 +30,7 @@ from psoup_storage.durable.directory import DATABASE
 from psoup_storage.durable.log.departures import forget_unknown
 from psoup_storage.durable.log.rows import LogRow
 from psoup_storage.durable.sqlite.seals import register
-from psoup_storage.durable.sqlite.wal import Synced
+from psoup_storage.durable.sqlite.wal import SyncedBytes
 from psoup_storage.durable.sqlite.whole_copy import MARK
 from psoup_storage.durable.tools.findings import Finding, Severity
 from psoup_storage.formats.files import sync_directory
@@ -170,7 +170,7 @@ def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]],
                 forget_unknown(connection)
                 facts = {"incarnation": "", "sequence": events[0].sequence, "time": time.time_ns() // 1_000}
                 connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (MARK, json.dumps(facts)))
-        with closing(Synced(path / f"{DATABASE}-wal")) as synced:
+        with closing(SyncedBytes(path / f"{DATABASE}-wal")) as synced:
             if not synced.move(connection):  # the log stays, and has it all
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     finally:
