@@ -164,7 +164,10 @@ class Corrupt(Internal):
         text = structure + (f": {problem}" if problem else "") + (f" ({dump})" if dump else "")
         message_text = f"{text}; the last events: {', '.join(story)}" if story else text
         super().__init__(message_text, reason=reason, structure=structure)
-        self.structure, self.problem, self.dump, self.story = structure, problem, dump, story
+        self.structure = structure
+        self.problem = problem
+        self.dump = dump
+        self.story = story
 
     def after(self, story: tuple[str, ...]) -> Corrupt:
         """The same error, with the last events."""

@@ -42,7 +42,8 @@ class Answer:
     ) -> None:
         self._table = table
         self._completeness = completeness
-        self.query_id, self.key = query_id, key
+        self.query_id = query_id
+        self.key = key
 
     @property
     def completeness(self) -> Completeness:

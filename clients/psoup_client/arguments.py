@@ -19,7 +19,8 @@ from psoup_client.errors import InvalidRequest
 T = TypeVar("T", bound=type)
 
 _KINDS: Mapping[str, tuple[type[Any], str]] = {"str": (str, "a text"), "int": (Integral, "a whole number")}
-_LEAST, _END = -(2**63), 2**63
+_LEAST = -(2**63)
+_END = 2**63
 _NEVER = 1 << 32
 """The place of an argument that only has a name."""
 

@@ -97,7 +97,8 @@ class Listing(list[T]):
 
     def __init__(self, items: Iterable[T], noun: str, row: Callable[[T], Mapping[str, Any]]) -> None:
         super().__init__(items)
-        self._what, self._row = noun, row
+        self._what = noun
+        self._row = row
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> T: ...

@@ -59,7 +59,8 @@ class Query:
         """Facts of the query as of the object's creation; for a query among many, as of the first access."""
         if self._info is None:
             self._info = fetch_info(self._client, self._id, self._key)
-            self._id, self._key = self._info.query_id, ""
+            self._id = self._info.query_id
+            self._key = ""
         return self._info
 
     @property
@@ -132,7 +133,8 @@ class Query:
             return connection.call(connection.queries.Invoke, request, timeout)
 
         reply = self._client.reflecting(wait_for, attempt)
-        self._id, self._key = self._id or reply.query_id, ""
+        self._id = self._id or reply.query_id
+        self._key = ""
         if not reply.too_large:
             return answer_of(reply, self._id)
         with self.stream(

@@ -48,9 +48,12 @@ class Results(Mapping[str, frozenbitarray]):
         more: bool = False,
     ) -> None:
         """Take a row of bits for each query: the first tuple has the lowest bit of the first byte."""
-        self.first_id, self.end_id = first_id, end_id
-        self.query_ids, self.query_keys = query_ids, keys
-        self.completeness, self.more = completeness, more
+        self.first_id = first_id
+        self.end_id = end_id
+        self.query_ids = query_ids
+        self.query_keys = keys
+        self.completeness = completeness
+        self.more = more
         self._rows = rows
         self._places = {key: place for place, key in enumerate(keys) if key}
         self._places.update((query_id, place) for place, query_id in enumerate(query_ids))
@@ -155,7 +158,9 @@ class _Parts:
     """The replies so far: whole rows, query after query."""
 
     def __init__(self) -> None:
-        self.query_ids, self._keys, self._rows = list[str](), list[str](), list[bytes]()
+        self.query_ids = list[str]()
+        self._keys = list[str]()
+        self._rows = list[bytes]()
         self.more = False
         self._window: tuple[int, int] | None = None
         self._completeness: Completeness | None = None

@@ -48,7 +48,8 @@ class Places(Sequence[int]):
     __slots__ = ("_counts", "_ends", "_firsts")
 
     def __init__(self, firsts: Iterable[int], counts: Iterable[int]) -> None:
-        self._firsts, self._counts = list(firsts), list(counts)
+        self._firsts = list(firsts)
+        self._counts = list(counts)
         self._ends = list(accumulate(self._counts))
 
     def __len__(self) -> int:
@@ -89,7 +90,8 @@ class _Numbered:
     """IDs by place, as what they begin with and their numbers."""
 
     def __init__(self, prefix: str, numbers: Places) -> None:
-        self._prefix, self._numbers = prefix, numbers
+        self._prefix = prefix
+        self._numbers = numbers
 
     def __getitem__(self, place: int) -> str:
         return f"{self._prefix}{self._numbers[place]}"
@@ -135,9 +137,12 @@ class AnswerTable:
         completeness: tuple[TableGroup, ...],
         failures: tuple[TableFailure, ...],
     ) -> None:
-        self._table, self._ids = table, ids
+        self._table = table
+        self._ids = ids
         self._places: Any = None
-        self.queries, self.completeness, self.failures = queries, completeness, failures
+        self.queries = queries
+        self.completeness = completeness
+        self.failures = failures
 
     def __len__(self) -> int:
         return int(self._table.num_rows)

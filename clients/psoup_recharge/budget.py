@@ -89,7 +89,8 @@ class RechargeBudget:
 
     def note_reply(self, sent: int, received: int, filled: int, seconds: float) -> None:
         """Note a reply with `filled` bytes before compression; one that was full tells how fast the line is."""
-        self.sent, self.received = self.sent + sent, self.received + received
+        self.sent = self.sent + sent
+        self.received = self.received + received
         if filled >= self.reply // 2:
             by = _SECONDS / max(seconds, 1e-3)
             self.reply = int(min(max(self.reply * min(max(by, 1 / _FACTOR), _FACTOR), _LEAST), _MOST))

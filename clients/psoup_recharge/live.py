@@ -27,7 +27,8 @@ from psoup_recharge.entry import Entry
 from psoup_recharge.rounds import CopyStore, Recharged, recharge
 from psoup_recharge.watch_log import WatchLog
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
 _SPREAD = 0.1
 """The part of `every` by which rounds vary at random, so that devices that began together drift apart."""
 
@@ -46,12 +47,16 @@ class Live:
         every: float | None,
         lost: Callable[[PSoupError], object] = lambda _: None,
     ) -> None:
-        self._store, self._client, self._every, self._lost = store, client, every, lost
+        self._store = store
+        self._client = client
+        self._every = every
+        self._lost = lost
         self._closed = threading.Event()
         self._messages: WatchMessages | None = None
         self._begun = list[tuple[Entry, sync_pb2.Want]]()
         self._pause = FIRST_PAUSE_S
-        self._polls, self._sent = False, 0
+        self._polls = False
+        self._sent = 0
         self._changes = self._go_on()
 
     def __enter__(self) -> Live:

@@ -118,7 +118,9 @@ class Round:
     """A recharge of some copies: the copies asked for, the outcome of each, and the work that is left."""
 
     def __init__(self, store: CopyStore, client: Client, budget: RechargeBudget, due: Sequence[Entry]) -> None:
-        self._store, self._client, self._budget = store, client, budget
+        self._store = store
+        self._client = client
+        self._budget = budget
         self._due = list(due)
         self._registered = set[str]()
         self.done = {entry.name: Recharged(entry.name) for entry in due}

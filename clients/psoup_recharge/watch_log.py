@@ -26,7 +26,9 @@ class WatchLog:
     def __init__(self, store: CopyStore) -> None:
         self._store = store
         self._copies = dict[str, Recharged]()
-        self._since, self._sent, self._received = time.monotonic(), 0, 0
+        self._since = time.monotonic()
+        self._sent = 0
+        self._received = 0
 
     def add(self, copy: Recharged) -> Recharged:
         """Take in what became of a copy, and give it back."""
@@ -47,4 +49,6 @@ class WatchLog:
             with suppress(StoreError):  # the store was closed meanwhile, say; what has come is in it
                 self._store.note(report, sent - self._sent)
         self._copies = {}
-        self._since, self._sent, self._received = time.monotonic(), sent, received
+        self._since = time.monotonic()
+        self._sent = sent
+        self._received = received

@@ -158,7 +158,9 @@ class AnswerReader(DataSourceReader):
     """An answer, in one partition, because it is one snapshot."""
 
     def __init__(self, reading: QueryRead, window: str, schema: StructType) -> None:
-        self._reading, self._window, self._schema = reading, window, _arrow(schema)
+        self._reading = reading
+        self._window = window
+        self._schema = _arrow(schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a worker."""
@@ -173,7 +175,10 @@ class StreamReader(DataSourceReader):
     """
 
     def __init__(self, reading: QueryRead, stream: str, schema: StructType, partitions: int) -> None:
-        self._reading, self._stream, self._schema, self._partitions = reading, stream, _arrow(schema), partitions
+        self._reading = reading
+        self._stream = stream
+        self._schema = _arrow(schema)
+        self._partitions = partitions
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the wanted number of partitions; the default is one for each 65,536 tuples, at most 64."""
@@ -192,7 +197,9 @@ class GrowingReader(DataSourceStreamReader):
     """A stream or an answer as its watermark moves: an offset is the time before which all tuples were read."""
 
     def __init__(self, reading: QueryRead, stream: str, schema: StructType) -> None:
-        self._reading, self._stream, self._schema = reading, stream, _arrow(schema)
+        self._reading = reading
+        self._stream = stream
+        self._schema = _arrow(schema)
 
     def initialOffset(self) -> dict[str, int]:
         """Before everything that is kept."""
@@ -226,10 +233,12 @@ class BatchWriter(DataSourceArrowWriter):
     """A batch, in parts from the workers, committed once by the driver."""
 
     def __init__(self, target: RowTarget, batch: BatchId) -> None:
-        self._target, self._batch = target, batch
+        self._target = target
+        self._batch = batch
         with Client(target.address) as client:
             stage = begin(client, target, batch)
-            self._stage, self._taken = stage.id, stage.result is not None
+            self._stage = stage.id
+            self._taken = stage.result is not None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a worker: sends a partition's rows."""

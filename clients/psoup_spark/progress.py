@@ -40,7 +40,8 @@ class Watch:
     def __init__(self, tell: Tell | None, spark: Any) -> None:
         self._tell = tell
         self._spark = spark
-        self.phase, self.total = "reading", 0
+        self.phase = "reading"
+        self.total = 0
         self.written: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Rows and chunks so far; any thread."""
 

@@ -34,7 +34,8 @@ from psoup_spark.epochs import as_time, counts
 from psoup_spark.nanoseconds import are_nanoseconds, as_instant
 
 PROBLEM = "_problem"
-_SOURCE, _VALUE = "_source_{}", "_value_{}"
+_SOURCE = "_source_{}"
+_VALUE = "_value_{}"
 _ZONE = "spark.sql.session.timeZone"
 _TYPES = {Kind.TEXT: "string"}
 """Types that Spark has another name for."""

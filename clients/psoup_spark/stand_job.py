@@ -233,7 +233,9 @@ class _Queries:
             for place, (client, site) in enumerate(zip(clients, sites, strict=True)):
                 numbered = insist(patience, partial(standing_queries, client, site, signatures))
                 statements += [(place * SERVICE_IDS + number, text) for number, text in numbered]
-            self.queries, self.counts, self.streams = tuple(statements), counts, streams
+            self.queries = tuple(statements)
+            self.counts = counts
+            self.streams = streams
             self.asked = time.monotonic()
             self.took = self.asked - start
         return self.queries

@@ -75,7 +75,8 @@ class Past:
                 self.first_time = event.extent.first_time
             self.settled = True
             return
-        self.first_time, self.settled = event.extent.first_time, True
+        self.first_time = event.extent.first_time
+        self.settled = True
         self.chunks += event.extent.chunks
         self.rows += event.extent.rows
         self.jobs[event.job] = event.sequence

@@ -124,7 +124,8 @@ class Binding:
                 tags = tags_of(command.rows, command.key, command.labels, command.number)
             if tags is not None:
                 check_tags(tags, command.tenant, command.number)
-            self._tags, self._tagged = tags, True
+            self._tags = tags
+            self._tagged = True
         return self._tags
 
     def query(self, row: int) -> StandingQuery | None:
@@ -218,7 +219,8 @@ class Binding:
                 if made is not None:
                     made = _with(made, query)
             yield
-        self.queries, self.rows = queries if made is None else made.done(queries), taken
+        self.queries = queries if made is None else made.done(queries)
+        self.rows = taken
 
     def _template(self, sql: str) -> PreparedStatement:
         """The prepared statement, made now or by an earlier call; blocks of one statement share it."""

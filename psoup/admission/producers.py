@@ -273,7 +273,8 @@ class Producers:
         """Forget the producers that made way for the event's producer."""
         if not event.forgotten:
             return
-        self._horizon, self._moved = event.forgotten, event.time
+        self._horizon = event.forgotten
+        self._moved = event.time
         while self._known:
             name, producer = next(iter(self._known.items()))
             if producer.sequence > event.forgotten:

@@ -42,7 +42,10 @@ class Judge:
         streams: Mapping[int, KnownStream],
         remembered: SharedRoom,
     ) -> None:
-        self._known, self._tenants, self._streams, self._remembered = quotas_of_tenants, tenants, streams, remembered
+        self._known = quotas_of_tenants
+        self._tenants = tenants
+        self._streams = streams
+        self._remembered = remembered
         self._published: Callable[[], Snapshot] | None = None
 
     def share(self, published: Callable[[], Snapshot]) -> None:

@@ -170,7 +170,8 @@ class FoldRoom:
     """
 
     def __init__(self, limit: int, fan: int, tenant_bytes: KeptBytes | None = None) -> None:
-        self.limit, self.fan = limit, fan
+        self.limit = limit
+        self.fan = fan
         self.kept_bytes = tenant_bytes or KeptBytes()
         self.kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, Recipe], Folds] = {}
@@ -343,7 +344,8 @@ class FoldRoom:
         for folds in list(self._kept.values()):
             total += folds.nbytes
             of_tenant[folds.tenant] = of_tenant.get(folds.tenant, 0) + folds.nbytes
-        self._held, self._of_tenant = total, of_tenant
+        self._held = total
+        self._of_tenant = of_tenant
 
     def _drop_unused(self, wanted: int, tenant: str | None = None) -> None:
         """Drop up to `wanted` bytes of folds, least recently used first; of one tenant if given."""

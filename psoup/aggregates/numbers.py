@@ -92,7 +92,8 @@ class KeyNumbers(ABC):
     def __init__(self, data_type: DataType, limit: int, hold: Hold, entry_type: type) -> None:
         self.type = data_type
         self.room = ScratchArray(np.int32)
-        self._limit, self._hold = limit, hold
+        self._limit = limit
+        self._hold = hold
         self._entries: Array = np.zeros(min(_FIRST, limit), entry_type)
         """The entry that identifies each value, by number: an integer itself, or a text's hash."""
         self._counts: Array = np.array([0, -1], np.int64)
@@ -217,7 +218,8 @@ class Integers(KeyNumbers):
                     self._fill()
                 elif self._shared:
                     self._hold(self._near.nbytes)
-                    self._near, self._shared = self._near.copy(), False
+                    self._near = self._near.copy()
+                    self._shared = False
         return numbers
 
     def keys(self) -> Array:
@@ -254,7 +256,9 @@ class Integers(KeyNumbers):
             low, high = max(low - (low < self._base) * span // 8, LEAST), high + span // 8
         wider = self._new_table(high - low + 1)
         wider[self._base - low :][: len(self._near)] = self._near
-        self._base, self._near, self._shared = low, wider, False
+        self._base = low
+        self._near = wider
+        self._shared = False
 
     def _fill(self) -> None:
         """Make the hash table anew."""

@@ -304,7 +304,8 @@ class PackRoom:
     """
 
     def __init__(self, limit: int, fan: int, tenant_bytes: KeptBytes | None = None) -> None:
-        self.limit, self.fan = limit, fan
+        self.limit = limit
+        self.fan = fan
         self._kept_bytes = tenant_bytes or KeptBytes()
         self._kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, tuple[Name, ...]], Packs] = {}

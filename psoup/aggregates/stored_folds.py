@@ -131,7 +131,8 @@ class Reader:
     """Reads parts one after the other. Arrays are writable, as kernels are compiled for writable arrays only."""
 
     def __init__(self, content: bytearray) -> None:
-        self._content, self._at = content, 0
+        self._content = content
+        self._at = 0
 
     def take(self, form: struct.Struct) -> tuple[Any, ...]:
         """The next numbers."""

@@ -142,7 +142,8 @@ class ManyJoins:
     def close(self) -> None:
         """Return the memory to the budget. Answers that were given stay valid."""
         self._asking.budget.give_back_joined(self._held)
-        self._held, self._together = 0, []
+        self._held = 0
+        self._together = []
         self._of[:] = -1
 
     def _set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> _Together | None:

@@ -106,7 +106,9 @@ class FactorTable:
         self.rows = ClauseRows(
             np.arange(count, dtype=np.uint32), clause_ptr, factor_ptr, attribute, row(low), row(high)
         )
-        self._places, self._codes, self._spans = {}, [], []
+        self._places = {}
+        self._codes = []
+        self._spans = []
 
 
 def _in_order(expr: Expr, keys: Sequence[Any]) -> tuple[Bounds, list[int]]:
@@ -147,7 +149,9 @@ class PreparedQueries(Sequence[StandingQuery]):
     __slots__ = ("_queries", "names", "table")
 
     def __init__(self, queries: Sequence[StandingQuery], names: Array, table: FactorTable) -> None:
-        self._queries, self.names, self.table = queries, names, table
+        self._queries = queries
+        self.names = names
+        self.table = table
 
     def __len__(self) -> int:
         return len(self._queries)

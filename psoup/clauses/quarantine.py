@@ -171,7 +171,8 @@ class Quarantine:
         here = np.isin(sqc_ids, self.ids)
         if here.any():
             stay = ~np.isin(self.ids, sqc_ids)
-            self.ids, self.slots = self.ids[stay], self.slots[stay]
+            self.ids = self.ids[stay]
+            self.slots = self.slots[stay]
             for sqc_id in [*self._alone]:
                 if sqc_id in sqc_ids:
                     del self._alone[sqc_id]

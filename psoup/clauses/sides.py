@@ -61,10 +61,12 @@ class Subset:
         barred: Collection[int] = (),
         searched: Sequence[Part] = (),
     ) -> None:
-        self._parts, self._searched = parts, searched
+        self._parts = parts
+        self._searched = searched
         self.attributes = attributes
         """The columns and expressions behind the attribute IDs."""
-        self._config, self._barred = config, barred
+        self._config = config
+        self._barred = barred
         self._scratch = scratch or Scratch()
 
     @property
@@ -115,8 +117,12 @@ class IndexView:
         config: EngineConfig,
         texts: IndexView | None = None,
     ) -> None:
-        self._views, self._recent, self._config, self._texts = parts, recent, config, texts
-        self._attributes, self._barred = attributes.share(), frozenset(attributes.barred)
+        self._views = parts
+        self._recent = recent
+        self._config = config
+        self._texts = texts
+        self._attributes = attributes.share()
+        self._barred = frozenset(attributes.barred)
 
     def subset(self, scratch: Scratch) -> Subset:
         """The clauses for one user, with the user's scratch. Copies one byte for each clause."""

@@ -49,7 +49,8 @@ class SlotTable:
         if last > len(self.sqc_of_slot):
             grown: Array = np.full(last + last // 4 + _FIRST, -1, np.int64)
             grown[: self.used] = self.sqc_of_slot[: self.used]
-            self.sqc_of_slot, self._shared = grown, False
+            self.sqc_of_slot = grown
+            self._shared = False
         if self._shared and (self.sqc_of_slot[slots] >= 0).any():
             self.sqc_of_slot = self.sqc_of_slot.copy()
             self._shared = False
@@ -76,7 +77,8 @@ class SlotTable:
             last += 1
         del self._free[:last]
         if len(self.sqc_of_slot) > _ROOMY * max(self.used, _FIRST // 2):
-            self.sqc_of_slot, self._shared = self.sqc_of_slot[: max(self.used, _FIRST)].copy(), False
+            self.sqc_of_slot = self.sqc_of_slot[: max(self.used, _FIRST)].copy()
+            self._shared = False
 
     @property
     def dead(self) -> Array:

@@ -143,7 +143,8 @@ class Arrivals:
     """The writer's side: arrays that only grow until they are replaced, so that views never change."""
 
     def __init__(self, kept_pushes: int = KEPT_PUSHES, page: int = _PAGE) -> None:
-        self._kept, self._page = kept_pushes, page
+        self._kept = kept_pushes
+        self._page = page
         self._pushes = array("q")
         self._next = 0
         """The number of the next row."""

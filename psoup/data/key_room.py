@@ -85,7 +85,8 @@ class KeyRoom:
     def __init__(self, limit: int, shape: Shape = Shape(), free: Callable[[str], int] = lambda _: NO_LIMIT) -> None:
         self.shape = shape
         self.tenant = ""
-        self._free, self._all = free, _HeldBytes(limit)
+        self._free = free
+        self._all = _HeldBytes(limit)
 
     def of(self, tenant: str) -> KeyRoom:
         """The same pool, for the streams of a tenant."""

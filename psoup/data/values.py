@@ -85,8 +85,11 @@ class AllValues(Mapping[int, Values]):
         compute: Compute = guarded,
         barred: Collection[int] = (),
     ) -> None:
-        self._attributes, self._tuples, self._texts = attributes, tuples, texts
-        self._evaluate, self._barred = compute, barred
+        self._attributes = attributes
+        self._tuples = tuples
+        self._texts = texts
+        self._evaluate = compute
+        self._barred = barred
         self.failed: dict[int, str] = {}
         self.errors: dict[int, Array] = {}
         self._kept: dict[int, Values] = {}
@@ -97,7 +100,8 @@ class AllValues(Mapping[int, Values]):
     def wait(self, attributes: Mapping[int, Expr], needed: Mapping[int, Array]) -> None:
         """Compute further attributes; those in `needed` only for its tuples (int64[k], ascending). Raises
         TooMuchText."""
-        self._attributes, self._waited = {**self._attributes, **attributes}, needed
+        self._attributes = {**self._attributes, **attributes}
+        self._waited = needed
         self._add(attributes, needed)
 
     def _add(self, attributes: Iterable[int], needed: Mapping[int, Array] = {}) -> None:

@@ -94,7 +94,8 @@ class Engine:
         """
         self.config = config
         self._run = run
-        self._spent, self._edge = Spent(timer), edge
+        self._spent = Spent(timer)
+        self._edge = edge
         self._keep = keep
         self._sequence = 0
         self._streams: dict[int, StreamState] = {}
@@ -108,7 +109,8 @@ class Engine:
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
         self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._tenants, name), others)
-        self._agenda, self.offers = Agenda(self._board, self._rooms.kept), self._rooms.offers
+        self._agenda = Agenda(self._board, self._rooms.kept)
+        self.offers = self._rooms.offers
         self._tokens: dict[str, AccessToken] = {}
         """The valid access tokens; a new dictionary after each change, as snapshots share the old one."""
         self._tenants: dict[str, Tenant] = {FIRST_TENANT.name: FIRST_TENANT}

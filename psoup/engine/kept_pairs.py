@@ -50,7 +50,8 @@ class PairRoom:
 
     def __init__(self, limit: int, tenant_bytes: KeptBytes | None = None) -> None:
         """`tenant_bytes`: bytes of each tenant's caches."""
-        self.limit, self.held = limit, 0
+        self.limit = limit
+        self.held = 0
         self._kept = tenant_bytes or KeptBytes()
 
     def allows(self, tenant: str, size: int) -> bool:
@@ -83,9 +84,11 @@ class KeptJoin:
     """A join whose pairs are kept. `queries`: the queries that use them, int64, ascending."""
 
     def __init__(self, node: Join, left: StreamState, right: StreamState, room: PairRoom) -> None:
-        self.node, self.queries = node, np.zeros(0, np.int64)
+        self.node = node
+        self.queries = np.zeros(0, np.int64)
         self.table = PairTable()
-        self.tenant, self._shelves = left.tenant, (left.shelf, right.shelf)
+        self.tenant = left.tenant
+        self._shelves = (left.shelf, right.shelf)
         self._room = room
         self._seen: tuple[Span, Span] = ((0, 0), (0, 0))
         self._full = False
@@ -104,7 +107,8 @@ class KeptJoin:
         here = _numbers(self._shelves[0]), _numbers(self._shelves[1])
         if here == self._seen:
             return False
-        self._seen, self._full = here, False
+        self._seen = here
+        self._full = False
         (first_left, stop_left), (first_right, stop_right) = here
         skip = (
             max(first_left - self.table.first, 0)
@@ -154,13 +158,15 @@ class KeptJoin:
 
     def refuse(self, why: str) -> None:
         """Make no pairs until a chunk comes or leaves: a task had too little memory or time for two chunks."""
-        self.table, self._full = replace(self.table, refused=why), True
+        self.table = replace(self.table, refused=why)
+        self._full = True
 
     def give_up(self) -> int:
         """Drop all pairs, and make none until a chunk leaves; returns the bytes freed."""
         freed = self.table.nbytes
         self._room.take(-freed)
-        self.table, self._full = PairTable(self._seen[0][0], (), self.table.least), True
+        self.table = PairTable(self._seen[0][0], (), self.table.least)
+        self._full = True
         return freed
 
     def check(self) -> None:

@@ -44,7 +44,8 @@ class Rooms:
 
     def __init__(self, config: EngineConfig, board: Board, limit: Bytes, others: Callable[[], int]) -> None:
         """`limit`: the most bytes of caches for a tenant. `others`: bytes charged for anything else."""
-        self._config, self._others = config, others
+        self._config = config
+        self._others = others
         tenant_bytes = KeptBytes(limit)
         room = max(min(config.results_bytes, config.memory_bytes) - config.memory_bytes // RESULTS_SHARE, 0)
         self.keys = KeyRoom(room, config.shape, tenant_bytes.free)

@@ -131,7 +131,8 @@ class Verification:
     def drop(self, stream_id: int) -> None:
         """Remove the counts of a dropped stream."""
         queries, clauses = self._counted.pop(stream_id, (0, 0))
-        self._queries, self._clauses = self._queries - queries, self._clauses - clauses
+        self._queries = self._queries - queries
+        self._clauses = self._clauses - clauses
         self._covered.pop(stream_id, None)
 
     def _count(self, touched: Streams) -> None:

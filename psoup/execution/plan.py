@@ -118,7 +118,8 @@ class Arranged:
 
     def cut(self, rows: int | None, skip: int) -> None:
         """Leave only the first rows after `skip`; once. O(1): others are dropped while the keys are read."""
-        self.limit, self.skip = None if rows is None else skip + rows, skip
+        self.limit = None if rows is None else skip + rows
+        self.skip = skip
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order. Raises ResourceExhausted if too many would have to be sorted."""

@@ -54,7 +54,8 @@ class Raised(Exception):
 
     def __init__(self, expr: Expr, reason: str) -> None:
         super().__init__(reason)
-        self.expr, self.reason = expr, reason
+        self.expr = expr
+        self.reason = reason
 
 
 def column_of(

@@ -119,7 +119,9 @@ class RowsOf(Sequence[Column]):
     """Some rows of columns, each cut when it is read: columns may be on disk, or missing."""
 
     def __init__(self, columns: Sequence[Column], start: int, stop: int) -> None:
-        self._columns, self._start, self._stop = columns, start, stop
+        self._columns = columns
+        self._start = start
+        self._stop = stop
 
     @overload
     def __getitem__(self, index: int) -> Column: ...

@@ -36,7 +36,8 @@ class Routes:
     """The steps between sets of sources, each made on first use. `figures`: statistics of the steps."""
 
     def __init__(self, edges: Sequence[Edge], builds: Builds) -> None:
-        self._edges, self._builds = edges, builds
+        self._edges = edges
+        self._builds = builds
         self._largest = max(len(rows) for rows in builds.rows)
         self._steps: dict[tuple[int, int], Step] = {}
         self._left: dict[int, list[Step]] = {}
@@ -80,7 +81,9 @@ class Eddy:
     """
 
     def __init__(self, routes: Routes, policy: Policy, piece: int, sources: int) -> None:
-        self._routes, self._policy, self._piece = routes, policy, piece
+        self._routes = routes
+        self._policy = policy
+        self._piece = piece
         self._sources = sources
         self.in_order = True
         self.forced = False

@@ -70,7 +70,10 @@ class Joined(Iterator[list[Array]]):
         policy: Policy,
         learned: Learned | None = None,
     ) -> None:
-        self._node, self._sides, self._limits, self._policy = node, sides, limits, policy
+        self._node = node
+        self._sides = sides
+        self._limits = limits
+        self._policy = policy
         self._learned = learned
         self._room = JoinBudget(limits, budget)
         self._rest = Rest(node.rest, sides, now, texts, budget) if node.rest else None

@@ -59,7 +59,9 @@ class Nested:
 
     def __init__(self, tree: Sequence[Edge], rows: Sequence[Array], room: JoinBudget, limits: JoinLimits) -> None:
         """`tree`: the result of `tree_of`; `rows`: int32, ascending, the rows of each source that take part."""
-        self._tree, self._room, self._limits = tree, room, limits
+        self._tree = tree
+        self._room = room
+        self._limits = limits
         self._rows = list(rows)
         self._builds = list[KeyBuckets]()
         self.figures = [StepFigures(edge.right, edge.text) for edge in tree]

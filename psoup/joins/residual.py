@@ -42,7 +42,10 @@ class Rest:
         budget: ReadBudget,
     ) -> None:
         self.errors = 0
-        self._sides, self._now, self._texts, self._budget = sides, now, texts, budget
+        self._sides = sides
+        self._now = now
+        self._texts = texts
+        self._budget = budget
         read = dict.fromkeys(column for condition in conditions for column in columns_of(condition))
         self._read = [[column for column in read if column.source == s] for s in range(len(sides))]
         flat = {column: place for place, column in enumerate(c for columns in self._read for c in columns)}

@@ -61,7 +61,9 @@ class KeyBuckets:
             row_keys = keys if _SHARE * count >= len(keys) else keys[rows]
             bounds = int(row_keys.min()), int(row_keys.max())
         base, factor, shift, buckets, self.exact = choose_buckets(*bounds, count)
-        self._base, self._factor, self._shift = np.uint64(base), np.uint64(factor), np.uint64(shift)
+        self._base = np.uint64(base)
+        self._factor = np.uint64(factor)
+        self._shift = np.uint64(shift)
         self._starts: Array = scratch_array(buckets + 2, np.int32)
         self.rows: Array = scratch_array(count, np.int32)
         self.keys: Array = _NONE if self.exact else scratch_array(count, np.int64)
@@ -122,7 +124,8 @@ class Builds:
     """The builds of each source's participating rows (int32), each made once."""
 
     def __init__(self, rows: Sequence[Array], room: JoinBudget) -> None:
-        self.rows, self.room = rows, room
+        self.rows = rows
+        self.room = room
         self._made: dict[tuple[int, str, tuple[int, ...]], Build] = {}
         self._hashes: dict[tuple[int, ...], Array] = {}
 

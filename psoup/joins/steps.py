@@ -72,7 +72,9 @@ class Step:
     """
 
     def __init__(self, source: int, edges: Sequence[Edge], builds: Builds, share: float) -> None:
-        self.source, self.edges, self.share = source, edges, share
+        self.source = source
+        self.edges = edges
+        self.share = share
         self.name = (source, tuple(sorted({(edge.operator, edge.right_text) for edge in edges})))
         self.text = " AND ".join(edge.text for edge in edges if not edge.implied) or " AND ".join(
             edge.text for edge in edges

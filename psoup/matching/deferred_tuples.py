@@ -71,7 +71,9 @@ class _MarkJoin(TextJoin):
         needed: Array,
     ) -> None:
         super().__init__(replace(side, costs=None), number, early.plan, values, piece, OpenResults(side.config, 0))
-        self._early, self._ids, self._needed = early, ids, needed
+        self._early = early
+        self._ids = ids
+        self._needed = needed
 
     def _found(self, clauses: Array, tuples: Array) -> None:
         pointers, at = gather(self._early.pointers, clauses)

@@ -78,7 +78,10 @@ class Emission:
         results: OpenResults,
         scratches: Sequence[Scratch],
     ) -> None:
-        self._part, self._start, self._scratches, self._uses = part, start, scratches, _Uses(len(part.index.bounds))
+        self._part = part
+        self._start = start
+        self._scratches = scratches
+        self._uses = _Uses(len(part.index.bounds))
         n, scratch = codes.shape[1], scratches[0]
         walk = max(limit // _WALK_SHARE, min(n, config.sparse_floor, limit))
         self._counted, self.work = _plan(part, codes, candidates, walk, limit, self._uses, scratch)
@@ -90,7 +93,8 @@ class Emission:
         rows = results.rows.shape[1] + int(np.count_nonzero(self.work.walked < 0))
         self._pair_limit = limit if rows > config.generous_rows else limit // 8
         room = int(self.work.room[-1])
-        self._slots, self._offsets = scratch.get("slots", room, np.uint32), scratch.get("offsets", room, np.uint16)
+        self._slots = scratch.get("slots", room, np.uint32)
+        self._offsets = scratch.get("offsets", room, np.uint16)
         self._needs = scratch.get("needs", len(self.work.clauses), np.int32)
         self._needed = [self._needs[:0]] * len(scratches)
         self._prefixes: list[Array] = [np.zeros((0, 0), np.uint64)] * len(scratches)
@@ -147,7 +151,8 @@ class _Uses:
     prefix: Array
 
     def __init__(self, attributes: int) -> None:
-        self.order, self.prefix = np.zeros(attributes, np.uint8), np.zeros(attributes, np.uint8)
+        self.order = np.zeros(attributes, np.uint8)
+        self.prefix = np.zeros(attributes, np.uint8)
 
 
 def _dear(uses: _Uses, work: _Work, n: int) -> bool:

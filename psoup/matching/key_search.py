@@ -103,7 +103,8 @@ class KeySearch:
     """Look-ups for one clause. Any number of threads."""
 
     def __init__(self, factors: Sequence[Factor], room: KeyRoom) -> None:
-        self._room, self._left = room, room.shape.keys_at_once
+        self._room = room
+        self._left = room.shape.keys_at_once
         self._share = room.shape.key_share
         self._factors = [(column, factor) for factor in factors if (column := _column_of(factor)) >= 0]
         self._slow: int | None = None
@@ -188,7 +189,8 @@ class KeyPlaces:
 
     def __init__(self, by_key: KeyFactor, parts: Sequence[Part]) -> None:
         self._by_key = by_key
-        self.numbers, self._indexes = list[int](), list[KeyIndex]()
+        self.numbers = list[int]()
+        self._indexes = list[KeyIndex]()
         for number, (chunk, _, _) in enumerate(parts):
             index = chunk.caches.keyed.get(by_key.column)
             if isinstance(index, KeyIndex):
@@ -197,7 +199,8 @@ class KeyPlaces:
                 self._indexes.append(index)
         size = (len(self.numbers), len(by_key.lows))
         self._at: Array = np.array([index.place for index in self._indexes], np.int64)
-        self._begin, self._end = np.empty(size, np.int32), np.empty(size, np.int32)
+        self._begin = np.empty(size, np.int32)
+        self._end = np.empty(size, np.int32)
         self.counts: Array = np.empty(size[0], np.int64)
         if size[0]:
             find_keys(self._at, by_key.lows, by_key.lasts, self._begin, self._end, self.counts)

@@ -90,7 +90,8 @@ class Search:
     ) -> None:
         self._factors = tuple(factors)
         self._keys = keys
-        self._texts, self._wary = texts, wary
+        self._texts = texts
+        self._wary = wary
         self._plain = all(isinstance(t.attribute, AttributeRef) for f in factors for t in f.terms)
         self._reads = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))
         self._timed = TIME_INDEX in self._reads

@@ -65,8 +65,12 @@ class TextJoin:
         piece: Piece,
         results: OpenResults,
     ) -> None:
-        self._side, self._number, self._plan, self._values = side, number, plan, values
-        self._piece, self._results = piece, results
+        self._side = side
+        self._number = number
+        self._plan = plan
+        self._values = values
+        self._piece = piece
+        self._results = results
         self._texts: dict[int, Values] = {}
 
     def run(self) -> None:
@@ -222,11 +226,13 @@ class _Finder:
     """The hits of the patterns of one column, some texts at a time, in the order of the texts."""
 
     def __init__(self, patterns: PatternSet, texts: Values) -> None:
-        self._patterns, self._texts = patterns, texts
+        self._patterns = patterns
+        self._texts = texts
         size = _HITS + len(patterns.numbers)
         self._room = np.empty(size, np.int32), np.empty(size, np.int32)
         self._seen: Array = np.zeros(len(patterns.numbers), np.int32)
-        self._tuples, self._found = self._room[0][:0], self._room[1][:0]
+        self._tuples = self._room[0][:0]
+        self._found = self._room[1][:0]
         self._next = 0
 
     def searched(self, done: int) -> int:
@@ -238,14 +244,16 @@ class _Finder:
                 patterns.parent, patterns.root,
                 self._seen, *self._room,
             )  # fmt: skip
-            self._tuples, self._found = self._room[0][:count], patterns.numbers[self._room[1][:count]]
+            self._tuples = self._room[0][:count]
+            self._found = patterns.numbers[self._room[1][:count]]
         return self._next
 
     def before(self, stop: int) -> tuple[Array, Array]:
         """Take the hits before text `stop`: tuples, and numbers of patterns (int32)."""
         count = int(self._tuples.searchsorted(stop))
         tuples, numbers = self._tuples[:count], self._found[:count]
-        self._tuples, self._found = self._tuples[count:], self._found[count:]
+        self._tuples = self._tuples[count:]
+        self._found = self._found[count:]
         return tuples, numbers
 
 

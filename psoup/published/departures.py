@@ -65,7 +65,8 @@ class Latest:
             remaining = self._pairs[:, start : self._end]
             self._pairs = np.zeros((2, 2 * (remaining.shape[1] + count)), np.int64)
             self._pairs[:, : remaining.shape[1]] = remaining
-            self._start, self._end = 0, remaining.shape[1]
+            self._start = 0
+            self._end = remaining.shape[1]
         self._pairs[0, self._end : self._end + count] = earlier
         self._pairs[1, self._end : self._end + count] = later
         self._end += count

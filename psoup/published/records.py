@@ -240,9 +240,14 @@ class QueryBlock(RecordBlock[QueryRecord]):
         expires: int = 0,
     ) -> None:
         super().__init__(ids)
-        self.sqc_ids, self.queries = numbers(sqc_ids), queries
-        self.tenant, self.stream_id, self.registered, self.sequence = tenant, stream_id, registered, sequence
-        self.tags, self.expires = tags, expires
+        self.sqc_ids = numbers(sqc_ids)
+        self.queries = queries
+        self.tenant = tenant
+        self.stream_id = stream_id
+        self.registered = registered
+        self.sequence = sequence
+        self.tags = tags
+        self.expires = expires
 
     @property
     def nbytes(self) -> int:
@@ -302,9 +307,12 @@ class ClauseBlock(RecordBlock[ClauseRecord]):
         attributes: tuple[int, ...],
     ) -> None:
         super().__init__(ids)
-        self.slots, self.rows, self.members = numbers(slots), numbers(rows), numbers(members)
+        self.slots = numbers(slots)
+        self.rows = numbers(rows)
+        self.members = numbers(members)
         self.queries = queries
-        self.stream_id, self.attributes = stream_id, attributes
+        self.stream_id = stream_id
+        self.attributes = attributes
 
     def queries_of(self, sqc_ids: Array) -> Array:
         """The query of each clause, or -1 for a clause that is missing or removed: int64[k]. O(k log n)."""

@@ -56,7 +56,8 @@ class OfferBox:
     """
 
     def __init__(self, list_limit: int, words: int) -> None:
-        self._list_limit, self._words = list_limit, words
+        self._list_limit = list_limit
+        self._words = words
         self._kept = deque[tuple[int, Sequence[Offer]]]()
         self._waiting = deque[None]()
         """An element for each piece that the writer has not processed."""

@@ -215,7 +215,8 @@ class OpenResults:
             self.row_of_slot[:] = -1
         self._row_count = 0
         self.runs = []
-        self.errors, self.failures = {}, NO_FAILURES
+        self.errors = {}
+        self.failures = NO_FAILURES
         self.gaps = NO_GAPS
 
     def add_errors(self, attribute: int, count: int) -> None:

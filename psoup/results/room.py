@@ -28,7 +28,8 @@ class _Loan:
     __slots__ = ("__array_interface__", "_memory", "_spares")
 
     def __init__(self, memory: Array, shape: tuple[int, ...], spares: _Spares) -> None:
-        self._memory, self._spares = memory, spares
+        self._memory = memory
+        self._spares = spares
         interface = memory.__array_interface__
         self.__array_interface__: dict[str, Any] = {**interface, "shape": shape, "strides": None}
 
@@ -76,8 +77,11 @@ class RowRoom:
     """
 
     def __init__(self, words: int, block: int) -> None:
-        self._words, self._block = words, block
-        self._zeroed, self._used, self._sealed = _Spares(), _Spares(), _Spares()
+        self._words = words
+        self._block = block
+        self._zeroed = _Spares()
+        self._used = _Spares()
+        self._sealed = _Spares()
 
     @property
     def nbytes(self) -> int:

@@ -84,7 +84,8 @@ class Binder:
         """Bind a part of the statement, a name of `part`. In an aggregate, names are columns only."""
         before, self.part = (self.part, self._aliases, self._first), part
         if part == ARGUMENT:
-            self._aliases, self._first = {}, ()
+            self._aliases = {}
+            self._first = ()
         try:
             yield
         finally:
@@ -121,11 +122,13 @@ class Binder:
 
     def with_aliases(self, node: exp.Expr, outputs: Mapping[str, Expr], first: Collection[str] = ()) -> Expr:
         """Bind an expression that may also use the names of `outputs`. Names among `first` precede columns."""
-        self._aliases, self._first = outputs, first
+        self._aliases = outputs
+        self._first = first
         try:
             return self._key(node)
         finally:
-            self._aliases, self._first = {}, ()
+            self._aliases = {}
+            self._first = ()
 
     def is_given(self, column: Expr) -> bool:
         """Whether an expression is a column that is never NULL."""

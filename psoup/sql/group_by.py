@@ -104,7 +104,9 @@ class Groups:
     """The table of groups of a statement, and expressions over it."""
 
     def __init__(self, source: StatementText, aggregate: Aggregate, select: exp.Select) -> None:
-        self._aggregate, self._source, self._select = aggregate, source, select
+        self._aggregate = aggregate
+        self._source = source
+        self._select = select
         columns, count = aggregate.columns, len(aggregate.keys)
         self._keys = dict(zip(aggregate.keys, columns, strict=False))
         self._measures = columns[count:]

@@ -80,7 +80,8 @@ def _float_key(value: float) -> int:
 
 
 _BOOL, _INT64, _INT32, _DOUBLE = map(np.dtype, (np.bool_, np.int64, np.int32, np.float64))
-_MICROS, _DELTA = pa.timestamp("us"), "DELTA_BINARY_PACKED"
+_MICROS = pa.timestamp("us")
+_DELTA = "DELTA_BINARY_PACKED"
 _TEXTS = (_t.is_string, _t.is_large_string, _t.is_string_view)
 _ENDS = (_float_key(-np.inf), _float_key(np.nan) + 1)
 _DAYS = 2**31 - 1

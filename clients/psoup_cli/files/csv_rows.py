@@ -110,7 +110,9 @@ class _CsvRules:
     """Rules that make rows of the records of a CSV."""
 
     def __init__(self, columns: CsvColumns, first: Records, dialect: Dialect, options: FileOptions) -> None:
-        self._dialect, self._nulls, self._header = dialect, ["", *options.nulls], options.header
+        self._dialect = dialect
+        self._nulls = ["", *options.nulls]
+        self._header = options.header
         line = first.line_of(0)
         self._fields = columns.choose(_fields_of(first.texts()[0], dialect, line), line)
         self._names = [csv_field.name if csv_field else f"\0{at}" for at, csv_field in enumerate(self._fields)]

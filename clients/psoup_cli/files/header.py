@@ -128,7 +128,8 @@ class FieldNames:
     """The stream's columns for names of fields that come with the rows: in JSON, Parquet and Arrow."""
 
     def __init__(self, stream: StreamInfo, ignore_extra: bool) -> None:
-        self._stream, self._ignore = stream, ignore_extra
+        self._stream = stream
+        self._ignore = ignore_extra
         self._shapes = dict[tuple[str, ...], _NameColumns]()
         self._exact = {column.name for column in stream.columns if column.type.startswith(_EXACT)}
 

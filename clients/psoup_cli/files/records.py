@@ -28,7 +28,8 @@ PIECE_BYTES = 8 * 1024 * 1024
 _MOST_BYTES = 4 * PIECE_BYTES
 """A record longer than this has lost its end: no message would hold it."""
 
-_NEWLINE, _RETURN = 10, 13
+_NEWLINE = 10
+_RETURN = 13
 
 Array = Any
 
@@ -41,7 +42,8 @@ class _DialectBytes:
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        self.delimiter, self.quote = dialect.delimiter.encode(), dialect.quote.encode()
+        self.delimiter = dialect.delimiter.encode()
+        self.quote = dialect.quote.encode()
         self.around = np.zeros(256, bool)
         self.around[[*b"\r\n", *self.delimiter, *self.quote]] = True
         q, before = re.escape(self.quote), re.escape(self.delimiter)

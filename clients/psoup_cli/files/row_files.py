@@ -147,7 +147,8 @@ class _StreamColumns(CsvColumns):
     """The columns of a stream, as Arrow reads them from a CSV."""
 
     def __init__(self, stream: StreamInfo, options: FileOptions) -> None:
-        self._stream, self._options = stream, options
+        self._stream = stream
+        self._options = options
         self._fields = {
             column.name: CsvField(column.name, self._type(column.arrow), column.type) for column in stream.columns
         }

@@ -104,7 +104,9 @@ class Stations:
     """A replay of the weather, in steps up to given moments. It has few rows, so it has no pace."""
 
     def __init__(self, client: Client, stream: str, weather: pa.Table) -> None:
-        self._client, self._stream, self._weather = client, stream, weather
+        self._client = client
+        self._stream = stream
+        self._weather = weather
         self._done = 0
 
     def until(self, moment: dt.datetime | None) -> None:

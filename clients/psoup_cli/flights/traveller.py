@@ -30,7 +30,8 @@ class Traveller:
     def __init__(
         self, console: Console, folder: Path, questions: Sequence[FlightQuestion], key: Callable[[FlightQuestion], str]
     ) -> None:
-        self._console, self._folder = console, folder
+        self._console = console
+        self._folder = folder
         self._keys = {question.name: key(question) for question in questions}
         self.store = self._made("traveller.db")
 

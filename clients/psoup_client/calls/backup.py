@@ -127,7 +127,8 @@ class Receiver:
         if self._announced > plan.bytes:
             raise _wrong(f"more than the {counted(plan.bytes, 'byte')} of its plan")
         self._names.add(file.name)
-        self._name, self._left = file.name, file.bytes
+        self._name = file.name
+        self._left = file.bytes
         handle = os.open(path[-1], _NEW_FILE, 0o600, dir_fd=self._folder(path[:-1]))
         self._file = os.fdopen(handle, "wb")
 

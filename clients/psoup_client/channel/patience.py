@@ -73,7 +73,10 @@ class CallAttempts:
 
     def __init__(self, seconds: float, retry: RetryOptions, throttle: Throttle) -> None:
         self._deadline = time.monotonic() + seconds
-        self._retry, self._throttle, self._pauses, self._made = retry, throttle, retry.pauses(), 0
+        self._retry = retry
+        self._throttle = throttle
+        self._pauses = retry.pauses()
+        self._made = 0
         self._failed: float | None = None
         self.lost = ""
 

@@ -17,7 +17,9 @@ import grpc
 
 from psoup_client.errors import InvalidRequest
 
-CA, CERTIFICATE, KEY = "PSOUP_CA", "PSOUP_CERT", "PSOUP_KEY"
+CA = "PSOUP_CA"
+CERTIFICATE = "PSOUP_CERT"
+KEY = "PSOUP_KEY"
 VARIABLES = (CA, CERTIFICATE, KEY)
 """All variables of the environment, each the path of a file."""
 

@@ -48,7 +48,8 @@ class CallToken:
         if self._path and (state := _state(self._path)) != self._seen:
             with suppress(InvalidRequest):
                 if token := self._read():
-                    self._metadata, self._seen = token, state
+                    self._metadata = token
+                    self._seen = state
         return self._metadata
 
 

@@ -91,8 +91,11 @@ class AnswerCopy:
     def __init__(
         self, session: Session, query_id: str, *, key: str = "", window: str = "", accept_truncation: bool = False
     ) -> None:
-        self._session, self._query_id, self.key = session, query_id, key
-        self._window, self._accept_truncation = window, accept_truncation
+        self._session = session
+        self._query_id = query_id
+        self.key = key
+        self._window = window
+        self._accept_truncation = accept_truncation
         self._state = _State()
         self._greatest = 0
         self._named: Literal["id", "key", "key alone"] = "id"

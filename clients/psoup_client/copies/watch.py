@@ -62,7 +62,10 @@ class WatchMessages:
         patience: float | None = None,
         polls: Callable[[PSoupError], object] = lambda _: None,
     ) -> None:
-        self._session, self._wants, self._progress, self._max_bytes = session, wants, progress, max_bytes
+        self._session = session
+        self._wants = wants
+        self._progress = progress
+        self._max_bytes = max_bytes
         retry = session.connection.retry
         self._patience = Patience(retry.patience_seconds if patience is None else patience, retry)
         self._call: Any = None

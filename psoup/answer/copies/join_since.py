@@ -145,7 +145,9 @@ class JoinedSince:
         how = paired(record.query.plan, tuple([place for place, _ in self._widths]))
         assert how is not None, "rows of other answers have no box"
         self.how = how
-        self._snapshot, self._record, self._budget = snapshot, record, budget
+        self._snapshot = snapshot
+        self._record = record
+        self._budget = budget
         sides = snapshot.sides_of(record)
         self._sides: list[Matched] = [(snapshot.by_id[side.stream_id], snapshot.clause(side.sqc_id)) for side in sides]
         self._windows: Box = tuple([(part.range.low, max(part.range.low, part.range.high)) for part in seen])

@@ -54,7 +54,8 @@ class WatchedClauses:
 
     def __init__(self, view: StreamView) -> None:
         """Begin with the tuples after a view."""
-        self._first_id, self._next_id = view.first_id, view.next_id
+        self._first_id = view.first_id
+        self._next_id = view.next_id
         self._runs = list[weakref.ref[Array]]()
         """The runs of the open chunk that an earlier look has read: a run never changes."""
         self._new = list[WatchedClause]()
@@ -97,7 +98,8 @@ class WatchedClauses:
             at = bisect_right(view.chunks, first, key=lambda entry: entry.data.first_id) - 1
             for entry in islice(view.chunks, max(at, 0), None):
                 self._look_at(entry, max(first - entry.data.first_id, 0), hits, unsure)
-        self._first_id, self._next_id = view.first_id, view.next_id
+        self._first_id = view.first_id
+        self._next_id = view.next_id
         return Looked(ids[hits > 0], ids[unsure & (hits == 0)])
 
     def _look_at(self, entry: ChunkEntry, start: int, hits: Array, unsure: Array) -> None:

@@ -70,7 +70,8 @@ class StreamCosts:
     """The counters of one stream, read once. `spare`: bytes of index and catalog for each query."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView) -> None:
-        self.snapshot, self.view = snapshot, view
+        self.snapshot = snapshot
+        self.view = view
         self.spare = view.index.nbytes // max(len(view.index), 1)
         self.chunks = view.chunks[view.archived :]
         last = view.chunks[-1].results.open

@@ -96,7 +96,8 @@ class _Chosen:
     """The queries that may have some labels: their IDs, in the order of their clauses."""
 
     def __init__(self, snapshot: Snapshot, tenant: str, labels: Labels) -> None:
-        self._snapshot, self._labels = snapshot, frozenset(labels)
+        self._snapshot = snapshot
+        self._labels = frozenset(labels)
         queries = snapshot.queries.find(np.unique(snapshot.tags.with_labels(tenant, labels)))
         parts = [
             np.array([(record.sqc_id, query_id) for query_id, record in queries.records.items()], np.int64).reshape(
@@ -107,7 +108,8 @@ class _Chosen:
             parts.append(np.column_stack((picked(block.sqc_ids, at), picked(block.ids, at))))
         both = np.concatenate(parts)
         both = both[np.lexsort((both[:, 1], both[:, 0]))]
-        self.clauses, self._ids = both[:, 0], both[:, 1]
+        self.clauses = both[:, 0]
+        self._ids = both[:, 1]
 
     def of(self, sqc_id: int, start: int) -> Iterator[int]:
         """The queries of a clause from ID `start` on, ascending."""
@@ -125,7 +127,9 @@ class _Ranking:
     """The clauses of one stream, ordered by figure. `chosen`: only clauses of these queries; None: all."""
 
     def __init__(self, stream: StreamCosts, by: str, chosen: _Chosen | None, after: Rank | None) -> None:
-        self._stream, self._chosen, self._after = stream, chosen, after
+        self._stream = stream
+        self._chosen = chosen
+        self._after = after
         self._divided = by in _DIVIDED
         self._values = _figures(stream, by)
         owners = self._owners = stream.owners[: len(self._values)]  # a clause may have its slot before its counters

@@ -184,7 +184,10 @@ class _Join:
     """The join of a batch's rows with all clauses of a stream, for one reader."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, batch: Batch, budget: ReadBudget) -> None:
-        self._snapshot, self._view, self._batch, self._budget = snapshot, view, batch, budget
+        self._snapshot = snapshot
+        self._view = view
+        self._batch = batch
+        self._budget = budget
         last = view.chunks[-1].results.open
         assert last is not None, "the last chunk is open"
         self._owners = last.sqc_of_slot

@@ -33,7 +33,9 @@ _BOUNDARY_BYTES = 120
 _UNLISTED = 1_024
 """The most clauses of an index without posting lists. Making lists costs more than testing all clauses for some
 pieces."""
-START, END, PAST_NULL = object(), object(), object()
+START = object()
+END = object()
+PAST_NULL = object()
 Edge = Key | object
 """An end of an interval: a boundary, below all values, above all values (= NULL), or above NULL."""
 
@@ -233,9 +235,14 @@ class Delta:
     def _compact(self) -> None:
         """Drop the rows of removed clauses."""
         live, self._twin = self._copied(sorted(self._where.values())), None
-        self._where, self._slots, self._gone = live._where, live._slots, []
-        self._clause_ptr, self._factor_ptr = live._clause_ptr, live._factor_ptr
-        self._attributes, self._low, self._high = live._attributes, live._low, live._high
+        self._where = live._where
+        self._slots = live._slots
+        self._gone = []
+        self._clause_ptr = live._clause_ptr
+        self._factor_ptr = live._factor_ptr
+        self._attributes = live._attributes
+        self._low = live._low
+        self._high = live._high
         used = set(self._attributes)
         self.bounds = {attribute: counter for attribute, counter in self.bounds.items() if attribute in used}
 
@@ -282,7 +289,9 @@ class RecentView:
     __slots__ = "_count", "_part", "_removed", "_rows"
 
     def __init__(self, rows: Delta, count: int, removed: int) -> None:
-        self._rows, self._count, self._removed = rows, count, removed
+        self._rows = rows
+        self._count = count
+        self._removed = removed
         self._part: Part | None = None
 
     def part(self) -> Part:

@@ -287,7 +287,8 @@ class PartView:
     """A part at the time when `deaths` of its clauses had been removed. For readers, on any thread."""
 
     def __init__(self, seen: Part) -> None:
-        self.seen, self.deaths = seen, len(seen.deaths)
+        self.seen = seen
+        self.deaths = len(seen.deaths)
         self._part: Part | None = None
 
     def part(self) -> Part:

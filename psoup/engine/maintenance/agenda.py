@@ -40,7 +40,8 @@ class Agenda:
     """The choice of tasks of one engine. For its writer."""
 
     def __init__(self, board: Board, joins: KeptJoins) -> None:
-        self._board, self._joins = board, joins
+        self._board = board
+        self._joins = joins
         self._evaluated = True
         """Whether the last task was an evaluation."""
 

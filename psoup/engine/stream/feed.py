@@ -31,12 +31,15 @@ class StreamFeed:
         self._event_time = event_time
         self._pending = ReorderBuffer(shape)
         self._ready: list[Batch] = []
-        self._arrivals, self._ready_first = Arrivals(), 0
+        self._arrivals = Arrivals()
+        self._ready_first = 0
         self._watermark: int | None = None
         self._heard: int | None = None
-        self._late, self._ahead = Refusals(), Refusals()
+        self._late = Refusals()
+        self._ahead = Refusals()
         if stored is not None:
-            self._late, self._ahead = Refusals(stored.late, stored.reached), Refusals(stored.ahead)
+            self._late = Refusals(stored.late, stored.reached)
+            self._ahead = Refusals(stored.ahead)
 
     def take(self, event: Pushed | WatermarkRaised | Attached) -> None:
         """Take the tuples and the watermark of an event, without releasing tuples."""

@@ -24,7 +24,9 @@ class Publication:
     """The identity of a stream, and the conversion of its parts to a view for readers."""
 
     def __init__(self, event: StreamCreated, rooms: SharedRooms) -> None:
-        self._stream_id, self._tenant, self._created = event.stream_id, event.tenant, event.time
+        self._stream_id = event.stream_id
+        self._tenant = event.tenant
+        self._created = event.time
         self._sql = event.sql
         self._room = MatchRoom()
         self._keys = rooms.keys.of(event.tenant)

@@ -59,7 +59,8 @@ class StreamState:
         keep: Keep | None = None,
         digests: frozenset[str] = frozenset(),
     ) -> None:
-        self.stream_id, self.tenant = event.stream_id, event.tenant
+        self.stream_id = event.stream_id
+        self.tenant = event.tenant
         self.config = config
         self.keep = keep
         self.folds = rooms.folds

@@ -127,13 +127,16 @@ class Folder:
 
     def __init__(self, node: Aggregate, reading: Reading, hold: Hold, fold: Fold | None = None) -> None:
         """`fold`: one that will be joined; its groups have the first numbers."""
-        self._node, self._reading, self._hold = node, reading, hold
+        self._node = node
+        self._reading = reading
+        self._hold = hold
         read = [expr for m in node.measures for expr in (*m.args, *([] if m.condition is None else [m.condition]))]
         self.wanted: list[Expr] = list(dict.fromkeys([*node.keys, *read]))
         plain = [key for key in node.keys if isinstance(key, AttributeRef) and key.index >= 0 and key not in read]
         self.coded: list[AttributeRef] = plain
         self._places = {expr: place for place, expr in enumerate(self.wanted)}
-        self._keys, self._base = None, None if fold is None or fold.numbers is None else fold
+        self._keys = None
+        self._base = None if fold is None or fold.numbers is None else fold
         if fold is not None and node.keys and fold.groups > reading.groups.keys:
             raise over_keys(reading.groups.keys)
         if fold is not None and fold.numbers is not None:

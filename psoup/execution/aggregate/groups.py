@@ -59,7 +59,8 @@ class GroupRows:
 
     def cut(self, rows: int | None, skip: int) -> None:
         """Leave only the first rows after `skip`; once. O(1)."""
-        self.limit, self.skip = rows, skip
+        self.limit = rows
+        self.skip = skip
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in the order of the keys, at most so many rows at a time."""
@@ -88,7 +89,8 @@ class GroupRows:
     def close(self) -> None:
         """Give back what the table holds: no row can be shown any more."""
         self.reading.budget.give_back_grouped(self._held)
-        self._table, self._held = None, 0
+        self._table = None
+        self._held = 0
 
     def _refuse(self, rows: int) -> None:
         if rows > self.reading.groups.rows:

@@ -86,8 +86,11 @@ class _Leaves:
     def __init__(
         self, ends: Sequence[Side], node: Aggregate, recipe: Recipe, snapshot: Snapshot, budget: ReadBudget
     ) -> None:
-        self._ends, self._node, self._recipe = ends, node, recipe
-        self._snapshot, self._budget = snapshot, budget
+        self._ends = ends
+        self._node = node
+        self._recipe = recipe
+        self._snapshot = snapshot
+        self._budget = budget
         self._groups = snapshot.groups_of(ends[0][0].tenant)
         self.held = GroupBytes(budget)
         self.found: list[list[ChunkMatches]] = []

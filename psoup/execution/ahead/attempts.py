@@ -163,7 +163,9 @@ class Turn:
     """The turn of a tenant: it ends after `_TURN` folds or `_TURN_S` seconds, with the fold under way."""
 
     def __init__(self, attempts: Attempts) -> None:
-        self._attempts, self._tried, self._spent = attempts, attempts.tried, attempts.spent()
+        self._attempts = attempts
+        self._tried = attempts.tried
+        self._spent = attempts.spent()
 
     @property
     def is_over(self) -> bool:

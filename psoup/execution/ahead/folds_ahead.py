@@ -57,7 +57,8 @@ class FoldingAhead:
 
     def __init__(self, spare: Spare, *, shelves: bool = True) -> None:
         """`spare`: the host's means. `shelves`: folds of chunks on disk go to the disk; False: nothing is written."""
-        self._attempts, self._shelves = Attempts(spare), shelves
+        self._attempts = Attempts(spare)
+        self._shelves = shelves
         self._looked: dict[int, tuple[int, int]] = {}
         """The numbers [first, stop) of chunks that were looked at, by stream."""
         self._begun: dict[int, tuple[int, set[object]]] = {}

@@ -61,7 +61,8 @@ class PacksAhead:
 
     def __init__(self, attempts: Attempts, shelves: bool) -> None:
         """`shelves`: packs of chunks on disk go to the disk; False: nothing is written."""
-        self._attempts, self._shelves = attempts, shelves
+        self._attempts = attempts
+        self._shelves = shelves
         self._queries: object = None
         self._asking: dict[Key, ClauseStates] = {}
         self._found: set[int] = set()

@@ -80,7 +80,9 @@ class SideMemory:
 
     def __init__(self, chunks: Sequence[ChunkView], rows: Array, stops: Array) -> None:
         """`chunks`: at least one; `rows`: int32, chunk after chunk, up to the `stops` (int64) of each."""
-        self._chunks, self.rows, self.stops = chunks, rows, stops
+        self._chunks = chunks
+        self.rows = rows
+        self.stops = stops
         self.sources, self.stride = tabled(chunks)
         self.known: dict[int, Array] = {}
         """Columns without NULL that were gathered before, of 8 bytes a value: int64 by position."""
@@ -98,8 +100,12 @@ class SideColumns:
 
     def __init__(self, memory: SideMemory, form: JoinedForm, place: int, budget: ReadBudget, expected: float) -> None:
         """`expected`: how many rows will be wanted, about."""
-        self.which, self._kinds, self._columns = form.which[place], form.kinds[place], form.columns[place]
-        self._memory, self._budget, self._held = memory, budget, 0
+        self.which = form.which[place]
+        self._kinds = form.kinds[place]
+        self._columns = form.columns[place]
+        self._memory = memory
+        self._budget = budget
+        self._held = 0
         self._arrays: list[Array] = []
         self.task: Task | None = None
         """Work to do before the first row is gathered, on any thread; None if there is none."""
@@ -166,7 +172,8 @@ class Blocks:
     """
 
     def __init__(self, budget: ReadBudget) -> None:
-        self._budget, self._held = budget, 0
+        self._budget = budget
+        self._held = 0
         self._free: Array = np.zeros(0, np.uint8)
 
     def take(self, size: int) -> Array:
@@ -185,7 +192,8 @@ class Blocks:
     def close(self) -> None:
         """Leave the block to the messages in it."""
         self._budget.give_back_joined(self._held)
-        self._held, self._free = 0, self._free[:0]
+        self._held = 0
+        self._free = self._free[:0]
 
 
 class JoinedMessage(Message):
@@ -193,7 +201,9 @@ class JoinedMessage(Message):
 
     def __init__(self, form: JoinedForm, sides: Sequence[SideColumns], positions: Sequence[Array]) -> None:
         """`positions`: int32 or int64 of one length, for each side."""
-        self._joined, self._sides, self._positions = form, sides, positions
+        self._joined = form
+        self._sides = sides
+        self._positions = positions
         self._early: Array | None = None
         nullable: Array = np.zeros(len(form.form.kinds), np.uint8)
         texts: Array = np.zeros(len(nullable), np.int64)

@@ -114,7 +114,8 @@ class FoundPairs:
 
     def __init__(self, sides: Sequence[MatchedSide], pieces: Iterable[list[Array]], room: JoinBudget) -> None:
         """`room`: the account that holds the bytes behind the pieces."""
-        self.sides, self.close = sides, room.close
+        self.sides = sides
+        self.close = room.close
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[list[Array]]:
@@ -125,7 +126,8 @@ class _Tested:
     """The pairs of other pieces that satisfy the conditions of a join which are neither keys nor bands."""
 
     def __init__(self, pieces: Pieces, node: Join, reading: Reading) -> None:
-        self.sides, self.close = pieces.sides, pieces.close
+        self.sides = pieces.sides
+        self.close = pieces.close
         self._pieces = pieces
         self._conditions = Rest(node.rest, pieces.sides, reading.now, reading.texts, reading.budget)
 

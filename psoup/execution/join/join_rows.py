@@ -79,7 +79,8 @@ class JoinRows:
 
     def cut(self, rows: int | None, skip: int) -> None:
         """Leave only the first rows after `skip`; once. O(1)."""
-        self.limit, self.skip = rows, skip
+        self.limit = rows
+        self.skip = skip
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
         """Compute expressions over the rows, in order, at most so many rows at a time."""
@@ -126,7 +127,8 @@ class JoinRows:
             side.close()
         for case in self._cases:
             case.close()
-        self.sides, self._cases = (), []
+        self.sides = ()
+        self._cases = []
 
     def pieces(self, most: int) -> Iterator[Piece]:
         """The rows that are not cut, at most so many in each piece. The caller closes the rows."""

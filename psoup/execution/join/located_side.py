@@ -51,7 +51,9 @@ class ChunkRun:
 
     def __init__(self, chunks: list[ChunkView], asked: Array, covered_before: int) -> None:
         """`covered_before`: clauses with a smaller SQC ID were evaluated over all of them."""
-        self.chunks, self.asked, self.covered_before = chunks, asked, covered_before
+        self.chunks = chunks
+        self.asked = asked
+        self.covered_before = covered_before
         self._table: ChunkTable | None = None
         self._shortened = set[int]()
 
@@ -92,7 +94,9 @@ class Located(Sequence[Known]):
     __slots__ = ("_known", "_places", "_rows", "_run", "_side", "_size")
 
     def __init__(self, side: Side, run: ChunkRun) -> None:
-        self._side, self._run, self._size = side, run, -1
+        self._side = side
+        self._run = run
+        self._size = -1
         self._places: Array = np.empty((len(run.asked), 5), np.int64)
         self._rows: Array | None = None
         self._known: list[Known] | None = None

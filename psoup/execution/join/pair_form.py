@@ -18,7 +18,8 @@ from psoup.values.columns import Array
 
 SMALL = 32_767
 """Most rows of a side of a join that is found in one call, in less than a millisecond."""
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_LEAST = -(2**63)
+_MOST = 2**63 - 1
 
 
 @dataclass(slots=True)

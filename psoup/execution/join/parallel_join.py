@@ -174,7 +174,9 @@ class HalvedMessage(Message):
 
     def __init__(self, known: PairForm, sides: Sequence[_Side], positions: tuple[Array, Array]) -> None:
         """`positions`: int32, at least one each."""
-        self._known, self._sides, self._positions = known, sides, positions
+        self._known = known
+        self._sides = sides
+        self._positions = positions
         self._early: Array | None = None
         tables, form = [side.table for side in sides], known.form.form
         nullable: Array = np.zeros(len(form.kinds), np.uint8)

@@ -62,7 +62,10 @@ class MatchedSide:
         self.rows = count_of(matches)
         self.in_memory = all_in_memory(matches)
         self._memory: SideMemory | None = None
-        self._texts, self._budget, self._most, self._run = texts, budget, most, run
+        self._texts = texts
+        self._budget = budget
+        self._most = most
+        self._run = run
         self._whole: dict[int, Column | None] = {}
         """Columns that are kept; None: too large for that."""
         self._held = 0

@@ -109,7 +109,10 @@ class PairedRows(Message):
         self, known: PairForm, sides: Sequence[Located], tables: tuple[ChunkTable, ChunkTable], codes: Codes
     ) -> None:
         """`sides`: what keeps the chunks of the `tables`; `codes`: at least one row."""
-        self._known, self._sides, self._tables, self._codes = known, sides, tables, codes
+        self._known = known
+        self._sides = sides
+        self._tables = tables
+        self._codes = codes
         one, other = tables
         self._ask = known.shown, (one.sources, other.sources), (one.stride, other.stride)
         form = known.form.form
@@ -145,9 +148,16 @@ class PairedMessage(PairedRows):
         message: Array,
     ) -> None:
         """`places`, `message`: of `answer_located`."""
-        self._known, self._sides, self._tables, self._codes = known, sides, tables, codes
-        self._form, self.rows, self._places, self.size = known.form.form, len(codes[0]), places, len(message)
-        self._header, self._message = self._form.header, message
+        self._known = known
+        self._sides = sides
+        self._tables = tables
+        self._codes = codes
+        self._form = known.form.form
+        self.rows = len(codes[0])
+        self._places = places
+        self.size = len(message)
+        self._header = self._form.header
+        self._message = message
 
     @property
     def can_be_cut(self) -> bool:

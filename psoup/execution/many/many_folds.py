@@ -75,8 +75,11 @@ class Folded:
 
     def __init__(self, measures: Sequence[Measure], reading: Reading, clauses: int) -> None:
         """Make empty states of so many clauses. Raises what charging `reading` raises, if they are too large."""
-        self._measures, self._reading, self._clauses = measures, reading, clauses
-        self._room, self._held = reading.charged(), 0
+        self._measures = measures
+        self._reading = reading
+        self._clauses = clauses
+        self._room = reading.charged()
+        self._held = 0
         self._hold((8 + states_bytes(measures)) * clauses)
         self.errors: Array = np.zeros(clauses, np.int64)
         self.rows: Array = np.zeros(clauses, np.int64)

@@ -167,7 +167,10 @@ class JoinedSets:
     """Joins of one plan over the same windows, to be answered together."""
 
     def __init__(self, snapshot: Snapshot, plan: Node, seen: Sequence[Reach], budget: ReadBudget) -> None:
-        self._snapshot, self._join, self._seen, self._budget = snapshot, join_of(plan), seen, budget
+        self._snapshot = snapshot
+        self._join = join_of(plan)
+        self._seen = seen
+        self._budget = budget
         self._windows = [
             [
                 Packed(entry.data, start, stop - start, None)

@@ -43,7 +43,8 @@ class BeyondArchive(Exception):
 
     def __init__(self, problem: ResourceExhausted, clauses: Array) -> None:
         super().__init__()
-        self.problem, self.clauses = problem, clauses
+        self.problem = problem
+        self.clauses = clauses
 
 
 def folded(

@@ -115,7 +115,8 @@ class Message:
 
     def _measure(self, form: Form, rows: int, nullable: Array, texts: Array) -> None:
         """Lay out so many rows; `nullable`: uint8, `texts`: int64, bytes of text; for each column."""
-        self._form, self.rows = form, rows
+        self._form = form
+        self.rows = rows
         self._places: Array = np.empty((len(nullable), 3), np.int64)
         self._header = form.header.copy()
         buffers = self._header[form.buffers_at : form.buffers_at + 2 * form.buffers].reshape(-1, 2)

@@ -58,7 +58,8 @@ class Sorting:
         budget: ReadBudget,
         most_rows: int,
     ) -> None:
-        self._order, self._limit = order, limit
+        self._order = order
+        self._limit = limit
         self._budget = budget
         self._most_rows = most_rows
         self.wanted: list[Expr] = list(dict.fromkeys(chain(distinct, (key.expr for key in order))))
@@ -174,7 +175,9 @@ class Sorting:
             size = ids.itemsize * len(rows) + sum([column.bytes_at(rows) for column in keys])
             with self._while_held(size):
                 ids, keys = _taken(ids, rows, self._budget), _taken_columns(keys, rows, self._budget)
-        self._groups, self._rows, self._of_use = [(ids, keys)], len(ids), len(ids)
+        self._groups = [(ids, keys)]
+        self._rows = len(ids)
+        self._of_use = len(ids)
         self._give_back(self._held)
         self._hold(_bytes(ids, keys))
         self._fresh = 0

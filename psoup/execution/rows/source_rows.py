@@ -167,7 +167,8 @@ class SourceRows:
 
     def cut(self, rows: int | None, skip: int) -> None:
         """Leave only the first rows after `skip`; once. O(1)."""
-        self.limit, self.skip = rows, skip
+        self.limit = rows
+        self.skip = skip
 
     @property
     def count(self) -> int:

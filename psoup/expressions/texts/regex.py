@@ -136,7 +136,8 @@ class _PatternReader:
     """Reads a pattern that RE2 accepts: counts its states, and finds its groups."""
 
     def __init__(self, pattern: str) -> None:
-        self._pattern, self._at = pattern, 0
+        self._pattern = pattern
+        self._at = 0
         self._sizes = [0]
         """States of what is open, from the outside in; of each the last item, which a repetition is of."""
         self._last = [0]

@@ -130,7 +130,8 @@ class SameQueries(Sequence[StandingQuery]):
     __slots__ = ("_count", "_query")
 
     def __init__(self, query: StandingQuery, count: int) -> None:
-        self._query, self._count = query, count
+        self._query = query
+        self._count = count
 
     def __len__(self) -> int:
         return self._count

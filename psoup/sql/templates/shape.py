@@ -35,7 +35,8 @@ class TemplateShape:
     """The properties of a template that it has before any values."""
 
     def __init__(self, select: exp.Select, binder: Binder, holes: Holes) -> None:
-        self._select, self._binder = select, binder
+        self._select = select
+        self._binder = binder
         self._order = {hole.start: position for position, hole in enumerate(holes.places)}
         self._where: exp.Expr | None = select.args.get("where")
         conditions = [self._where, *(join.args.get("on") for join in select.args.get("joins") or ())]

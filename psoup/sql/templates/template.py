@@ -104,7 +104,8 @@ class _Where:
         ready: Conjuncts | None,
         holes: Holes,
     ) -> None:
-        self._source, self._names = source, names
+        self._source = source
+        self._names = names
         where = select.args.get("where")
         self._node = None if where is None else where.this
         self.ready = ready

@@ -42,7 +42,8 @@ class WholeTemplate(PreparedStatement):
         tree: FromTree | None = None,
     ) -> None:
         super().__init__(frame, holes, expected)
-        self._whole, self._tree = whole, tree
+        self._whole = whole
+        self._tree = tree
         self._offsets = [hole.start for hole in holes.places]
         self._plans = SharedPlans()
 

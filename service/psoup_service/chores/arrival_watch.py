@@ -43,8 +43,11 @@ class ArrivalWatch:
         quarantine: float = 0.0,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._host, self._ids, self._now = host, Ids(store.incarnation), now
-        self._warn, self._quarantine = warn, quarantine
+        self._host = host
+        self._ids = Ids(store.incarnation)
+        self._now = now
+        self._warn = warn
+        self._quarantine = quarantine
         self._least = min((share for share in (warn, quarantine) if share), default=0.0)
         self._shares = ArrivalShares(self._least)
         self._looked = now()

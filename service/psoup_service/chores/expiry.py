@@ -62,7 +62,9 @@ class ExpiryWait:
     """
 
     def __init__(self, clock: GuardedClock, replaying: Callable[[], bool], snapshot: Callable[[], Snapshot]) -> None:
-        self._clock, self._replaying, self._snapshot = clock, replaying, snapshot
+        self._clock = clock
+        self._replaying = replaying
+        self._snapshot = snapshot
         self._last: int | None = None
         self._end: int | None = None
 

@@ -26,7 +26,8 @@ class FoldAhead:
     """Folds ahead what aggregates need of chunks that leave the memory, or came to the disk."""
 
     def __init__(self, host: Host[Snapshot], threads: Threads, spare: Spare) -> None:
-        self._host, self._threads = host, threads
+        self._host = host
+        self._threads = threads
         self._ahead = FoldingAhead(spare)
 
     async def run(self) -> None:

@@ -43,7 +43,8 @@ class RegularWork:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
         self._threads = threads
         self.background = Background(allowance, host.way, host.charge, FoldNotes(store, budgets))
-        self.expiry, self.folding = Expiry(host, store), FoldAhead(host, threads, self.background)
+        self.expiry = Expiry(host, store)
+        self.folding = FoldAhead(host, threads, self.background)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
         self.supervisor = Supervisor()
 

@@ -46,7 +46,8 @@ class Supervisor:
     """Background tasks of one event loop. `sleep` and `now`: a test has its own time, in seconds."""
 
     def __init__(self, sleep: Sleep = asyncio.sleep, now: Callable[[], float] = time.monotonic) -> None:
-        self._sleep, self._now = sleep, now
+        self._sleep = sleep
+        self._now = now
         self._supervised: list[_Supervised] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.failures = 0

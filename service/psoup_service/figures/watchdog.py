@@ -83,11 +83,14 @@ class Watchdog:
         self._metrics.loop_lag(lag)
         if used >= STALL_S and lag >= STALL_S - TICK_S:
             self._stalled(lag, used)
-        self._due, self._worked, self._seen = now + TICK_S, worked, ""
+        self._due = now + TICK_S
+        self._worked = worked
+        self._seen = ""
 
     def _stalled(self, lag: float, used: float) -> None:
         self.stalls += 1
-        self.longest, self.last = max(self.longest, used), self._seen
+        self.longest = max(self.longest, used)
+        self.last = self._seen
         self._metrics.loop_stalled()
         milliseconds = {"lag_ms": round(lag * 1e3), "used_ms": round(used * 1e3)}
         _log.warning("the event loop stalled", extra={**milliseconds, "at": self._seen or "not seen"})

@@ -87,7 +87,8 @@ class _Bucket:
     """Lines of one kind that may be written: `_AT_ONCE`, filled up by `_A_SECOND`."""
 
     def __init__(self) -> None:
-        self._left, self._counted = _AT_ONCE, 0
+        self._left = _AT_ONCE
+        self._counted = 0
 
     def allow(self, now: int) -> bool:
         """Whether one more line may be written at the clock's time `now`."""
@@ -109,7 +110,8 @@ class Audit:
         self._file = -1
         self._before = FIRST
         self._looked = -_LOOK_US
-        self._refusals, self._failures = _Bucket(), _Bucket()
+        self._refusals = _Bucket()
+        self._failures = _Bucket()
         self._unwritten = 0
         self._failed = False
 
@@ -135,7 +137,8 @@ class Audit:
             line["unwritten"] = self._unwritten
         try:
             self._write(line, now)
-            self._unwritten, self._failed = 0, False
+            self._unwritten = 0
+            self._failed = False
         except OSError as problem:
             if not self._failed:
                 _log.error("the audit log cannot be written", extra={"file": str(self._path), "why": problem.strerror})

@@ -75,7 +75,8 @@ class CallTurns:
     """The calls of all tenants. `now`: seconds of a clock that never goes back."""
 
     def __init__(self, weight: Weight = equal, now: Callable[[], float] = time.monotonic) -> None:
-        self._weight, self._now = weight, now
+        self._weight = weight
+        self._now = now
         self._known: OrderedDict[str, _TenantCalls] = OrderedDict()
         """The newest call's is the last."""
         self.held = 0
@@ -180,7 +181,8 @@ class ServedCall:
     __slots__ = ("_tenant", "_turns")
 
     def __init__(self, turns: CallTurns, tenant: _TenantCalls) -> None:
-        self._turns, self._tenant = turns, tenant
+        self._turns = turns
+        self._tenant = tenant
 
     def __enter__(self) -> None:
         self._turns.begun(self._tenant)

@@ -100,7 +100,8 @@ class Certificates:
         except InvalidInput as problem:
             if problem.message != self._problem:
                 _log.error("the old certificate stays in use", extra={"problem": problem.message})
-            self._problem, self._seen = problem.message, None
+            self._problem = problem.message
+            self._seen = None
             return False
         self.not_after, self._used, self._seen, self._problem = not_after, _configured(files), files, ""
         self._secured = secured

@@ -99,8 +99,12 @@ class Gate:
         tenants: Callable[[], Container[str]] = lambda: (DEFAULT_TENANT,),
         openid: OpenIdTokens | None = None,
     ) -> None:
-        self.audit, self._certificates = audit, certificates
-        self._tokens, self._now, self._closed, self._tenants = tokens, now, closed, tenants
+        self.audit = audit
+        self._certificates = certificates
+        self._tokens = tokens
+        self._now = now
+        self._closed = closed
+        self._tenants = tenants
         self._openid = openid
         self._open: dict[Callable[[PSoupError], None], Principal] = {}
         """Functions that end each call under way that a token let in."""
@@ -218,7 +222,9 @@ class _UnderWay:
         principal: Principal,
         end: Callable[[PSoupError], None],
     ) -> None:
-        self._open, self._principal, self._end = calls, principal, end
+        self._open = calls
+        self._principal = principal
+        self._end = end
 
     def __enter__(self) -> None:
         self._open[self._end] = self._principal

@@ -87,7 +87,9 @@ class Rate:
     __slots__ = ("_at", "_level", "_smooth")
 
     def __init__(self, now: float) -> None:
-        self._at, self._level, self._smooth = now, 0.0, 0.0
+        self._at = now
+        self._level = 0.0
+        self._smooth = 0.0
 
     def add(self, now: float, amount: float, limit: float) -> None:
         """Put an amount in, of which some may have leaked since the last time already."""
@@ -128,7 +130,8 @@ class MeteredCall:
     __slots__ = ("_meter", "_watching")
 
     def __init__(self, meter: _Meter, watching: bool) -> None:
-        self._meter, self._watching = meter, watching
+        self._meter = meter
+        self._watching = watching
 
     def __enter__(self) -> None:
         self._meter.open += not self._watching
@@ -154,7 +157,8 @@ class Meters:
         times: Mapping[str, Iterable[TenantTimes]],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.tenants, self._now = tenants, now
+        self.tenants = tenants
+        self._now = now
         self._times = {quota: tuple(parts) for quota, parts in times.items()}
         self._meters: dict[str, _Meter] = {}
         self._began = now()

@@ -73,7 +73,9 @@ class OpenId:
     def __init__(
         self, provider: Provider, now: Callable[[], int], threads: Threads, latest: Callable[[], int] | None = None
     ) -> None:
-        self.provider, self._now, self._latest = provider, now, latest
+        self.provider = provider
+        self._now = now
+        self._latest = latest
         self._source = KeySource(provider)
         self._threads = threads
         self._keys: dict[str, _Key] = {}
@@ -126,7 +128,8 @@ class OpenId:
             return False
         if keys != self._keys:
             self._verified.clear()
-        self._keys, self._fetched = keys, self._tried
+        self._keys = keys
+        self._fetched = self._tried
         return True
 
     def _read(self) -> dict[str, _Key]:

@@ -15,7 +15,8 @@ class TokenTable:
     """The published tokens. `guarded`: no caller is let in before the tokens are known."""
 
     def __init__(self, host: Host[Snapshot], guarded: bool) -> None:
-        self._host, self._guarded = host, guarded
+        self._host = host
+        self._guarded = guarded
 
     def tokens(self) -> Mapping[str, AccessToken]:
         """The access tokens by their IDs. Raises Unavailable while a guarded service starts."""

@@ -41,7 +41,10 @@ class BackgroundBudgets:
     def __init__(
         self, allowance: ReadLimits, way: GivingWay, charge: Charge, timer: Callable[[], float] = time.thread_time
     ) -> None:
-        self._allowance, self._way, self._charge, self._timer = allowance, way, charge, timer
+        self._allowance = allowance
+        self._way = way
+        self._charge = charge
+        self._timer = timer
         self._cpu_s = min(allowance.cpu_s, MOST_CPU_S)
         self._closed = False
         self._spent = 0.0

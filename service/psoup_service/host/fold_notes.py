@@ -39,7 +39,9 @@ class FoldNotes:
     """The notes of one service, for one thread at a time. `budgets`: the operator's settings, in MiB, as a text."""
 
     def __init__(self, store: Store, budgets: str) -> None:
-        self._store, self._ids, self._budgets = store, Ids(store.incarnation), budgets
+        self._store = store
+        self._ids = Ids(store.incarnation)
+        self._budgets = budgets
         self._before = read_fold_mark(store.noted(FOLDING))
         self._left_out = _read_left_out(store.noted(LEFT_OUT), budgets)
 

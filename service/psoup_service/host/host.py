@@ -78,7 +78,9 @@ class Host(Generic[SnapshotT]):
         self._store = store
         self.clock = clock
         self._lock = threading.Lock()
-        self._state, self._failure, self._given_up = "starting", "", False
+        self._state = "starting"
+        self._failure = ""
+        self._given_up = False
         self._enders: list[asyncio.Future[None]] = []
         self._reads = ReadsUnderWay(limits.pending, weights)
         self._closed = threading.Event()
@@ -373,7 +375,8 @@ class Host(Generic[SnapshotT]):
         with self._lock:
             if self._state in ("stopped", "failed"):
                 return
-            self._state, self._failure = "failed", reason
+            self._state = "failed"
+            self._failure = reason
             ends = self._take_enders()
         _log.critical("the service stops taking commands: %s", reason)
         self._room.close(self._refusal)

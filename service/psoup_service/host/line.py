@@ -141,7 +141,8 @@ class TenantLines:
 
     def __init__(self, weight: Weight = equal) -> None:
         self.times = TenantTimes(weight)
-        self._quick, self._large = FairTurns(self.times), FairTurns(self.times)
+        self._quick = FairTurns(self.times)
+        self._large = FairTurns(self.times)
         self._lines: dict[str, CommandLine] = {}
         """Also those of tenants that have nothing in them now."""
 

@@ -35,7 +35,8 @@ class Maintainer(StageThread):
         self, post: Callable[[Any], None], failed: Failure, guard: Guard, turns: EvaluationTurns, run: Runner = serial
     ) -> None:
         super().__init__("psoup-maintainer", failed)
-        self._guard, self._turns = guard, turns
+        self._guard = guard
+        self._turns = turns
         self.budgets: BackgroundBudgets | None = None
         """The means of evaluations; None: they have no limits, and never rest."""
         self._post = post

@@ -65,7 +65,8 @@ class _RunnerThread:
     """A thread that runs shares of tasks, one after the other."""
 
     def __init__(self, number: int) -> None:
-        self._go, self.done = threading.Lock(), threading.Lock()
+        self._go = threading.Lock()
+        self.done = threading.Lock()
         self._go.acquire()
         self.done.acquire()
         self._work: tuple[Sequence[Task], range, list[BaseException | None]] | None = None

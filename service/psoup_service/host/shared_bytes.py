@@ -24,7 +24,8 @@ class _TenantBytes:
     __slots__ = ("bytes", "own")
 
     def __init__(self, share: int) -> None:
-        self.own, self.bytes = share, 0
+        self.own = share
+        self.bytes = 0
 
 
 class SharedBytes:
@@ -108,7 +109,8 @@ class ReadBytes:
     __slots__ = ("_all", "_lock", "_tenant", "held")
 
     def __init__(self, all_bytes: SharedBytes, tenant: str) -> None:
-        self._all, self._tenant = all_bytes, tenant
+        self._all = all_bytes
+        self._tenant = tenant
         self._lock = threading.Lock()
         self.held = 0
 

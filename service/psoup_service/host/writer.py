@@ -264,6 +264,7 @@ class Writer(StageThread):
         if not self._maintaining:
             task = self._engine.maintenance(self._turns.first)
             if task is not None:
-                self._maintaining, self._giving_back = True, task.name in GIVES_BACK
+                self._maintaining = True
+                self._giving_back = task.name in GIVES_BACK
                 self._maintainer.put(task)
         self._held = self._maintaining and self._engine.behind() > (1.0 if self._giving_back else FAR_BEHIND)

@@ -114,7 +114,8 @@ class GuardedClock:
     """
 
     def __init__(self, wall: Read = wall_time, boot: Read = boot_time) -> None:
-        self._wall, self.boot = wall, boot
+        self._wall = wall
+        self.boot = boot
         self._lock = threading.Lock()
         self._checked, now = self._readings()
         self._offset = now - self._checked
@@ -231,27 +232,32 @@ class GuardedClock:
         may come back.
         """
         elapsed, time = max(boot - self._checked, 0), boot + self._offset
-        self._checked, self._trusted = boot, self._trusted + elapsed
+        self._checked = boot
+        self._trusted = self._trusted + elapsed
         if time >= self._trusted:
-            self._trusted, self._back = min(time, self._trusted + elapsed), None
+            self._trusted = min(time, self._trusted + elapsed)
+            self._back = None
             return
         since, greatest = self._back or (boot, self._offset)
         self._back = since, max(greatest, self._offset)
         if boot - since >= HOLD:
-            self._trusted, self._back = boot + self._back[1], None
+            self._trusted = boot + self._back[1]
+            self._back = None
 
     def _judge(self, boot: int, offset: int) -> tuple[str, dict[str, object]] | None:
         """Follow the wall clock, or not yet; returns a message about it, if there is something to tell."""
         pending, ahead = self._pending, (offset - self._offset) // SECOND
         if boot + offset <= self._trusted + STEP:
-            self._offset, self._pending = offset, None
+            self._offset = offset
+            self._pending = None
             if pending is None:
                 return None
             if abs(offset - pending.offset) <= STEP:
                 return "the wall clock is within a minute of the trusted time, and is followed", {}
             return "the wall clock was set back before it was followed: nothing has changed", {}
         if pending is None or abs(offset - pending.offset) > STEP:
-            self._pending, self._steps = _Pending(offset, boot), self._steps + 1
+            self._pending = _Pending(offset, boot)
+            self._steps = self._steps + 1
             extra = {"seconds_ahead": ahead, "followed_in_seconds": HOLD // SECOND, "way_out": _WAY_OUT}
             return "the wall clock was set forward, and is not followed yet", extra
         if boot - pending.since < HOLD:
@@ -260,8 +266,10 @@ class GuardedClock:
         return "the wall clock has held for ten minutes, and is followed", {"seconds_ahead": ahead}
 
     def _follow(self, boot: int, offset: int) -> None:
-        self._offset, self._pending = offset, None
-        self._trusted, self._back = boot + offset, None
+        self._offset = offset
+        self._pending = None
+        self._trusted = boot + offset
+        self._back = None
 
 
 def guarded(clock: Clock | None) -> GuardedClock:

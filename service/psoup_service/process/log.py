@@ -68,13 +68,16 @@ class _Seldom(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._room, self._since, self._unwritten = self.BURST, time.monotonic(), 0
+        self._room = self.BURST
+        self._since = time.monotonic()
+        self._unwritten = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.name.startswith("grpc"):
             return True
         now = time.monotonic()
-        self._room, self._since = min(self.BURST, self._room + now - self._since), now
+        self._room = min(self.BURST, self._room + now - self._since)
+        self._since = now
         if self._room < 1:
             self._unwritten += 1
             return False

@@ -35,7 +35,8 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
     """See admin.proto."""
 
     def __init__(self, backend: Backend, gate: Gate) -> None:
-        self._backend, self._gate = backend, gate
+        self._backend = backend
+        self._gate = gate
 
     async def IssueToken(self, request: admin_pb2.IssueTokenRequest, caller: Caller) -> admin_pb2.IssueTokenResponse:
         """Make a token, and say it once."""

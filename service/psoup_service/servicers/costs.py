@@ -21,8 +21,11 @@ from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
 from psoup_service.wire.written import OpenMessage, Written
 
-_TOP, _MAX_TOP = 20, 1_000
-_MATCHES, _MAX_MATCHES, _MAX_TUPLES = 1_000, 10_000, 1_000
+_TOP = 20
+_MAX_TOP = 1_000
+_MATCHES = 1_000
+_MAX_MATCHES = 10_000
+_MAX_TUPLES = 1_000
 _MATCHES_S = 0.25
 """Seconds after the first tuple at which MatchesMany replies with the matches so far."""
 

@@ -52,7 +52,10 @@ class Many:
         by_key: bool,
     ) -> None:
         self._refused = refused
-        self._asking, self._names, self._ids, self._by_key = asking, names, ids, by_key
+        self._asking = asking
+        self._names = names
+        self._ids = ids
+        self._by_key = by_key
         self._joins: ManyJoins | None = None
         self._start = self._stop = 0
         """The places of those that were looked at together, or are not to be."""
@@ -132,7 +135,8 @@ class Many:
         if count < LEAST:
             self._stop = start + LEAST
             return
-        self._start, self._stop = start, start + count
+        self._start = start
+        self._stop = start + count
         self._block = [self._known(name) for name in self._names[start : self._stop]]
         self._joins = ManyJoins(self._asking, np.array(self._block, np.int64))
 

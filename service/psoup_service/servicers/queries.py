@@ -39,8 +39,10 @@ from psoup_service.servicers.table import TableCalls
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
 
-_PAGE, _MAX_PAGE = 100, 1_000
-_MATCHES, _MAX_MATCHES = 1_000, 10_000
+_PAGE = 100
+_MAX_PAGE = 1_000
+_MATCHES = 1_000
+_MAX_MATCHES = 10_000
 _MAX_REQUEST_ID = 256
 _MAX_SPANS = 1_000
 """Most parts of the archive that Explain lists one by one."""

@@ -18,7 +18,8 @@ from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.wire import answers, convert
 
-_ROWS, _MAX_ROWS = 100, 10_000
+_ROWS = 100
+_MAX_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,9 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
 
     def __init__(self, backend: Backend, under_way: CallsUnderWay, web_address: Callable[[], str]) -> None:
         """`web_address`: the address of the page, "" if there is none."""
-        self._backend, self._under_way, self._web_address = backend, under_way, web_address
+        self._backend = backend
+        self._under_way = under_way
+        self._web_address = web_address
         self._version = server_version()
         self._limits = backend.limits.to_proto()
 

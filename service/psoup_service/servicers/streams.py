@@ -16,7 +16,8 @@ from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
 
-_PAGE, _MAX_PAGE = 100, 1_000
+_PAGE = 100
+_MAX_PAGE = 1_000
 
 
 class StreamServicer(streams_pb2_grpc.StreamServiceServicer):

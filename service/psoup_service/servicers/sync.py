@@ -35,7 +35,8 @@ from psoup_service.wire.calls import Caller, ender
 _WATCH_BYTES = 64 * 1024
 _FEW_ROWS = 128
 """New rows that are written on the event loop; they are counted before."""
-_PROGRESS_S, _MOST_PROGRESS_S = 15, 300
+_PROGRESS_S = 15
+_MOST_PROGRESS_S = 300
 
 
 class SyncServicer(sync_pb2_grpc.SyncServiceServicer):

@@ -189,7 +189,9 @@ class _Pieces:
         backend: Backend,
     ) -> None:
         numbers, self._failed = wanted.found(snapshot)
-        self._numbers, self._wanted, self._backend = numbers, wanted, backend
+        self._numbers = numbers
+        self._wanted = wanted
+        self._backend = backend
         accept = wanted.request.accept_truncation
         self.table: Table = invoke_table(
             snapshot,

@@ -15,7 +15,8 @@ from psoup.plan.sides import MOST_SOURCES
 
 _NUMBER = 10
 """Bytes of the longest number."""
-_LEAST, _MOST = -(2**63), 2**63 - 1
+_LEAST = -(2**63)
+_MOST = 2**63 - 1
 MOST_BOX_BYTES = 2 + MOST_SOURCES * 5 * _NUMBER
 
 

@@ -28,8 +28,10 @@ FEW = 100
 """Most rows for which a list is quicker than an array."""
 _EXACT = 2**53
 """The integers up to which every reader of JSON has them all."""
-_INT32, _INT64 = pa.int32(), pa.int64()
-_FLOATS, _DECIMALS = {pa.float32().id, pa.float64().id}, {pa.decimal128(1).id}
+_INT32 = pa.int32()
+_INT64 = pa.int64()
+_FLOATS = {pa.float32().id, pa.float64().id}
+_DECIMALS = {pa.decimal128(1).id}
 _DAYS, _INSTANTS = {pa.date32().id}, {pa.timestamp("us").id}
 """Numbers of Arrow's types: to ask `pyarrow.types` about each column took a third of the time of writing few rows."""
 _NAMED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

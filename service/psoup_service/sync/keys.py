@@ -22,7 +22,8 @@ Keys = dict[int, bytes]
 _NOTE = "sync-keys"
 _VALID = 2
 """Keys whose tokens are valid."""
-_BYTES, _NUMBERS = 32, 256
+_BYTES = 32
+_NUMBERS = 256
 
 
 def keys_of(store: Store) -> Keys:

@@ -26,7 +26,8 @@ class Lives:
 
     def __init__(self, store: Store) -> None:
         """Begin a life, and note it. Waits for the disk."""
-        self._store, self._first = store, store.sequence
+        self._store = store
+        self._first = store.sequence
         self._ended: dict[bytes, int] = {}
         """The last event of each life before."""
         self.present = secrets.token_bytes(LIFE_BYTES)

@@ -65,7 +65,8 @@ class Again(Exception):
 
     def __init__(self, reset: sync_pb2.Reset.ValueType, query_id: int | None = None) -> None:
         super().__init__(sync_pb2.Reset.Name(reset))
-        self.reset, self.query_id = reset, query_id
+        self.reset = reset
+        self.query_id = query_id
 
 
 class Tokens:

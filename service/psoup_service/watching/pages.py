@@ -86,7 +86,11 @@ class WatchPages:
     ) -> None:
         """`refused`: is told of each want that fails."""
         self._refused = refused
-        self._snapshot, self._budget, self._tokens, self._ids, self._now = snapshot, budget, tokens, ids, now
+        self._snapshot = snapshot
+        self._budget = budget
+        self._tokens = tokens
+        self._ids = ids
+        self._now = now
         self._made: dict[tuple[object, ...], dict[tuple[bytes, ...], WatchPage]] = {}
         """By the form, the places and the first want, which are soon looked up, and then by all wants."""
 

@@ -49,7 +49,10 @@ class Rounds:
     """All watchers of a service. `count`: rounds so far. `refused`: called for each want that fails, on any thread."""
 
     def __init__(self, host: Host[Snapshot], tokens: Tokens, ids: Ids, refused: Callable[[PSoupError], None]) -> None:
-        self._host, self._tokens, self._ids, self._refused = host, tokens, ids, refused
+        self._host = host
+        self._tokens = tokens
+        self._ids = ids
+        self._refused = refused
         self.topics = Topics()
         self._watchers = set[Watcher]()
         self._tasks = list[asyncio.Task[None]]()

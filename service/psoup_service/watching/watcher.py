@@ -79,6 +79,7 @@ class Watcher:
     def take(self) -> Taken:
         """Take the marked places. To be called before the snapshot of their message is read."""
         taken = Taken([*self._dirty], frozenset(self._told))
-        self._dirty, self._told = {}, set()
+        self._dirty = {}
+        self._told = set()
         self.marked.clear()
         return taken

@@ -60,9 +60,12 @@ class WebCaller:
     )
 
     def __init__(self, calls: WebCalls, method: WebMethod, scope: Scope, receive: Receive, send: Send) -> None:
-        self._calls, self._method = calls, method
-        self._connection, self._headers = connection_of(scope), Headers(scope=scope)
-        self._receive, self._send = receive, send
+        self._calls = calls
+        self._method = method
+        self._connection = connection_of(scope)
+        self._headers = Headers(scope=scope)
+        self._receive = receive
+        self._send = send
         self._held = 0
         self.principal = STRANGER
         self.request: Any = None
@@ -154,7 +157,9 @@ class WebCalls:
     """
 
     def __init__(self, answering: Answering, methods: Mapping[str, WebMethod]) -> None:
-        self.answering, self.decoders, self._methods = answering, Decoders(), methods
+        self.answering = answering
+        self.decoders = Decoders()
+        self._methods = methods
 
     def close(self) -> None:
         """End the threads; idempotent."""

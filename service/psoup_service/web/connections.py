@@ -53,12 +53,15 @@ class PageConnection(H11Protocol):
     def __init__(self, config: Config, state: ServerState, head_s: float, limit: int) -> None:
         """`limit`: connections at once, over all."""
         super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
-        self.logger, self.access_log = _quiet, False
-        self.peer, self.address = "http:", ""
+        self.logger = _quiet
+        self.access_log = False
+        self.peer = "http:"
+        self.address = ""
         self.names: tuple[str, ...] = ()
         self.ends = 0
         self.lost = False
-        self._head_s, self._most = head_s, limit
+        self._head_s = head_s
+        self._most = limit
         self._timer: asyncio.TimerHandle | None = None
         self._call: asyncio.Task[Any] | None = None
 

@@ -43,7 +43,10 @@ class Gateway:
     """Serves pages once started. `address`: where, with its scheme. `state`: that of the host."""
 
     def __init__(self, calls: WebCalls, hosts: Iterable[str], state: Callable[[], str]) -> None:
-        self._calls, self._guard, self._site, self._state = calls, RequestGuard(hosts), Site(), state
+        self._calls = calls
+        self._guard = RequestGuard(hosts)
+        self._site = Site()
+        self._state = state
         self._connections = ServerState()
         self._server: asyncio.Server | None = None
         self.address = ""

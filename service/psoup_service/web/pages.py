@@ -30,7 +30,8 @@ _TYPES = {
 """Types of the files that are served, by the end of the name; no other file is."""
 
 _TEXTS = frozenset({"html", "js", "css", "svg", "json", "webmanifest", "txt"})
-_FOR_EVER, _EACH_TIME = "public, max-age=31536000, immutable", "no-cache"
+_FOR_EVER = "public, max-age=31536000, immutable"
+_EACH_TIME = "no-cache"
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,8 @@ class Answering:
 
     def __init__(self, calls: Calls, limits: Limits, weights: Weights = ONE_TENANT) -> None:
         """`weights`: of tenants, which share the room for incoming requests."""
-        self.calls, self.limits = calls, limits
+        self.calls = calls
+        self.limits = limits
         self.receiving = Receiving(limits, weights, calls.meters)
         self._deadlines = Deadlines()
 

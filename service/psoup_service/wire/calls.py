@@ -98,8 +98,11 @@ class Calls:
         """`way`: informed of each call, so that long work of other tenants rests meanwhile. `turns`: entered before
         each call.
         """
-        self._metrics, self._gate, self.meters = metrics, gate, meters
-        self._way, self.turns = way, turns
+        self._metrics = metrics
+        self._gate = gate
+        self.meters = meters
+        self._way = way
+        self.turns = turns
         self._refusals = HeldRefusals()
         metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)

@@ -125,7 +125,8 @@ class Decoders:
     """Both threads. `run` is called on an event loop."""
 
     def __init__(self) -> None:
-        self._quick, self._long = _DecodingLine("psoup-decoder"), _DecodingLine("psoup-decoder-long", behind=True)
+        self._quick = _DecodingLine("psoup-decoder")
+        self._long = _DecodingLine("psoup-decoder-long", behind=True)
 
     async def run(
         self, sender: Hashable, size: int, work: Callable[[], T], *, dropped: Callable[[], None] | None = None

@@ -26,7 +26,8 @@ FAILURES = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, struct.
 
 PREFIX = struct.Struct("<ii")
 MARK = -1
-_RECORD_BATCH, _DICTIONARY_BATCH = 3, 2
+_RECORD_BATCH = 3
+_DICTIONARY_BATCH = 2
 _LENGTH = struct.Struct("<q")
 Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 

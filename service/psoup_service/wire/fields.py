@@ -40,7 +40,10 @@ up to a second.
 
 _MORE_NUMBERS = {"psoup.v1.InvokeTableRequest.numbers": 1 << 20}
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT = 0
+_FIXED64 = 1
+_BYTES = 2
+_FIXED32 = 5
 _EACH = 64
 """Bytes of packed numbers up to which a byte is counted for a number."""
 

@@ -56,7 +56,8 @@ class GrpcCaller:
 
     def __init__(self, context: Context, calls: GrpcCalls, way: _Way) -> None:
         self.context = context
-        self._calls, self._way = calls, way
+        self._calls = calls
+        self._way = way
         self.charge: Charge | None = None
         self.principal = STRANGER
         self.request: Any = None

@@ -99,7 +99,8 @@ STREAM_KEY = "psoup-stream-bin"
 SIZE_KEY = "psoup-size"
 """Key of the metadata that declare the most bytes of a request."""
 
-GRACE_S, TICK_S = 0.25, 0.05
+GRACE_S = 0.25
+TICK_S = 0.05
 SMALL_BYTES = 64 * 1024
 """Requests up to this size are not charged: the transport holds as much for a call that is not read."""
 
@@ -169,7 +170,8 @@ class Receiving:
 
     def __init__(self, limits: Limits, weights: Weights = ONE_TENANT, meters: Meters | None = None) -> None:
         """`weights`: of tenants; half of the budget is their own, by weight. `meters`: of their quotas."""
-        self._limits, self._meters = limits, meters
+        self._limits = limits
+        self._meters = meters
         self._room = Room(_UNCOUNTED, limits.receive_bytes, weights, _HALVES)
         self._waits: dict[Waiting, None] = {}  # oldest first
         self._ticking = False
@@ -279,7 +281,8 @@ class Charge:
     __slots__ = ("_receiving", "_tenant", "held")
 
     def __init__(self, receiving: Receiving, tenant: str) -> None:
-        self._receiving, self._tenant = receiving, tenant
+        self._receiving = receiving
+        self._tenant = tenant
         self.held = 0
 
     async def one(self, context: Any, named: int | None, limit: int, seconds: float, *, first: bool) -> bytes:

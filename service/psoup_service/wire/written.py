@@ -48,7 +48,8 @@ class OpenMessage(Generic[M]):
     """A message of one kind in the making. `open`: its part that is being filled."""
 
     def __init__(self, kind: type[M]) -> None:
-        self._kind, self._parts = kind, list[bytes]()
+        self._kind = kind
+        self._parts = list[bytes]()
         self.open = kind()
 
     def cut(self) -> int:

@@ -121,7 +121,8 @@ class DurableStore:
         """Chunks that are in their folder and not yet attached, by stream and job."""
         self._in_turn: InTurn = at_once
         self._shared = False
-        self.spool, self.make_ready = self._ready.spool, self._ready.make
+        self.spool = self._ready.spool
+        self.make_ready = self._ready.make
         self._reserve = reserve_bytes
         self._free = 0
         self._looked = -_LOOK_SECONDS

@@ -71,7 +71,8 @@ class _ThriftReader:
     """Reads structures of Thrift's compact protocol. Raises IndexError at the end of the bytes, ValueError."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data = data
+        self._at = 0
 
     def read(self, depth: int) -> dict[int, Any]:
         """A structure: its values by their numbers; a text is its length."""

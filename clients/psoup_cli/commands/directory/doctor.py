@@ -16,7 +16,10 @@ from psoup_client.phrases import counted, verb
 if TYPE_CHECKING:
     from psoup_storage.durable.tools.findings import Finding, Report
 
-WELL, WRONG, NOT_EXAMINED, LOST = 0, 1, 2, 3
+WELL = 0
+WRONG = 1
+NOT_EXAMINED = 2
+LOST = 3
 
 
 def doctor(

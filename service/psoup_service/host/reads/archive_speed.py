@@ -77,7 +77,9 @@ class TenantSpeed:
     __slots__ = ("_all", "_tenant", "seconds")
 
     def __init__(self, speeds: ArchiveSpeed, tenant: str) -> None:
-        self._all, self._tenant, self.seconds = speeds, tenant, speeds.seconds
+        self._all = speeds
+        self._tenant = tenant
+        self.seconds = speeds.seconds
 
     def expected(self, kind: str, tuples: int) -> float:
         """Seconds that `tuples` will take. O(1)."""

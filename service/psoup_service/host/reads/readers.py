@@ -133,10 +133,12 @@ class Readers:
         self.most_s = most_s
         self.way = way or GivingWay()
         self.times = TenantTimes(weight)
-        self._places, self._long_places = threads, max(threads - 1, 1)
+        self._places = threads
+        self._long_places = max(threads - 1, 1)
         self._under_way = self._long = 0
         self._aside: set[Read] = set()
-        self._quick_line, self._long_line = _ReadLine(self.times), _ReadLine(self.times)
+        self._quick_line = _ReadLine(self.times)
+        self._long_line = _ReadLine(self.times)
         self._tickets = 0
         self._lock = threading.Condition()
         self._threads: set[threading.Thread] = set()

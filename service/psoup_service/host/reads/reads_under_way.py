@@ -56,7 +56,9 @@ class TenantReads:
     __slots__ = ("_all", "count", "tenant")
 
     def __init__(self, all_reads: ReadsUnderWay, tenant: str) -> None:
-        self._all, self.tenant, self.count = all_reads, tenant, 0
+        self._all = all_reads
+        self.tenant = tenant
+        self.count = 0
 
     def __enter__(self) -> None:
         self._all.begin(self)

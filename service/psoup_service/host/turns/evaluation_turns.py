@@ -28,7 +28,8 @@ class EvaluationTurns:
     """The turns of one service, for any thread. `charge`: called with the time as well. `weight`: a tenant's weight."""
 
     def __init__(self, charge: Charge, weight: Weight = equal, timer: Timer = time.thread_time) -> None:
-        self._charge, self._timer = charge, timer
+        self._charge = charge
+        self._timer = timer
         self._times = TenantTimes(weight)
         self._turns = FairTurns(self._times)
         self._waiting: frozenset[str] = frozenset()
@@ -61,9 +62,12 @@ class _Shared:
     """A runner that adds up the processor time of its tasks, except on the caller's thread."""
 
     def __init__(self, run: Runner, timer: Timer) -> None:
-        self._run, self._timer = run, timer
-        self.threads, self.handover = threads_of(run), handover_of(run)
-        self._caller, self._lock = threading.get_ident(), threading.Lock()
+        self._run = run
+        self._timer = timer
+        self.threads = threads_of(run)
+        self.handover = handover_of(run)
+        self._caller = threading.get_ident()
+        self._lock = threading.Lock()
         self.seconds = 0.0
 
     def __call__(self, tasks: Sequence[Task]) -> None:

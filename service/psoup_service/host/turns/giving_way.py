@@ -122,7 +122,8 @@ class _Beside:
     __slots__ = ("_tenant", "_way")
 
     def __init__(self, way: GivingWay, tenant: str) -> None:
-        self._way, self._tenant = way, tenant
+        self._way = way
+        self._tenant = tenant
 
     def __enter__(self) -> None:
         self._way.begun(self._tenant)
@@ -135,7 +136,8 @@ class Rests:
     """The rests of a thread that works for one tenant after the other."""
 
     def __init__(self, way: GivingWay) -> None:
-        self._way, self._tenant = way, ""
+        self._way = way
+        self._tenant = ""
         self._since = time.perf_counter()
 
     def begin(self, tenant: str) -> None:

@@ -53,7 +53,9 @@ class Restoring:
     """The restoring of one start; see the module. `hot_bytes`: the most bytes of archived streams' tuples to load."""
 
     def __init__(self, query: Query, chunks: ChunkFolder, hot_bytes: int) -> None:
-        self._query, self._chunks, self._hot_bytes = query, chunks, hot_bytes
+        self._query = query
+        self._chunks = chunks
+        self._hot_bytes = hot_bytes
         self._begun: dict[int, _Begun | None] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._usual = pa.default_memory_pool()

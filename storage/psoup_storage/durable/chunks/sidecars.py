@@ -41,7 +41,8 @@ _MOST = 1 << 20
 _NEW = ".new"
 _NAME = re.compile(r"(\d+)\.(-?\d+)\.(-?\d+)\.folds")
 _MAGIC = 0x31646C6F46505350
-_HEAD, _NAMED = 32, 16
+_HEAD = 32
+_NAMED = 16
 _ENTRY = _NAMED + 16
 """Bytes of a name in the index."""
 

@@ -79,7 +79,8 @@ class Departures:
     """
 
     def __init__(self, database: Database, remembered: Remembered = REMEMBERED) -> None:
-        self._database, self._remembered = database, remembered
+        self._database = database
+        self._remembered = remembered
         self._newest = int(next(database.query(_NEWEST))[0])
         ended = [(int(s), int(q)) for s, q in database.query(_GONE)]
         self._queries = deque(sorted([*ended, *_replaced_in(database)]))

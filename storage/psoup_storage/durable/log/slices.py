@@ -93,11 +93,14 @@ class QuerySlice:
     """
 
     def __init__(self, connection: apsw.Connection, newest: int, limit: int, left: dict[str, int]) -> None:
-        self._connection, self._newest, self._left = connection, newest, left
+        self._connection = connection
+        self._newest = newest
+        self._left = left
         self._later: set[tuple[int, int]] = set()
         self._blocks: dict[int, LoggedBlock] = {}
         self._block: LoggedBlock | None = None
-        self._steps, self._bytes = limit, SLICE_BYTES
+        self._steps = limit
+        self._bytes = SLICE_BYTES
 
     @property
     def full(self) -> bool:

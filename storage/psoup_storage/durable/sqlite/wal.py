@@ -149,7 +149,8 @@ class _Tail:
     """The frames after those that SQLite accepted. `_ours`: frames of this log, even if one bit of the salt differs."""
 
     def __init__(self, frames: Array, salts: Array, order: str) -> None:
-        self._frames, self._order = frames, order
+        self._frames = frames
+        self._order = order
         self._heads = np.ascontiguousarray(frames[:, :_FRAME]).view(">u4").astype(np.uint32)
         self._away = np.bitwise_count(self._heads[:, 2:4] ^ salts).sum(axis=1)
         self._ours = np.flatnonzero(self._away <= 1)

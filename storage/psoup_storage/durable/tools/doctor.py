@@ -58,7 +58,8 @@ from psoup_storage.formats.chunk_file import changed, decode_chunk
 from psoup_storage.formats.matches import SUFFIX
 
 _KNOWN = {DATABASE, f"{DATABASE}-wal", LOCK, AUDIT, FOLDER, INCOMING, COVERS, FOLDS, CACHE, "lost+found"}
-_EVENT, _PRODUCERS = f"{DATABASE}, event", f"{DATABASE}, producers"
+_EVENT = f"{DATABASE}, event"
+_PRODUCERS = f"{DATABASE}, producers"
 _RESTORE = "restore a backup of the directory"
 _OR_ASIDE = ", or go on without it: psoup doctor {} --set-aside"
 
