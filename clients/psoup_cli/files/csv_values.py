@@ -23,8 +23,10 @@ def _in_any_case(words: tuple[str, ...]) -> list[str]:
     )
 
 
-TRUE, FALSE = _in_any_case(("true", "t", "yes", "y", "1")), _in_any_case(("false", "f", "no", "n", "0"))
-"""Texts of a BOOLEAN, as CAST reads them."""
+TRUE = _in_any_case(("true", "t", "yes", "y", "1"))
+"""Texts of a true BOOLEAN, as CAST reads them."""
+FALSE = _in_any_case(("false", "f", "no", "n", "0"))
+"""Texts of a false BOOLEAN, as CAST reads them."""
 
 _TRUTHS = "true or false, t or f, yes or no, y or n, 1 or 0"
 

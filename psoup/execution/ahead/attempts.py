@@ -24,8 +24,10 @@ T = TypeVar("T")
 
 _BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name, budgets.SORT_BYTES.name)
 """Budgets that more free memory raises."""
-_TURN, _TURN_S = 256, 0.1
-"""Folds, and seconds of processor time, of a tenant's turn."""
+_TURN = 256
+"""Folds of a tenant's turn."""
+_TURN_S = 0.1
+"""Seconds of processor time of a tenant's turn."""
 _LEFT_OUT = "the process has ended twice while it was folded ahead"
 
 

@@ -31,8 +31,10 @@ _GROWN = 4
 """Useless rows are dropped again when this many times the rows, or bytes, of the answer are held."""
 _REDUCED_BYTES = 1 << 25
 """Bytes that came from which on it is worth while to drop rows: of few rows with long keys."""
-_ROOM_SHARE, _PIECE_SHARE = 8, 16
-"""The shares of the room that rows take which may be of no use, and the keys of rows that come together."""
+_ROOM_SHARE = 8
+"""The share of the room that useless rows may take."""
+_PIECE_SHARE = 16
+"""The share of the room that the keys of a piece of rows take."""
 _MOST_BYTES = 1 << 28
 """Bytes of the room, of a read that has no limit, by which the size of a piece is chosen."""
 _LEAST_ROWS = 64

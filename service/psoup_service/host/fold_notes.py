@@ -17,8 +17,10 @@ from psoup.execution.ahead.attempts import Work
 from psoup_service.host.ids import Ids
 from psoup_storage.contract import Store
 
-FOLDING, LEFT_OUT = "folding", "not-folded"
-"""The names of the notes."""
+FOLDING = "folding"
+"""The name of the note on the fold under way."""
+LEFT_OUT = "not-folded"
+"""The name of the note on the folds that are left out."""
 _MOST_ENDS = 2
 """Processes that may end during the fold of a query before it is left out."""
 

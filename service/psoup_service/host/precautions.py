@@ -22,8 +22,10 @@ from psoup.errors import NotFound
 from psoup_service.host.ids import Ids
 from psoup_storage.contract import Store
 
-EVALUATING, KEPT_OUT = "evaluating", "kept-out"
-"""The names of the notes."""
+EVALUATING = "evaluating"
+"""The name of the note on the evaluation under way."""
+KEPT_OUT = "kept-out"
+"""The name of the note on expressions that are not evaluated."""
 _MOST_ENDS = 2
 """Processes that may end at a place before it is not evaluated any more."""
 _log = logging.getLogger(__name__)
