@@ -44,22 +44,24 @@ def _read(text: str | None, read: Callable[[str], Quantity], option: str) -> Qua
         raise typer.BadParameter(f"{option} is {problem}") from None
 
 
+Profile = Annotated[
+    Path | None, typer.Option("--profile", metavar="FILE", help="Add the queries of this TOML file first.")
+]
+Budget = Annotated[str | None, typer.Option("--budget", metavar="SIZE", help="Stop after this many bytes: 200kB.")]
+MaxTime = Annotated[str | None, typer.Option("--max-time", metavar="TIME", help="Stop after this time: 10s.")]
+Only = Annotated[
+    list[str] | None, typer.Option("--only", metavar="NAME", help="Only this copy, however fresh; repeatable.")
+]
+
+
 @app.callback()
 def recharge(
     context: typer.Context,
     store: StoreFile = Path(STORE),
-    profile: Annotated[
-        Path | None, typer.Option("--profile", metavar="FILE", help="Add the queries of this TOML file first.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option("--budget", metavar="SIZE", help="Stop after this many bytes: 200kB.")
-    ] = None,
-    max_time: Annotated[
-        str | None, typer.Option("--max-time", metavar="TIME", help="Stop after this time: 10s.")
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="Only this copy, however fresh; repeatable.")
-    ] = None,
+    profile: Profile = None,
+    budget: Budget = None,
+    max_time: MaxTime = None,
+    only: Only = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -130,37 +132,40 @@ def _print(report: Recharge, entries: dict[str, Entry], as_json: bool) -> None:
     message(f"{counted(report.received, 'byte')} in {report.seconds:.1f} s{left}{fresh}")
 
 
+Sql = Annotated[str | None, typer.Argument(metavar="[SQL]", help="The statement.", show_default=False)]
+QueryId = Annotated[str | None, typer.Option("--id", metavar="ID", help="A query that stands, by its ID.")]
+Key = Annotated[str | None, typer.Option("--key", metavar="TEXT", help="A query that stands, by its key.")]
+Priority = Annotated[
+    float,
+    typer.Option("--priority", metavar="NUMBER", help="A copy with a greater number comes first; it may be negative."),
+]
+Fresh = Annotated[str | None, typer.Option("--fresh", metavar="TIME", help="Ask again only after this time: 15min.")]
+Share = Annotated[
+    float,
+    typer.Option("--share", metavar="PART", help="The part of --budget that is reserved for this copy: 0.5 is half."),
+]
+Order = Annotated[
+    str, typer.Option("--order", metavar="newest|oldest", help="The rows that come first, if not all fit.")
+]
+Window = Annotated[str, typer.Option("--window", metavar="BEGIN...", help="Another window than the query's own.")]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Replace a copy of this name that has another query; its rows go.")
+]
+
+
 @app.command("add", short_help="Keep a copy of a query.")
 def add(
     context: typer.Context,
     name: Name,
-    sql: Annotated[str | None, typer.Argument(metavar="[SQL]", help="The statement.", show_default=False)] = None,
-    query_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="A query that stands, by its ID.")] = None,
-    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="A query that stands, by its key.")] = None,
-    priority: Annotated[
-        float,
-        typer.Option(
-            "--priority", metavar="NUMBER", help="A copy with a greater number comes first; it may be negative."
-        ),
-    ] = 0.0,
-    fresh: Annotated[
-        str | None, typer.Option("--fresh", metavar="TIME", help="Ask again only after this time: 15min.")
-    ] = None,
-    share: Annotated[
-        float,
-        typer.Option(
-            "--share", metavar="PART", help="The part of --budget that is reserved for this copy: 0.5 is half."
-        ),
-    ] = 0.0,
-    order: Annotated[
-        str, typer.Option("--order", metavar="newest|oldest", help="The rows that come first, if not all fit.")
-    ] = "newest",
-    window: Annotated[
-        str, typer.Option("--window", metavar="BEGIN...", help="Another window than the query's own.")
-    ] = "",
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a copy of this name that has another query; its rows go.")
-    ] = False,
+    sql: Sql = None,
+    query_id: QueryId = None,
+    key: Key = None,
+    priority: Priority = 0.0,
+    fresh: Fresh = None,
+    share: Share = 0.0,
+    order: Order = "newest",
+    window: Window = "",
+    replace: Replace = False,
 ) -> None:
     """\b
     Examples:

@@ -22,30 +22,35 @@ NOT_EXAMINED = 2
 LOST = 3
 
 
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory.", show_default=False)]
+Repair = Annotated[bool, typer.Option("--repair", help="Remove leftovers. Acknowledged data is never touched.")]
+SetAside = Annotated[
+    bool, typer.Option("--set-aside", help="Take damaged chunks and batches out, so that the service can start.")
+]
+Replay = Annotated[bool, typer.Option("--replay", help="Also rehearse a start, in a process with limited memory.")]
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        "--memory", metavar="MIB", min=64, help="Memory for --replay; by default the free memory of the machine."
+    ),
+]
+Functions = Annotated[
+    list[str] | None,
+    typer.Option("--functions", metavar="MODULE", help="Functions of your own, for --replay; repeatable."),
+]
+RotateKey = Annotated[
+    bool, typer.Option("--rotate-key", help="Make a new key for the tokens of clients' copies; examines nothing.")
+]
+
+
 def doctor(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The data directory.", show_default=False)],
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Remove leftovers. Acknowledged data is never touched.")
-    ] = False,
-    aside: Annotated[
-        bool, typer.Option("--set-aside", help="Take damaged chunks and batches out, so that the service can start.")
-    ] = False,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="Also rehearse a start, in a process with limited memory.")
-    ] = False,
-    memory: Annotated[
-        int | None,
-        typer.Option(
-            "--memory", metavar="MIB", min=64, help="Memory for --replay; by default the free memory of the machine."
-        ),
-    ] = None,
-    functions: Annotated[
-        list[str] | None,
-        typer.Option("--functions", metavar="MODULE", help="Functions of your own, for --replay; repeatable."),
-    ] = None,
-    rotate: Annotated[
-        bool, typer.Option("--rotate-key", help="Make a new key for the tokens of clients' copies; examines nothing.")
-    ] = False,
+    directory: Directory,
+    repair: Repair = False,
+    aside: SetAside = False,
+    replay: Replay = False,
+    memory: Memory = None,
+    functions: Functions = None,
+    rotate: RotateKey = False,
     as_json: AsJson = False,
 ) -> None:
     """\b

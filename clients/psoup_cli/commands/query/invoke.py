@@ -27,28 +27,32 @@ from psoup_cli.parameters import read_lines
 from psoup_client import Answer, AnswerStream, AnswerTable, NotFound, PSoupError, Query
 from psoup_client.phrases import counted
 
+QueryIds = Annotated[list[str] | None, typer.Argument(metavar="ID...", help="IDs of queries.", show_default=False)]
+IdFile = Annotated[
+    str | None, typer.Option("--file", metavar="FILE", help="Read IDs, one on each line; - for standard input.")
+]
+OneTable = Annotated[
+    bool, typer.Option("--table", help="All answers as one table; `_query` is the query's place, from 0.")
+]
+KeyPrefix = Annotated[
+    str | None, typer.Option("--key-prefix", metavar="TEXT", help="Queries whose keys begin with this; --table.")
+]
+ManyFormat = Annotated[
+    Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV; JSON for several.")
+]
+
 
 def invoke(
-    query_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID...", help="IDs of queries.", show_default=False)
-    ] = None,
-    file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="Read IDs, one on each line; - for standard input.")
-    ] = None,
+    query_ids: QueryIds = None,
+    file: IdFile = None,
     key: ManyKeys = None,
     label: Labels = None,
-    table: Annotated[
-        bool, typer.Option("--table", help="All answers as one table; `_query` is the query's place, from 0.")
-    ] = False,
-    key_prefix: Annotated[
-        str | None, typer.Option("--key-prefix", metavar="TEXT", help="Queries whose keys begin with this; --table.")
-    ] = None,
+    table: OneTable = False,
+    key_prefix: KeyPrefix = None,
     as_of: AsOf = None,
     window: Windows = None,
     accept_truncation: AcceptTruncation = False,
-    format: Annotated[
-        Format | None, typer.Option("--format", help="By default a table on a terminal, else CSV; JSON for several.")
-    ] = None,
+    format: ManyFormat = None,
     as_json: JsonRows = False,
     wait_for: WaitFor = None,
     rows: ShownRows = SHOWN_ROWS,

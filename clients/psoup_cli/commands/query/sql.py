@@ -24,21 +24,27 @@ _SHOWN = 40
 """Characters of a statement by which a message names it."""
 
 
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="Statements; - or nothing: standard input.", show_default=False)
+]
+Params = Annotated[
+    str | None,
+    typer.Option("--params", metavar="FILE", help="Ask for each row of a CSV, JSON lines or Parquet file."),
+]
+IfNotExists = Annotated[
+    bool, typer.Option("--if-not-exists", help="Accept an existing stream if CREATE STREAM defines an equal one.")
+]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="Format of answers. By default a table on a terminal, else CSV.")
+]
+
+
 def sql(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Statements; - or nothing: standard input.", show_default=False)
-    ] = "-",
+    file: File = "-",
     param: Param = None,
-    params: Annotated[
-        str | None,
-        typer.Option("--params", metavar="FILE", help="Ask for each row of a CSV, JSON lines or Parquet file."),
-    ] = None,
-    if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Accept an existing stream if CREATE STREAM defines an equal one.")
-    ] = False,
-    format: Annotated[
-        Format | None, typer.Option("--format", help="Format of answers. By default a table on a terminal, else CSV.")
-    ] = None,
+    params: Params = None,
+    if_not_exists: IfNotExists = False,
+    format: FormatOption = None,
     as_json: JsonRows = False,
     rows: ShownRows = SHOWN_ROWS,
     address: Address = None,

@@ -16,14 +16,18 @@ from psoup_client.costs import CostOrder
 _SQL_CHARS = 60
 
 
+By = Annotated[CostOrder, typer.Option("--by", help="Order by this, the largest first.")]
+Stream = Annotated[str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many queries.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")]
+
+
 def top(
-    by: Annotated[CostOrder, typer.Option("--by", help="Order by this, the largest first.")] = "cpu",
-    stream: Annotated[
-        str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream.")
-    ] = None,
+    by: By = "cpu",
+    stream: Stream = None,
     label: Labels = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many queries.")] = 20,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C.")] = False,
+    limit: Limit = 20,
+    watch: Watch = False,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,

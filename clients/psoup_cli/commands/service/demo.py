@@ -42,17 +42,20 @@ DataDir = Annotated[
 ]
 
 
+Serve = Annotated[bool, typer.Option("--serve", help="Start a service for the demo, which stays up until Ctrl-C.")]
+Once = Annotated[bool, typer.Option("--once", help="With --serve: stop the service when the demo ends.")]
+Spark = Annotated[
+    bool, typer.Option("--spark", help="Attach half of the year as history by Spark, and feed the rest by Spark.")
+]
+
+
 def demo(
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Start a service for the demo, which stays up until Ctrl-C.")
-    ] = False,
-    once: Annotated[bool, typer.Option("--once", help="With --serve: stop the service when the demo ends.")] = False,
+    serve: Serve = False,
+    once: Once = False,
     speed: Speed = 1.0,
     port: Port = None,
     data_dir: DataDir = None,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Attach half of the year as history by Spark, and feed the rest by Spark.")
-    ] = False,
+    spark: Spark = False,
     address: Address = None,
 ) -> None:
     """\b

@@ -43,18 +43,26 @@ Functions = Annotated[
 ]
 
 
+DataDir = Annotated[
+    str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for data; made if it is not there.")
+]
+InMemory = Annotated[bool, typer.Option("--memory", help="Keep everything in memory only; write nothing.")]
+Port = Annotated[
+    int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="Port for gRPC; 0 takes a free one.")
+]
+Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
+Socket = Annotated[
+    str | None, typer.Option("--socket", metavar="PATH", help="A Unix socket to listen on instead of a port.")
+]
+ConfigFile = Annotated[str | None, typer.Option("--config", metavar="FILE", help="Instead of ./psoup.toml.")]
+
+
 def serve(
-    data_dir: Annotated[
-        str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for data; made if it is not there.")
-    ] = None,
-    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory only; write nothing.")] = False,
-    port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=0, max=65_535, help="Port for gRPC; 0 takes a free one.")
-    ] = None,
-    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")] = None,
-    socket: Annotated[
-        str | None, typer.Option("--socket", metavar="PATH", help="A Unix socket to listen on instead of a port.")
-    ] = None,
+    data_dir: DataDir = None,
+    memory: InMemory = False,
+    port: Port = None,
+    host: Host = None,
+    socket: Socket = None,
     listen: Listen = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
@@ -65,7 +73,7 @@ def serve(
     verify: VerifyLevel = None,
     functions: Functions = None,
     quarantine: Quarantine = None,
-    config: Annotated[str | None, typer.Option("--config", metavar="FILE", help="Instead of ./psoup.toml.")] = None,
+    config: ConfigFile = None,
 ) -> None:
     """\b
     Examples:

@@ -13,9 +13,11 @@ from psoup_cli.output import print_json, print_pairs, print_table
 from psoup_client import MemoryBill
 from psoup_client.phrases import counted
 
+Memory = Annotated[bool, typer.Option("--memory", help="Show what memory every structure takes instead.")]
+
 
 def status(
-    memory: Annotated[bool, typer.Option("--memory", help="Show what memory every structure takes instead.")] = False,
+    memory: Memory = False,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,

@@ -43,12 +43,14 @@ Job = Annotated[
 ]
 
 
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream that gets a history.", show_default=False)]
+Format = Annotated[str, typer.Option("--format", metavar="FORMAT", help="A batch source of Spark.")]
+
+
 def backfill(
-    stream: Annotated[
-        str, typer.Argument(metavar="STREAM", help="The stream that gets a history.", show_default=False)
-    ],
+    stream: Stream,
     input: Input,
-    format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="A batch source of Spark.")] = "parquet",
+    format: Format = "parquet",
     option: Options = None,
     mapping: Mapping = None,
     since: Since = None,

@@ -15,17 +15,16 @@ from psoup_cli.common import Address, AsJson, Labels, connect, labels_of, messag
 from psoup_cli.output import print_json
 from psoup_client.phrases import counted
 
+QueryIds = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[ID ...]", help="Queries; a join is covered on each of its streams.", show_default=False),
+]
+Stream = Annotated[str | None, typer.Option("--stream", metavar="NAME", help="All queries that stand on this stream.")]
+
 
 def cover(
-    query_ids: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[ID ...]", help="Queries; a join is covered on each of its streams.", show_default=False
-        ),
-    ] = None,
-    stream: Annotated[
-        str | None, typer.Option("--stream", metavar="NAME", help="All queries that stand on this stream.")
-    ] = None,
+    query_ids: QueryIds = None,
+    stream: Stream = None,
     key: ManyKeys = None,
     label: Labels = None,
     functions: Functions = None,

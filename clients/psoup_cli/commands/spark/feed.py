@@ -30,11 +30,15 @@ from psoup_cli.commands.streams.push import facts, summary
 from psoup_cli.common import Address, AsJson, Since, message
 from psoup_cli.output import print_json
 
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)]
+Watermark = Annotated[
+    str | None,
+    typer.Option("--watermark", metavar="DELAY", help="Rows come at most this late; gives the stream its heartbeats."),
+]
+
 
 def feed(
-    stream: Annotated[
-        str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)
-    ],
+    stream: Stream,
     checkpoint: Checkpoint,
     format: Format = "parquet",
     path: Folder = None,
@@ -42,12 +46,7 @@ def feed(
     schema: Schema = None,
     select: Select = None,
     time_unit: TimeUnit = None,
-    watermark: Annotated[
-        str | None,
-        typer.Option(
-            "--watermark", metavar="DELAY", help="Rows come at most this late; gives the stream its heartbeats."
-        ),
-    ] = None,
+    watermark: Watermark = None,
     every: Every = None,
     once: Once = False,
     since: Since = None,

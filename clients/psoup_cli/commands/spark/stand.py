@@ -34,18 +34,22 @@ from psoup_cli.common import Address, AsJson, message
 from psoup_cli.output import print_json
 from psoup_client.phrases import counted
 
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream that gets the rows.", show_default=False)]
+Attach = Annotated[
+    list[str] | None,
+    typer.Option("--attach", metavar="HOST:PORT", help="Attach batches to this service; may be given again."),
+]
+Shared = Annotated[
+    str | None,
+    typer.Option("--shared", metavar="DIR", help="Folder for batches; by default that of the first service."),
+]
+
 
 def stand(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream that gets the rows.", show_default=False)],
+    stream: Stream,
     checkpoint: Checkpoint,
-    attach: Annotated[
-        list[str] | None,
-        typer.Option("--attach", metavar="HOST:PORT", help="Attach batches to this service; may be given again."),
-    ] = None,
-    shared: Annotated[
-        str | None,
-        typer.Option("--shared", metavar="DIR", help="Folder for batches; by default that of the first service."),
-    ] = None,
+    attach: Attach = None,
+    shared: Shared = None,
     format: Format = "parquet",
     path: Folder = None,
     option: Options = None,

@@ -46,16 +46,46 @@ WAIT_S = 1.0
 """Seconds after which a wait is reported."""
 
 
+StreamName = Annotated[
+    str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)
+]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...", help="Files, patterns of names in quotes, or - for standard input.", show_default=False
+    ),
+]
+RejectsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--rejects",
+        metavar="FILE",
+        help="Take the rows that fit; write the rejected rows here, each with its reason.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check every row, and send none.", show_default=False)]
+Whole = Annotated[bool, typer.Option("--whole", help="Take the files as a whole or not at all, visible all at once.")]
+BatchName = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="NAME",
+        help="With --whole: take the files of this name only once, even if they are sent again (within a week).",
+    ),
+]
+TupleIds = Annotated[
+    bool,
+    typer.Option(
+        "--ids",
+        help="Print the tuple ID of each row that was taken, or a note that the row waits.",
+        show_default=False,
+    ),
+]
+
+
 def push(
-    stream: Annotated[
-        str, typer.Argument(metavar="STREAM", help="The stream that takes the rows.", show_default=False)
-    ],
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...", help="Files, patterns of names in quotes, or - for standard input.", show_default=False
-        ),
-    ],
+    stream: StreamName,
+    files: Files,
     format: Format = None,
     delimiter: Delimiter = None,
     quote: Quote = None,
@@ -65,37 +95,12 @@ def push(
     ignore_extra: IgnoreExtra = False,
     date_format: DateFormat = None,
     time_unit: TimeUnit = None,
-    rejects: Annotated[
-        str | None,
-        typer.Option(
-            "--rejects",
-            metavar="FILE",
-            help="Take the rows that fit; write the rejected rows here, each with its reason.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check every row, and send none.", show_default=False)
-    ] = False,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Take the files as a whole or not at all, visible all at once.")
-    ] = False,
-    batch_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="NAME",
-            help="With --whole: take the files of this name only once, even if they are sent again (within a week).",
-        ),
-    ] = None,
+    rejects: RejectsFile = None,
+    dry_run: DryRun = False,
+    whole: Whole = False,
+    batch_id: BatchName = None,
     since: Since = None,
-    ids: Annotated[
-        bool,
-        typer.Option(
-            "--ids",
-            help="Print the tuple ID of each row that was taken, or a note that the row waits.",
-            show_default=False,
-        ),
-    ] = False,
+    ids: TupleIds = False,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,

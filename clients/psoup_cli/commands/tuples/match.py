@@ -26,12 +26,15 @@ from psoup_cli.files.row_files import open_rows
 from psoup_client.columns.convert import to_table
 from psoup_client.phrases import counted, verb
 
+Stream = Annotated[
+    str, typer.Argument(metavar="STREAM", help="The stream that could take the rows.", show_default=False)
+]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.", show_default=False)]
+
 
 def match(
-    stream: Annotated[
-        str, typer.Argument(metavar="STREAM", help="The stream that could take the rows.", show_default=False)
-    ],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for standard input.", show_default=False)],
+    stream: Stream,
+    file: File,
     format: Format = None,
     delimiter: Delimiter = None,
     quote: Quote = None,

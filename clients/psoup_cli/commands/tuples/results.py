@@ -15,18 +15,25 @@ from psoup_client.times import to_micros
 _HINT = "--query, --label, --begin, --end and --last say what to show."
 
 
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
+Query = Annotated[
+    list[str] | None, typer.Option("--query", metavar="TEXT", help="ID or key of a query to show; repeatable.")
+]
+Begin = Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Tuples from this time on.")]
+End = Annotated[str | None, typer.Option("--end", metavar="TIME", help="Tuples up to this time.")]
+Last = Annotated[
+    int | None,
+    typer.Option("--last", "-n", metavar="N", min=1, help="The newest N tuples; by default as many as fit."),
+]
+
+
 def results(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
-    query: Annotated[
-        list[str] | None, typer.Option("--query", metavar="TEXT", help="ID or key of a query to show; repeatable.")
-    ] = None,
+    stream: Stream,
+    query: Query = None,
     label: Labels = None,
-    begin: Annotated[str | None, typer.Option("--begin", metavar="TIME", help="Tuples from this time on.")] = None,
-    end: Annotated[str | None, typer.Option("--end", metavar="TIME", help="Tuples up to this time.")] = None,
-    last: Annotated[
-        int | None,
-        typer.Option("--last", "-n", metavar="N", min=1, help="The newest N tuples; by default as many as fit."),
-    ] = None,
+    begin: Begin = None,
+    end: End = None,
+    last: Last = None,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
     address: Address = None,

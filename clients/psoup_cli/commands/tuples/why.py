@@ -12,17 +12,19 @@ from psoup_cli.common import Address, AsJson, OfKey, Timeout, WaitFor, connect, 
 from psoup_cli.legible import legible
 from psoup_cli.output import print_json
 
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[QUERY_ID] TUPLE",
+        help="The query; then the ID of a tuple, as the pseudo-column _id shows it, or a row that is not pushed, as"
+        " JSON.",
+        show_default=False,
+    ),
+]
+
 
 def why(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[QUERY_ID] TUPLE",
-            help="The query; then the ID of a tuple, as the pseudo-column _id shows it, or a row that is not pushed, as"
-            " JSON.",
-            show_default=False,
-        ),
-    ],
+    words: Words,
     key: OfKey = None,
     as_of: AsOf = None,
     wait_for: WaitFor = None,
