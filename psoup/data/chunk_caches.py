@@ -70,8 +70,11 @@ class MemoryCaches(ChunkCaches):
     def moved(self) -> MemoryCaches:
         """The caches of the same tuples in other arrays: addresses are made anew, all other entries are shared."""
         caches = MemoryCaches()
-        caches.keyed, caches.zones, caches.narrow = self.keyed, self.zones, self.narrow
-        caches.short, caches.coded = self.short, self.coded
+        caches.keyed = self.keyed
+        caches.zones = self.zones
+        caches.narrow = self.narrow
+        caches.short = self.short
+        caches.coded = self.coded
         return caches
 
     def forget_codes(self) -> None:

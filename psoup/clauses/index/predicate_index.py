@@ -225,7 +225,10 @@ class Part:
         return cast("Extra | None", self.extras.get(kind))
 
     def keep(self, extra: Extra) -> Extra:
-        """Keep a structure with the part, in the place of an earlier one of its type; returns it. O(1)."""
+        """Keep a structure with the part, in the place of an earlier one of its type; returns it. O(1).
+
+        Of two threads that keep something at once, one may lose it. Its owner makes it again.
+        """
         self.extras = {**self.extras, type(extra): extra}
         return extra
 
