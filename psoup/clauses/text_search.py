@@ -156,10 +156,11 @@ class Searched:
     @classmethod
     def of(cls, part: Part, attributes: Mapping[int, Expr]) -> Searched:
         """Build the structure of a part whose clauses all have patterns. O(intervals + bytes of patterns)."""
-        pattern_of_attribute = [_short(attributes[a]) for a in part.index.attributes.tolist()]
-        stripped = strip(part, np.array([pattern is not None for pattern in pattern_of_attribute], np.bool_))
-        present = [pattern for pattern in pattern_of_attribute if pattern is not None]
-        ids = part.index.attributes[[pattern is not None for pattern in pattern_of_attribute]]
+        of_attributes = [_short(attributes[a]) for a in part.index.attributes.tolist()]
+        has_pattern = np.array([pattern is not None for pattern in of_attributes], np.bool_)
+        stripped = strip(part, has_pattern)
+        present = [pattern for pattern in of_attributes if pattern is not None]
+        ids = part.index.attributes[has_pattern]
         place = np.full(len(part.index), -1, np.int64)
         place[stripped.clauses] = np.arange(len(stripped.clauses))
         order = np.argsort(np.concatenate([stripped.clauses, stripped.bare]))
@@ -174,10 +175,8 @@ class Searched:
         driven = np.argsort(driver, kind="stable").astype(np.int32)
         columns = np.array([pattern.column for pattern in present], np.int64)
         numbered = [*enumerate(present)]
-        sets = [
-            PatternSet.of(c, [pattern_set for pattern_set in numbered if pattern_set[1].column == c])
-            for c in sorted({*columns.tolist()})
-        ]
+        by_column = {c: [pair for pair in numbered if pair[1].column == c] for c in sorted({*columns.tolist()})}
+        sets = [PatternSet.of(column, pairs) for column, pairs in by_column.items()]
         return cls(
             stripped,
             place,
@@ -190,10 +189,7 @@ class Searched:
             np.array([pattern.at_end for pattern in present], np.uint8),
             ids,
             tuple(sets),
-            {
-                pattern_set.column: _of_column(pattern_ptr, patterns, columns == pattern_set.column)
-                for pattern_set in sets
-            },
+            {column: _of_column(pattern_ptr, patterns, columns == column) for column in by_column},
             np.zeros(len(present), np.int64),
             _texts([pattern.whole for pattern in present]),
         )
