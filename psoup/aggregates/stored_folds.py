@@ -198,7 +198,9 @@ class ShelfOnDisk:
             size = fan**level
             if (level, number) in folds.spans or number * size >= disk.stop:
                 return
-            content = disk.find(number * size, (number + 1) * size, name, lambda size: budget.hold(2 * size))
+            content = disk.find(
+                number * size, (number + 1) * size, name, lambda content_bytes: budget.hold(2 * content_bytes)
+            )
             if content is not None:
                 fold = folds.spans[level, number] = decoded(folds.recipe, content)
                 budget.give_back(len(content))  # decoding has copied the bytes

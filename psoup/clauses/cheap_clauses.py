@@ -5,8 +5,8 @@
                  2: a = 8 AND b < 3 AND …        bare         clause 3: no factor is left
                  3: n LIKE '%z%'
 
-The caller names the attributes that may be delayed. A stripped index is a small predicate index with the slots 0, 1, 2
-… It is made once for each part of the Query SteM; `renew` applies removals.
+The caller names the attributes that may be delayed. A stripped index is a small predicate index with the slots 0, 1,
+2 and so on. It is made once for each part of the Query SteM; `renew` applies removals.
 """
 
 from __future__ import annotations

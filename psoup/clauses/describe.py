@@ -67,7 +67,7 @@ def describe_clause(
 
 
 def clauses_to_arrow(index: PredicateIndex, attributes: Mapping[int, Expr]) -> pa.Table:
-    """The clauses as a table with one row for each interval; a factor or clause without an interval has one row.
+    """The clauses as a table with a row for each interval. A factor or clause without an interval has one row.
     O(size)."""
     spread = np.maximum(np.diff(index.clause_ptr), 1)
     factor_clause = np.repeat(np.arange(len(index)), np.diff(index.clause_ptr))

@@ -5,7 +5,7 @@
     bar ────> an attribute is no longer computed     clauses that read it go to the quarantine
 
 The delta is small, so that adding a clause costs its own size. When it is full, `merge_task` freezes it and merges
-frozen parts with parts that are not much larger, so that a clause is copied O(log n) times. Any thread computes the
+frozen parts with parts that are not much larger. So a clause is copied O(log n) times. Any thread computes the
 task, the writer installs it. Removals in the meantime are found by comparing flags. A clause is named by its *slot*.
 The Query SteM knows no queries, windows or old tuples.
 """

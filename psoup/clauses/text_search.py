@@ -6,7 +6,7 @@
       `psoup.kernels.texts.automaton`
       2       b > 3              n contains 'foo'
 
-Such clauses are in separate parts of the usual form, so that they are described, merged and removed like other clauses.
+Such clauses are in separate parts of the usual form. So they are described, merged and removed like other clauses.
 Such a part is joined with tuples through the search structure of this module. For a pattern with inner wildcards its
 longest piece is searched; where it is found, the whole pattern is compared. A pattern that many clauses share is an
 ordinary attribute: it is evaluated once, and its matches are bits.

@@ -163,7 +163,7 @@ def _dear(uses: _Uses, work: _Work, n: int) -> bool:
 def _plan(
     part: Part, codes: Array, candidates: Array, walk: int, limit: int, uses: _Uses, scratch: Scratch
 ) -> tuple[_Counts, _Work]:
-    """Count the codes of the piece, or, if there are many codes, only those that candidates use; then plan the work."""
+    """Plan the work from counts of the piece's codes. If there are many codes, only codes of candidates are counted."""
     index, size = part.index, len(candidates)
     counts, ranks = scratch.get("counts", index.rows, np.int32), scratch.get("ranks", index.rows, np.int32)
     starts = np.zeros(len(index.bounds) + 1, np.int64)

@@ -29,7 +29,7 @@ PIECES_AT_ONCE = 2
 """Pieces of an arrival that are evaluated as one.
 
 No client waits for a piece here, and clauses are planned once for all of them. With two, 4,096 clauses of eight ranges
-take 15 % less time, 8,192 of two ranges 44 % less; clauses of one range take a tenth more. With four the bitmaps leave
+take 15 % less time, 8,192 of two ranges 44 % less. Clauses of one range take a tenth more. With four the bitmaps leave
 the second-level cache (EPYC Zen 5).
 """
 
@@ -47,8 +47,8 @@ def cover(
 ) -> dict[int, str]:
     """Evaluate the clauses of `index`, which have no column yet, over a chunk.
 
-    Few clauses are scanned one by one, many are joined together. Error counts of attributes that are evaluated for all
-    of the chunk replace earlier counts, which may cover a part only. Returns the attributes that could not be computed,
+    Few clauses are scanned one by one, many are joined together. Attributes that are evaluated for all of the chunk
+    get new error counts: earlier counts may cover a part only. Returns the attributes that could not be computed,
     with the reason; clauses that read them have not been evaluated.
     """
     counted, results.errors = results.errors, {}

@@ -1,4 +1,4 @@
-"""The search for one clause in closed chunks, one after the other, for chunks in which the clause is not covered.
+"""The search for one clause in closed chunks that it does not cover, one chunk after the other.
 
     zones       no row of the chunk can match                                        nothing to do
     key index   of a column that was searched often: `psoup.matching.key_search`     the few rows that may match

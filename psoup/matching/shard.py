@@ -6,9 +6,9 @@
                                   clauses in no list --'          `--> bitmaps --> AND --> rows
 
 The steps are the methods `plan`, `match` and `match_rest` of `ShardJoin`, and those of `psoup.matching.emission`. Each
-is one kernel call over all tuples or all clauses, without a Python loop over either. Clauses that turn out to have many
-matches, but no row of bits yet, wait for `match_rest`, when they have one. This happens once for a clause and chunk.
-Joins of different tuples, and shares of one join, may run in parallel: they write disjoint words and scratch.
+is one kernel call over all tuples or all clauses, without a Python loop over either. A clause with many matches but
+no row of bits gets a row, and waits for `match_rest`. This happens once for a clause and chunk. Joins of different
+tuples, and shares of one join, may run in parallel: they write disjoint words and scratch.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     a = 5 AND n LIKE '%x%'      a = 5 ──> tuples 3 17 90 ─┐
     a = 8 AND n LIKE '%x%'      a = 8 ──> tuples 4 17 ────┴─> n LIKE '%x%' of the tuples 3 4 17 90; elsewhere unknown
 
-If too many tuples survive, or a clause has no other factor, the expression is evaluated over the whole piece, and not
-delayed for some pieces. An exception is an expression whose clauses all read a lighter delayed one. Then only the
-lighter one is no longer delayed, and may leave few tuples for the other. An unknown value lies in no interval and
+If too many tuples survive, or a clause has no other factor, the expression is evaluated over the whole piece. It is
+then not delayed for some pieces. An exception is an expression whose clauses all read a lighter delayed one. Then only
+the lighter one is no longer delayed, and may leave few tuples for the other. An unknown value lies in no interval and
 decides nothing, as another factor of the clause is false for the tuple. If another factor has an error, the value is
 evaluated: it may decide whether the error counts (`psoup.results.failures`).
 """

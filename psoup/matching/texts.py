@@ -5,7 +5,7 @@
     n LIKE '%bar%'                there is nothing else      pattern) ──> (tuple, clause) ──> do the others hold?
     n LIKE '%b_ar%baz%'           the longest piece is looked for, and the whole compared where it was found
 
-The way of a clause is chosen anew for each piece, by the number of tuples that pass its other factors. Each step is one
+The way of a clause depends, for each piece, on the number of tuples that pass its other factors. Each step is one
 call of a kernel, or of NumPy, over all pairs. Hits are processed in portions of some megabytes.
 """
 

@@ -104,7 +104,7 @@ class ChunkResults:
         return None
 
     def bits(self, sqc_id: int, slot: int) -> Array | None:
-        """The matches of a clause as bits, in an open or a closed chunk; None if they are not stored as bits.
+        """The matches of a clause as bits, in an open or a closed chunk. None if they are not stored as bits.
         O(words)."""
         if self.open is not None and sqc_id < self.covered_before:
             return self.open.bits(slot)

@@ -61,8 +61,7 @@ class _Spares:
             self._kept.append(memory)
 
     def fitting(self, minimum: int, wanted: int) -> Array | None:
-        """Take the last piece, if it has `minimum` words or more; None, and the piece is dropped, if it is far too
-        large."""
+        """Take the last piece. A piece with fewer words than `minimum`, or far too many, is dropped: None."""
         try:
             memory = self._kept.pop()
         except IndexError:

@@ -3,7 +3,7 @@
     add -> SortedDict of boundaries per attribute, rows of (attribute, low, high)     --at the next probe--> arrays
     remove -> a flag in the arrays, if they are made, and a gap in the rows
 
-Its owner bounds its size, so that making arrays of it stays cheap; then it joins the main index as a whole.
+Its owner bounds its size, so that making arrays of it stays cheap. A full delta joins the main index as a whole.
 """
 
 from __future__ import annotations
