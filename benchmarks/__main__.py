@@ -138,7 +138,7 @@ def main() -> int:
 
 
 def _measured(groups: list[str], run: Run, console: Console) -> Iterator[Row]:
-    """The rows that were asked for, with a bar of the groups on a terminal, and a line for each row."""
+    """The wanted rows, with a line for each, and a bar of the groups on a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=len(groups))

@@ -218,7 +218,7 @@ def soak(seconds: float, standing: int = 1_024, churn: int = 16) -> dict[str, ob
 
 
 def main() -> int:
-    """Soak, and print the findings; returns 1 if an answer was wrong, a call failed or the memory grew, else 0."""
+    """Soak, and print the findings. Returns 1 if an answer was wrong, a call failed or the memory grew; else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=10, help="how long, after the fill and the burst")
     options = parser.parse_args()

@@ -4,10 +4,10 @@
     aggregate.group.10, .1k, .100k        COUNT and SUM of 2^20 tuples by a key of so many values: a TEXT, and numbers
     aggregate.group.10.w2^24, …           the same of 2^24 tuples
 
-PSoup has the query standing, and folds what its window holds; engines scan a table that holds the window and nothing
-else, in one thread, NumPy a column. A window ends in an open chunk and reaches into sealed ones, at no round place.
-Each asks again and again for two milliseconds when it is its turn, and the median counts, without the first: the
-engine before has filled the caches with its data.
+PSoup has the query standing, and has folded its window. Engines scan a table with exactly the window, in one thread;
+NumPy scans a column. A window ends in an open chunk and reaches into sealed ones, at no round place. Each asks again
+and again for two milliseconds when it is its turn, and the median counts, without the first: the engine before has
+filled the caches with its data.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _plain(table: Any) -> list[list[Any]]:
 def _beside(
     name: str, calls: dict[str, Call], repeats: int, target: Target, plain: Callable[[Any], Any] = int
 ) -> Iterator[Row]:
-    """A row for each peer; they take turns, each asked again and again in its own, and all answers are PSoup's."""
+    """A row for each peer. Peers take turns, each asked several times in its turn. All answers must equal PSoup's."""
     ours = plain(calls["PSoup"]())
     for peer, call in calls.items():
         if plain(call()) != ours:

@@ -1,7 +1,7 @@
 """Rows `archive.*`: queries over a stream that is on disk and not in memory, beside DuckDB over the same files.
 
 The archive is made by the store, chunk by chunk, as a service makes it: Parquet files and their manifest. Then it is
-opened as a restart opens it, a query is registered and invoked, and the rows are compared with DuckDB's.
+opened as by a restart. A query is registered and invoked, and the rows are compared with DuckDB's.
 
     archive.q      one value of 1,000,000 in a random column: every chunk is read, one of its nine columns, and of the
                    about a hundred chunks with a match the rows that matched

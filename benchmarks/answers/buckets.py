@@ -28,7 +28,7 @@ from psoup.work.clock import VirtualClock
 SERIES, MINUTES, QUARTERS, TURN = 1_000, 60, 4, 5
 MICROS = 1_000_000
 BUSY = 14 * MICROS
-"""Tuples come in the first 14 of 15 seconds, so that a window of 3,599 seconds begins where there are none."""
+"""Tuples come in the first 14 of 15 seconds. So a window of 3,599 seconds begins at a moment without tuples."""
 CREATE = "CREATE STREAM p (k BIGINT, v BIGINT, t TIMESTAMP NOT NULL) TIMESTAMP BY t RETENTION 2 HOURS"
 QUERY = "SELECT k, count(*) AS c, sum(v) AS s FROM p GROUP BY k BEGIN (NOW - 3599 SECONDS)"
 FIRST = 1_767_225_600 * MICROS

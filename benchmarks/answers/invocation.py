@@ -2,9 +2,9 @@
 
 PSoup keeps which tuples match; an invocation finds the window and gathers them. Engines evaluate the query from scratch
 over a table that holds the window and nothing else. Rows `ask.*` are of the same statements, asked once: it evaluates
-from scratch, too, and stands beside engines and beside itself with the queries registered. A figure is the median over
-the queries of each query's median; the spread is over the queries, whose answers differ in size. The window ends in an
-open chunk and reaches into sealed ones.
+from scratch, too, and stands beside engines and beside itself with the queries registered. A figure is the median of
+the queries' medians. The spread is over the queries, whose answers differ in size. The window ends in an open chunk and
+reaches into sealed ones.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Rows `arrival.q4096.f4` and `arrival.q1024.mixed`: how fast tuples are joined with some thousand standing queries of
 the paper, results kept.
 
-A batch of 4,096 tuples is pushed into the embedded engine: validated, stamped, released at once (the stream is in
-the system time domain), joined with every query, and the matches kept in the open form. The clock runs over 16
-batches, one chunk; sealing the chunk comes between two samples, and in `.sustained` inside them, 64 chunks with
-expiry. One core, and with `.two` both: each batch in two shards, and sealing beside it. A peer finds the matches of
-one batch, and that is all: no order, no window, no expiry, no snapshot.
+A batch of 4,096 tuples is pushed into the embedded engine: validated, stamped, released at once (the stream is in the
+system time domain), joined with every query, and the matches kept in the open form. The clock runs over 16 batches,
+which are one chunk; the chunk is sealed between two samples. In `.sustained` a sample has 64 chunks, with sealing and
+expiry. One core, and with `.two` both: each batch in two shards, and sealing beside it. A peer finds the matches of one
+batch, and that is all: no order, no window, no expiry, no snapshot.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Maintainer:
         self._task: Future[Installable] | None = None
 
     def turn(self) -> bool:
-        """Install a result that is ready, and hand over a task that is due; returns whether a task is under way."""
+        """Install a ready result, and hand over a due task. Returns whether a task is under way."""
         if self._task is not None and self._task.done():
             self._local.engine.install(self._task.result())
             self._task = None

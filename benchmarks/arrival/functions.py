@@ -8,13 +8,14 @@
 A row is the pair in which the newer function does worst; its note has all pairs of the family. Nothing is near md5,
 gcd and lcm.
 
-A function of mathematics is a call of libm for each value, as NumPy's vectors give other last bits on other processors.
-The nearest of the first functions is power, which is such a call, too; but what a call takes is libm's affair: its sin
-takes 1.5 times as long as its pow, tan 2.3 times, as they have more to do. So `functions.numbers` has those that libm
-computes as fast as pow, and `functions.libm` has all of them beside DuckDB's, which calls the same libm: the statement
-`SELECT max(f(d))` on one thread, beside ours and then NumPy's max. Its note says what each is beside power, too.
+A mathematical function is a call of libm for each value, because NumPy's vectors give different last bits on different
+processors. The nearest of the first functions is power, which is such a call, too; but what a call takes is libm's
+affair: its sin takes 1.5 times as long as its pow, tan 2.3 times, as they have more to do. So `functions.numbers` has
+those that libm computes as fast as pow, and `functions.libm` has all of them beside DuckDB's, which calls the same
+libm: the statement `SELECT max(f(d))` on one thread, beside ours and then NumPy's max. Its note says what each is
+beside power, too.
 
-Whether a value is right is for the tests to say, which ask DuckDB; here it must only be no error.
+Tests compare the values with DuckDB's; here a value must only be no error.
 """
 
 from __future__ import annotations

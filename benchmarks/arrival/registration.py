@@ -3,9 +3,9 @@
     register_many(template, rows)      parsed once, values put in, clauses joined with old data set at a time
     register(text) for each            what that is compared with, on a part of the queries
 
-Each measurement has a process of its own, so that the memory of a query is what the process grows by: the engine's
-objects and indexes, less the length of the text; what the C library keeps of freed memory is given back before.
-`python -m benchmarks.arrival.registration QUERIES TUPLES` is that process.
+Each measurement has its own process. The memory of a query is the growth of the process: the engine's objects and
+indexes, without the text. Freed memory is given back by the C library before. `python -m
+benchmarks.arrival.registration QUERIES TUPLES` is that process.
 """
 
 from __future__ import annotations

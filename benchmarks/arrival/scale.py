@@ -5,9 +5,9 @@
     .range   a >= ? AND a < ?                                      one range over 0.1 % of the values
 
 The tuples are pushed into the embedded engine and all matches kept, as in `benchmarks.arrival.arrival`. One core, and
-with `.two` both. `.b64` are batches of 64 pushed one by one, `.b64.run` the same applied 64 at a time, as the service
-does when they queue up. `.match` asks which queries batches of 4,096 would match, and stores nothing. The peers keep
-the pairs of one batch and forget them; DuckDB and Polars use all cores.
+with `.two` both. `.b64` are batches of 64 pushed one by one. `.b64.run` applies 64 of these at a time, as a service
+with a queue does. `.match` asks which queries batches of 4,096 would match, and stores nothing. The peers keep the
+pairs of one batch and forget them; DuckDB and Polars use all cores.
 """
 
 from __future__ import annotations
@@ -268,7 +268,9 @@ def close(peers: Sequence[Peer]) -> None:
 
 
 def check(crowd: Crowd, work: Workload, peers: Sequence[Peer], tuples: int) -> None:
-    """The queries that some of the last tuples matched are those of every peer, and of a mask over all queries."""
+    """Check that the queries matched by some of the last tuples are the same for every peer, and for a mask over all
+    queries.
+    """
     last = work.data[:, tuples - 8 : tuples]
     pairs = [peer.join(last) for peer in peers]
     for number in range(8):

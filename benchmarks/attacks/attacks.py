@@ -3,9 +3,9 @@
     NAME on argv  ->  prepare: streams, queries, data   ->  "ready"  ->  threads repeat one step  ->  end of stdin
                                                                                                         what was said
 
-Each attack is bounded: it ends with its standard input, and after MOST_SECONDS. It speaks the contract, or plain
-HTTP/2 where the contract's client is too polite, and only to the address that it was given. Its answers are not
-looked at but counted by their code. `benchmarks.attacks.neighbour` measures what a neighbour feels.
+Each attack is bounded: it ends with its standard input, and after MOST_SECONDS. It speaks the contract, or plain HTTP/2
+if the contract's client is too polite. It speaks only to the given address. Its answers are not looked at but counted
+by their code. `benchmarks.attacks.neighbour` measures what a neighbour feels.
 """
 
 from __future__ import annotations

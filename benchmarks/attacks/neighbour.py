@@ -15,13 +15,12 @@
     attacked.NAME.memory   most resident memory of the service; peer: `memory_mib` and 512 MiB
     attacked.NAME.stalls   callbacks that held the service's event loop for more than 50 ms of its processor time
 
-A second has 50 calls of each kind, and the disk stalls in some seconds, attacked or not: the middle of seconds does not
-depend on how many of them a measurement has, and one stall does not make a figure.
-The attack `nobody` sends nothing: it keeps a processor busy, as far as others leave it one. What it costs the neighbour
-is of the machine, on which client, service and attacker run, and not of the service; its rows have no target.
-All attacks meet the same two services, one after the other; what the attacker made is dropped between them. A service
-that has ended is an error of its attack, and the next one gets a new one. A call of the neighbour that is refused is an
-error of the row. At the end the neighbour's answers are compared with what it pushed.
+A second has 50 calls of each kind, and the disk stalls in some seconds, attacked or not: the median of seconds does not
+depend on their number, and one stall does not change a figure. The attack `nobody` sends nothing: it keeps a processor
+busy, as far as others leave it one. Its cost for the neighbour is caused by the shared machine, not by the service, so
+its rows have no target. All attacks meet the same two services, one after the other; what the attacker made is dropped
+between them. A service that has ended is an error of its attack, and the next one gets a new one. A call of the
+neighbour that is refused is an error of the row. At the end the neighbour's answers are compared with what it pushed.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ class Scenes:
         return self._one(1)[0]
 
     def _one(self, place: int) -> tuple[Scene, bool]:
-        """The service of a place, to be tidied; a fresh one if the last use of it did not come so far."""
+        """The service of a place, to be tidied. It is a fresh one if its last use did not end normally."""
         scene = self._scenes[place]
         fresh = scene is None or not scene.tidied
         if scene is None or fresh:
@@ -314,7 +313,7 @@ def _p99(turns: list[list[float]]) -> Sample:
 
 @contextmanager
 def _attacking(name: str, address: str, token: str) -> Iterator[Callable[[], str]]:
-    """The attack, once it has made what it needs; ends with the block, and then says what its calls came to."""
+    """The attack, after its preparation. It ends with the block, and then reports the outcomes of its calls."""
     command = [sys.executable, "-m", "benchmarks.attacks.attacks", name, address]
     environ = {**os.environ, TOKEN: token}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ)

@@ -7,8 +7,8 @@
     web.page.task       the longest task of the thread: while 10,000 rows come first, are scrolled, and get more
     web.page.recharge   bytes of a recharge of 50 queries that have nothing new, both ways and with their heads
 
-Tasks and frames are told in processor time of that thread, which other programs of the machine hardly change; what the
-clock said is in the details. The browser is that of the tests: PSOUP_TEST_CHROMIUM, or a Chromium on the PATH.
+Tasks and frames are measured in processor time of that thread, which other programs hardly change. The details have the
+times by the clock. The browser is that of the tests: PSOUP_TEST_CHROMIUM, or a Chromium on the PATH.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _executable() -> str:
 def read(events: list[dict[str, Any]]) -> Trace:
     """The trace of the thread that has run most of a page's frames.
 
-    A frame has what the thread did from its beginning to that of the next one; of work within work the outer counts.
+    A frame has the thread's work from its beginning to the next frame. Of nested work only the outer counts.
     """
     threads = [(event["pid"], event["tid"]) for event in events if event["name"] == "BeginMainThreadFrame"]
     assert threads, "the page has drawn nothing"

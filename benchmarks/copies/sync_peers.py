@@ -3,8 +3,8 @@
     SELECT * FROM flights WHERE id >= 16010 ORDER BY id      the new rows
     SELECT max(id) - 10000 + 1 FROM flights                  rows below this number leave
 
-This is what many build by hand. It works as long as rows come in the order of their numbers and nothing but the window
-makes them leave. The new rows are taken as Arrow, and are not written for a client.
+This is what many build by hand. It works as long as rows come in the order of their numbers, and leave only by the
+window. The new rows are taken as Arrow, and are not written for a client.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     watch.stalled         the 99th percentile beside 1,000 clients more that do not read; peer: without these
     watch.stalled.memory  growth of the service while these stand still, of which its tuples are some
 
-Clients are coroutines of a process of their own (`benchmarks.copies.watchers`); service, clients and the one that
-pushes share the machine's cores.
+Clients are coroutines of a separate process (`benchmarks.copies.watchers`). Service, clients and the pushing program
+share the machine's cores.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ many clients at once, beside empty calls.
     invoke.grpc.many.service   one client that asks for 256 such answers in a call: answers a second
     push.durable.50x1          50 clients that push one tuple a call, on disk before it is acknowledged: calls a second
 
-Clients are coroutines of one process with a connection each; they send bytes made beforehand and look at none of the
-reply's, so that what is measured is the service. The peer is an empty call on the same stack, just as many at once;
-both take turns, a second each. Client and service share the machine's cores.
+Clients are coroutines of one process with a connection each. They send prepared bytes and do not parse replies, so that
+only the service is measured. The peer is an empty call on the same stack, with as many calls at once. Both take turns
+of a second. Client and service share the machine's cores.
 """
 
 from __future__ import annotations

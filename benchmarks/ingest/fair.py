@@ -5,7 +5,7 @@
     fair.equal    what the tenant with least got, of an eighth of all tuples; with most: in the row's details
     fair.weight   what a tenant of weight 3 got, of what the mean other one of weight 1 got
 
-The join is most of the work, so the writer is what tenants wait for; the door lets them in by turns.
+The join is most of the work, so tenants wait for the writer. The room admits them by turns.
 """
 
 from __future__ import annotations

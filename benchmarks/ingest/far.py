@@ -2,8 +2,8 @@
 
     client ──> proxy: each piece leaves 25 ms after it came, both ways ──> service
 
-How much a client may send before the service reads it (`receive_window_kib`) decides how often it has to wait for the
-way there and back. The peer is the same push without the way.
+The bytes that a client may send before the service reads them (`receive_window_kib`) decide how often it waits for a
+round trip. The peer is the same push without the way.
 """
 
 from __future__ import annotations

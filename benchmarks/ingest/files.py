@@ -3,8 +3,8 @@
     psoup push ── reads, finds lines, converts, sends ──> service          the clock stops when all is acknowledged
     peer: PyArrow reads the file into columns of the same types, then a producer sends them
 
-The peer knows the delimiter and the form of the times, reads on all cores, and looks at no line twice; what it read is
-whole in memory before the producer begins.
+The peer knows the delimiter and the form of the times, and reads on all cores. Its rows are all in memory before the
+producer begins.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     gate.push          the same for a push of one tuple, whose body is read after the gate
     gate.push.q1024    tuples a second of `push.grpc.q1024`, beside the open service
 
-Both services run at the same time and are called in short turns, by one client each; the time is that of all their
+Both services run at the same time and are called in short turns, by one client each. The time is that of all their
 threads. A busy machine only adds to it: the half of the turns that took least are compared, each with one of its rank.
 """
 

@@ -5,8 +5,8 @@
     join.nway.star4          four windows, a key of one tuple a side on average; .chain4
     join.hotkey.limit        one key on a tenth of both sides: LIMIT 100; .first: the first rows of all of them
 
-PSoup keeps which tuples of each side match, and finds the pairs when it is asked; engines select and join from scratch
-over tables that hold the windows and nothing else. A window ends in an open chunk and reaches into sealed ones.
+PSoup keeps the matching tuples of each side, and finds the pairs at the invocation. Engines select and join from
+scratch over tables with exactly the windows. A window ends in an open chunk and reaches into sealed ones.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     s0, first half     s1: a tenth has a partner    s2: each has    s3: each has four
     s0, second half    s1: each has four            s2: each has    s3: a tenth has a partner
 
-PSoup's greedy policy over all of it; its peer is the sum of what the best fixed order of each half takes, as if it had
-been told both and when. `pieces_back`: pieces after the change until the new order is taken.
+PSoup's greedy policy over all of it. Its peer is the sum of the times of the best fixed order for each half.
+`pieces_back`: pieces after the change until the new order is taken.
 """
 
 from __future__ import annotations

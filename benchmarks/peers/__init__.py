@@ -7,8 +7,8 @@
     pathway.py      a streaming engine, in an environment of its own
     postgres.py     a PostgreSQL server on loopback, for as long as it is measured
 
-Engines use all cores, what is written by hand one. A peer that is not here is a row that says so, with the way to get
-it; one that is too slow to be measured in full gets a sample of the work, and its name says which.
+Engines use all cores, what is written by hand one. A missing peer gives a row that says so, with the way to get it. A
+slow peer gets a sample of the work, which its name shows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pathway, a streaming engine: the queries as a table, the tuples as a stream that is joined with it.
 
-It runs in a process and an environment of its own (`build/pathway`, made by `make bench-setup`), for it wants other
-versions of what PSoup uses; so it does not take turns with the others. It counts the matches and keeps none.
+It runs in its own process and environment (`build/pathway`, made by `make bench-setup`), because it needs different
+versions of libraries. So it does not take turns with other peers. It counts the matches and keeps none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECONDS = 240
 def rate(bounds: Integers, tuples: Integers, batch: int, expected: Integers, *, equal: bool) -> Sample:
     """Tuples a second over the batches but the first, which loads the queries.
 
-    `bounds`: int64[Q, p], low and high (exclusive) for each row of `tuples`; with `equal` the first row is joined by
+    `bounds`: int64[Q, p], low and high (exclusive) for each row of `tuples`. With `equal` the first row is joined by
     equality and has one column. `expected`: int64[n], how many queries each tuple matches. Raises Missing.
     """
     result = _run(bounds=bounds, tuples=tuples, batch=batch, equal=equal)

@@ -6,7 +6,7 @@
     prints {"seconds": [...], "matches": [...]}, one of each for each batch
 
 The queries are a table that is there from the start. A connector gives the tuples batch by batch and waits until one is
-done; they are joined with the queries, on the symbol where there is one, else with all. What matches is counted by
+done. They are joined with the queries by the symbol, or with all queries if there is none. What matches is counted by
 the engine: a callback in Python for each pair would take most of the time.
 """
 

@@ -3,7 +3,7 @@
     DuckDB   a prepared statement, its answer as Arrow
     Polars   filters and a join of frames; a frame
 
-They are given the windows for free, PSoup has to find them; in turn it knows which tuples of each side match.
+Peers get the windows for free, while PSoup has to find them. In turn PSoup knows the matching tuples of each side.
 """
 
 from __future__ import annotations

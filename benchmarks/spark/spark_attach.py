@@ -1,7 +1,7 @@
 """Row `spark.attach.p99`: invocations while history is attached, against the same ones before.
 
-300 chunks of 65,536 tuples are attached, three times; meanwhile one client asks for one answer after the other, over
-tuples in memory. Times are of all calls: the 99th percentile of them.
+300 chunks of 65,536 tuples are attached, three times. Meanwhile one client asks for answers over tuples in memory.
+Times are of all calls: the 99th percentile of them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The settings of a process that stands for a client on another machine, so that its own work is not in the
-measurement.
+"""The settings of a process that stands for a client on another machine. They keep its own work out of the measurement.
 
     another machine ── network ──> service        has its own processors; the network takes a little at a time
     the same one ── loopback ────> service        works on the service's processors, for the network too
 
-`go_last` leaves the processors to all others; `send_little` bounds each of its calls of the kernel, in which nobody
-else can go first.
+`go_last` leaves the processors to all other processes. `send_little` bounds each of its kernel calls, during which no
+other process can go first.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     AMD EPYC 9R14 (znver4; L2 1 MiB a core, L3 32 MiB), 2 cores; NumPy uses X86_V3 X86_V4; Numba znver4 avx2 avx512f
 
 A figure belongs to a processor: a kernel may be four times as slow on the next one, where the same instructions are
-made otherwise. The name that a machine gives itself says little in a cloud, so the one that the compiler knows it by
-stands beside it.
+made otherwise. In a cloud a machine's own name says little, so the compiler's name of the processor stands beside it.
 """
 
 from __future__ import annotations

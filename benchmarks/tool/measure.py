@@ -1,7 +1,7 @@
 """Timing, the machine, and the rows of the table.
 
-A figure is a median of several samples with their spread (10th to 90th percentile), taken after a warm-up; the
-peer's is taken the same way in the same process and run. Nothing here knows PSoup.
+A figure is a median of several samples with their spread (10th to 90th percentile), after a warm-up. The peer is
+measured in the same way, process and run. Nothing here knows PSoup.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 class Rate(NamedTuple):
-    """Measure by the clock, and the median also by the CPU time of the calling thread, which a busy machine disturbs
-    less.
+    """Measure by the clock. Measure the median also by the CPU time of the calling thread, which a busy machine
+    disturbs less.
     """
 
     wall: Sample
@@ -112,9 +112,9 @@ COSTS = ("s", "ms", "us", "ns", "MB", "bytes")
 class Row:
     """A line of the table: a figure of PSoup beside a peer's, or beside none (`peer_sample` None).
 
-    `unit` "tuples/s": more is better, and the ratio is ours by theirs. "us": less is better, and the ratio is
-    theirs by ours (how many times faster), unless `target.at_most` says that it is ours by theirs. A peer that was
-    measured on a sample and scaled says so in its name; one that is not here has no figure, and `note` says why.
+    `unit` "tuples/s": more is better, and the ratio is ours by theirs. "us": less is better, and the ratio is theirs by
+    ours (how many times faster), unless `target.at_most` says that it is ours by theirs. The name of a peer shows
+    whether it was measured on a sample and scaled. A missing peer has no figure; `note` has the reason.
     """
 
     name: str
@@ -195,7 +195,9 @@ def beside(
     target: Target | None = None,
     details: dict[str, Any] | None = None,
 ) -> Iterator[Row]:
-    """A row for each peer, the best first; the target belongs to the best engine, or to the best if there is none."""
+    """A row for each peer, the best first. The target belongs to the best engine, or to the best peer if there is
+    none.
+    """
     samples = [(peer, given.wall if isinstance(given, Rate) else given) for peer, given in peers]
     ranked = sorted(samples, key=lambda peer: peer[1].median, reverse=unit not in COSTS)
     engines = [peer for peer, _ in ranked if not peer.startswith(BY_HAND)]

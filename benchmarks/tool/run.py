@@ -4,8 +4,8 @@
     run.of(1_000_000, 1_000_000, 200)            the number for this size
     yield from run.part(rows, "invoke.grpc", "invoke.grpc.many")     what is measured together, if one was asked for
 
-When a part fails, each of its rows that is not there yet becomes a row that says why, and the next part goes on. A
-wrong answer is a failure like any other.
+When a part fails, each of its missing rows becomes a row with the reason, and the next part goes on. A wrong answer is
+a failure like any other.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Store(Protocol):
         """Store the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
 
         `pace`: called before each write for its size in MiB; 0 gives up. Before the next call, the event is passed to
-        `make_ready` with the result; otherwise its tuples are dropped, and no `read` finds them. Returns None for few
+        `make_ready` with the result. Otherwise its tuples are dropped, and no `read` finds them. Returns None for few
         tuples, for a store that does not spool, or after giving up. Raises ResourceExhausted without room; any other
         error is an error of the medium, as in `append`. Any thread, beside `append`, one at a time; O(bytes).
         """
@@ -126,7 +126,7 @@ class Store(Protocol):
     def read(self, after: int = 0) -> Iterator[Event]:
         """The kept events with a sequence greater than `after`, in order.
 
-        A store may leave out events without an effect (a stream and its drop), and tuples that it returns as chunks
+        A store may leave out events without an effect, such as a stream and its drop. It may return tuples as chunks,
         with their stream's creation. `append` must not be called during an iteration.
         """
         ...

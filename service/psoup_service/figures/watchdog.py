@@ -4,8 +4,8 @@
                                        │                  └ stall: it was late, and the loop's thread worked 50 ms
     thread   look … look … look … look: the tick is overdue ─> the stack of the loop's thread, for the log
 
-A stall is measured by the processor time of the loop's own thread, because on a busy machine a tick may be late without
-a fault of the service. The processor time of one turn of the loop counts, known to about `TICK_S`. A turn of many small
+A stall is measured by the processor time of the loop's own thread. On a busy machine a tick may be late without a fault
+of the service. The processor time of one turn of the loop counts, known to about `TICK_S`. A turn of many small
 callbacks counts like one long callback, because clients wait for it as long.
 
 Stacks are written by `faulthandler`, which makes no frame objects. An earlier version kept frame objects of the running

@@ -1,7 +1,7 @@
 """The process in which functions of the operator run: it loads their modules, says hello, and answers calls.
 
 The process has no data but the arguments of a call. It ends with the service. If a call takes twice its allowed time,
-an alarm ends the process; no code of a function can hold that up. Run as `python -m psoup_service.functions.child` with
+an alarm ends the process. No code of a function can hold that up. Run as `python -m psoup_service.functions.child` with
 a socket, the seconds of a call, MiB of memory, and the modules.
 """
 

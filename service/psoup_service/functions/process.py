@@ -10,8 +10,7 @@ tuples and upkeep have one count, for the life of the service. When that is reac
 evaluated when a client invokes them.
 
 A refused call raises FailedPrecondition; all other queries go on. A new child loads the same sources. If the sources
-have changed since the service started, no function is called any more, because kept results belong to the old
-functions.
+have changed since the service started, no function is called any more: kept results belong to the old functions.
 """
 
 from __future__ import annotations

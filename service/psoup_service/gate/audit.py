@@ -3,9 +3,9 @@
     {"time":"2026-…Z","call":"StreamService/DropStream","outcome":"OK",…,"before":"9f2c…"}
                                                             SHA-256 of the line before ─┘
 
-It records changes of streams, queries, tokens and tenants, jobs, backups, and every refused credential; no reads,
-tuples, statements or secrets. A line that is changed or removed breaks the chain at the next line. An operator who has
-noted a hash finds lines cut off at the end (`psoup audit verify --last`).
+It records changes of streams, queries, tokens and tenants, jobs, backups, and every refused credential. It has no
+reads, tuples, statements or secrets. A line that is changed or removed breaks the chain at the next line. An operator
+who has noted a hash finds lines cut off at the end (`psoup audit verify --last`).
 
 A service that cannot write a line goes on, and says so in its own log. After 200 refusals at once only one a second is
 written, because any caller can cause them. Failed changes have a limit of the same size. The next line counts the

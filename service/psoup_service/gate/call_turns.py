@@ -4,9 +4,9 @@
     umbra, 500                   ▪▪▪▪    ▪▪▪▪▪▪▪▪▪▪▪▪    ▪▪▪▪▪▪      no longer than it had the loop before
 
 A small call takes some tenths of a millisecond of the loop. A call that waits for the log comes back to the loop a
-dozen times, each time behind all callbacks that came meanwhile. So a tenant with `MANY` calls a second or more waits at
-the gate while a young call of a quieter tenant is under way. A tenant is quieter if it makes less than half as many
-calls, both by weight.
+dozen times. Each time it is behind all newer callbacks. So a tenant with `MANY` calls a second or more waits at the
+gate while a young call of a quieter tenant is under way. A tenant is quieter if it makes less than half as many calls,
+both by weight.
 
 The calls wait in their order, for at most half of the time, however many calls come. Time not spent waiting is saved,
 up to `MOST_SAVED_S`. Then they enter one by one, so that the next call of the quieter tenant finds the loop free.

@@ -4,9 +4,9 @@
                │              │          └─ PERMISSION_DENIED
                └──────────────┴─ UNAUTHENTICATED
 
-The gate decides before a request's body is read. As long as the log has no token, local callers need no credential, so
-that the service of a single user stays simple. From the first token on, every call needs one. A refusal depends only on
-the credential and the method's name, never on the data of the service.
+The gate decides before a request's body is read. As long as the log has no token, local callers need no credential. So
+the service of a single user stays simple. From the first token on, every call needs one. A refusal depends only on the
+credential and the method's name, never on the data of the service.
 """
 
 from __future__ import annotations

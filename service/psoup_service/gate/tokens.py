@@ -3,8 +3,8 @@
     psoup_ 0aB9xYz3Qk 3Jd…43 characters… xY2_
            ID         secret, 256 bits   checksum, by which those who look for lost tokens know one
 
-The service keeps the SHA-256 of the whole text. The secret is as long as the digest and random, so nothing is gained by
-a slow hash; digests are compared in constant time (`psoup_service.gate.credentials`).
+The service keeps the SHA-256 of the whole text. The secret is random and as long as the digest, so a slow hash would
+gain nothing. Digests are compared in constant time (`psoup_service.gate.credentials`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     a call    ──long question──────> sender t [ r3 q1 ]                                    │        decides
                                                                                            └─────> the call goes on
 
-A block of thousands of statements takes seconds, and one statement may take a fifth of one; a push waits for neither.
+A block of thousands of statements takes seconds, and one statement up to a fifth of a second. A push waits for neither.
 Tenants take turns by the thread's time, in a tenant senders do, and so do the registrations of each: a sender of a
 hundred at once has the time of one sender. The jobs compete for the interpreter only. So turns are short meanwhile
 (`ShortTurns`). After each slice the thread rests while other commands come, or while calls of other tenants are under

@@ -282,8 +282,8 @@ class Host(Generic[SnapshotT]):
     async def wait_for(self, sequence: int, timeout: float) -> None:
         """Return once `sequence` is applied, so that readers see the change that was acknowledged with it.
 
-        Raises OutOfRange for a sequence that has not been given out, TimeoutError after `timeout` seconds, and
-        Unavailable, reason STARTING, during the replay.
+        Raises OutOfRange for a future sequence, TimeoutError after `timeout` seconds, and Unavailable, reason STARTING,
+        during the replay.
         """
         if self._state == "starting":
             raise self._refusal()

@@ -3,8 +3,8 @@
     query 12 of incarnation 7f3a91c2  <──>  "q-7f3a91c2-12"
 
 The incarnation comes from the store. A data directory keeps it, so that IDs survive a restart. A store in memory begins
-a new incarnation at each start, so that an old ID is unknown and never names another client's query. A page token is
-bound to the list that it continues. Neither is a secret.
+a new incarnation at each start. So an old ID is unknown, and never names another client's query. A page token is bound
+to the list that it continues. Neither is a secret.
 """
 
 from __future__ import annotations

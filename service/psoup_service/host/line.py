@@ -181,7 +181,7 @@ class TenantLines:
         self._wait(submission.tenant, line)
 
     def take_quick(self) -> list[Submission]:
-        """Take the next quick command, with the following ones of its tenant that can share its event; empty if none
+        """Take the next quick command, with its tenant's following ones that can share its event. Empty if none
         waits.
         """
         if not self._quick:

@@ -6,8 +6,8 @@
               for later starts, as are queries taken out by hand, until a start does not meet them in its replay
 
 Places are noted while a replay evaluates, and while maintenance covers old tuples. A process that is killed by arriving
-tuples meets them again in its replay. If an operator kills a process twice at the same place, only speed is lost,
-because answers are the same without the index. This module also logs clauses that have left the index.
+tuples meets them again in its replay. If an operator kills a process twice at the same place, only speed is lost.
+Answers are the same without the index. This module also logs clauses that have left the index.
 """
 
 from __future__ import annotations

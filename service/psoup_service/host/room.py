@@ -11,8 +11,8 @@ order of calls is the order of commands. A command larger than all the bytes ent
 
 A part of the room is reserved and divided among the tenants by weight. Waiting tenants enter in turns (`fair_turns`):
 the joins of a tenant's tuples and queries are charged to it. A tenant that is ahead of a waiting one by more than
-`LEAD_S` waits, too. Within that lead it may overtake a tenant that finds no room, because that tenant's part may be
-full of slow commands.
+`LEAD_S` waits, too. Within that lead it may overtake a tenant that finds no room: that tenant's part may be full of
+slow commands.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@
     spooler  P7                            a large push goes to the disk beside, by errands, and comes back as well
 
 Only the sequencer owns admission, so admission runs ahead of the log, and further ahead of the engine. If the log
-fails, no command of the group is acknowledged and the stage ends, because admission already counts the lost events.
+fails, no command of the group is acknowledged. The stage ends, because admission already counts the lost events.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@
     Arrow ────────────────> its own pool, as it comes
     columns of chunks ────> `psoup.values.columns.lasting_memory`: what stays takes no gap from what comes and goes
 
-New memory from the system is cleared page by page when it is first touched, and in a virtual machine the host may have
-to find it as well. Filling half a MiB of new memory took 300 to 540 us, and 16 us of reused memory (Emerald Rapids,
+New memory from the system is cleared page by page when it is first touched. In a virtual machine the host may have to
+find it as well. Filling half a MiB of new memory took 300 to 540 us, and 16 us of reused memory (Emerald Rapids,
 virtual). Large pushes paid that in the decoder, the committer, the writer and maintenance. Beside pushes of 8 MiB, the
 99th percentile of another tenant's invocations fell from 50 ms to 11 to 16 ms.
 
-There is one arena, because with an arena for each thread (the default) one thread cannot reuse memory that another one
-freed. Arrow keeps its own pool: malloc would map texts of 200 MB anew each time, page by page, and pushes of other
-tenants took twice as long beside that.
+There is one arena. With an arena for each thread, the default, a thread cannot reuse memory that another one freed.
+Arrow keeps its own pool: malloc would map texts of 200 MB anew each time, page by page. Pushes of other tenants took
+twice as long beside that.
 """
 
 from __future__ import annotations

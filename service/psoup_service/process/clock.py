@@ -228,8 +228,8 @@ class GuardedClock:
     def _pass(self, boot: int) -> None:
         """Advance the trusted time by boot time. If the service's time is greater, approach it by a second each second.
 
-        After a step back, the trusted time goes on by boot time for as long as a step must hold, because the wall clock
-        may come back.
+        After a step back, the trusted time goes on by boot time for as long as a step must hold. The wall clock may
+        come back.
         """
         elapsed, time = max(boot - self._checked, 0), boot + self._offset
         self._checked = boot

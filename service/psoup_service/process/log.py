@@ -60,8 +60,8 @@ def configure(form: str, level: str) -> None:
 
 class _Seldom(logging.Filter):
     """Filter that lets few entries of gRPC through: `BURST`, then one a second. gRPC writes a traceback for each call
-    that is cancelled at a certain moment, so a hostile client could fill the disk. `unwritten`: entries dropped since
-    the last written one.
+    that is cancelled at a certain moment. A hostile client could fill the disk. `unwritten`: entries dropped since the
+    last written one.
     """
 
     BURST = 20.0

@@ -62,7 +62,7 @@ _START = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
 def warm_up(check: Callable[[], None] = lambda: None) -> int:
-    """Load all kernels, run a small workload on a separate engine, and tune the garbage collector; returns the number
+    """Load all kernels, run a small workload on a separate engine, and tune the garbage collector. Returns the number
     of answer rows. Kernels that this process compiles afterwards are late. `check` is called before each kernel, and
     may raise.
     """
@@ -130,7 +130,7 @@ def _answer(soup: LocalPSoup, statements: Sequence[str]) -> int:
 
 
 def _join(soup: LocalPSoup) -> int:
-    """Invoke many joins and groups at once, a join with kept pairs, and a join in halves; returns the number of answer
+    """Invoke many joins and groups at once, a join with kept pairs, and a join in halves. Returns the number of answer
     rows. Also match tuples with queries.
     """
     joins = soup.register_many(_TOGETHER, [(5 + n, n) for n in range(16)])

@@ -2,9 +2,9 @@
 
     wants ─ tokens, IDs, keys ─> queries ─ one snapshot ─> changes, as many as fit ─> one body, compressed
 
-A sync runs on a reader thread, except for one copy that lacks a few rows, which is quicker than the hop to a thread.
-The service keeps no state of a client; its tokens say what it has. A watching client is handled by
-`psoup_service.watching` while its call lasts.
+A sync runs on a reader thread, except for one copy that lacks a few rows. That is quicker than the hop to a thread. The
+service keeps no state of a client; its tokens say what it has. A watching client is handled by `psoup_service.watching`
+while its call lasts.
 """
 
 from __future__ import annotations

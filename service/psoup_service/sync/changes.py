@@ -90,9 +90,8 @@ class Copies:
 
         Rows take at most the want's `max_bytes`, but at least one comes: see Want in sync.proto.
 
-        `query_id`: the named query; None for the token's query. Raises the errors of an invocation, InvalidInput for a
-        damaged token or one of another query, and ResourceExhausted if an answer that is sent whole has more than
-        `most_bytes`.
+        `query_id`: the named query; None for the token's query. Raises the errors of an invocation. Raises InvalidInput
+        for a damaged token or one of another query, and ResourceExhausted if a whole answer has more than `most_bytes`.
         """
         content, reset = self._held(query_id, want)
         try:

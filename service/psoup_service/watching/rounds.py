@@ -3,9 +3,9 @@
     writer ─ published ─> [ round: look at what is new ] ─ marks ─> watchers that wait ─> lines ─> pages on a reader
                                                          └ marks ─> watchers whose message is on its way: later
 
-There are three lines, each with one reader thread at a time, so that a client that follows closely does not wait for a
-client that lags. `close` has watchers with a few up-to-date wants, `far` the remaining ones. `slow` has wants whose
-changes show only when they are evaluated. No round runs while no client watches. For the event loop.
+There are three lines, each with one reader thread at a time. So a client that follows closely does not wait for one
+that lags. `close` has watchers with a few up-to-date wants, `far` the remaining ones. `slow` has wants whose changes
+show only when they are evaluated. No round runs while no client watches. For the event loop.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     Answer ── batches ──> schema message | batch | batch | … | end mark        one Arrow IPC stream, however it is cut
 
-`whole` makes whole answers, on the caller's thread; `Pieces` makes one piece at a time, so that an answer of any size
-takes the memory of one piece.
+`whole` makes whole answers, on the caller's thread. `Pieces` makes one piece at a time, so that any answer takes the
+memory of one piece.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
        └─ length of the header
 
 `outline` reads only the lengths, on any thread, and gives up on long or unusual streams. `check` reads everything, as
-Arrow does, on the decoding thread. Arrow allocates the declared length and refuses a buffer of any other length, so a
+Arrow does, on the decoding thread. Arrow allocates the declared length and refuses a buffer of any other length. So a
 false length costs only the declared bytes.
 """
 

@@ -79,8 +79,8 @@ def bounds_of(message: Descriptor) -> dict[int, FieldLimit]:
 
 
 def check(raw: bytes, bounds: Bounds) -> None:
-    """Raise InvalidInput for a message with more top-level fields than MOST, or above a field's own bound, and
-    ResourceExhausted for a text that is too long. O(fields), and O(bytes) of packed numbers, up to the first excess.
+    """Raise InvalidInput for more top-level fields than MOST, or above a field's own bound. Raise ResourceExhausted for
+    a text that is too long. O(fields), and O(bytes) of packed numbers, up to the first excess.
     """
     counted = _Counted(bounds)
     fields = count(raw, MOST, counted)

@@ -3,9 +3,9 @@
     metadata ─> `Calls.run` ─> what it names ─> body, in time ─> parse ─> deadline or age ─> servicer ─> reply
                      └──────────────────┴──────────┴──────── PSoupError ─────────┴──────────────> status
 
-`GrpcCalls.add` takes a servicer as the generated code registers it, and wraps each of its methods once, when the server
-is made. Each method is declared to gRPC as one with streamed requests, so that a body is read only when the service is
-ready (`request_bodies`). On the wire there is no difference, and a call with one reply costs no more.
+`GrpcCalls.add` takes a servicer as the generated code registers it. It wraps each of its methods once, when the server
+is made. Each method is declared to gRPC as one with streamed requests. So a body is read only when the service is ready
+(`request_bodies`). On the wire there is no difference, and a call with one reply costs no more.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@
       │      (before anything is decompressed)                 (before anything is expanded)
       └───── one plain batch, of a schema seen before ──────────────────────────────> pa.RecordBatch
 
-A few bytes can stand for many. Examples are compressed buffers, a dictionary or a view that names one long text a
-million times, and a column of type null with a billion rows. So every size is computed before it is allocated.
-Admission checks offsets and UTF-8 when it reads the columns. Here they are checked only if sizes are computed from
-them.
+A few bytes can stand for many. Examples are compressed buffers, a dictionary or view that repeats one long text a
+million times, and a null column with a billion rows. So every size is computed before it is allocated. Admission checks
+offsets and UTF-8 when it reads the columns. Here they are checked only if sizes are computed from them.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ _END = PREFIX.pack(MARK, 0)
 """The prefix of a message without a header, which ends a stream."""
 
 _SCALES = range(-20, 39)
-"""Allowed scales of decimals. Arrow rescales by a table of powers of ten up to 38 without a check of its bounds, so
-another scale could crash the process. A stream has scales of 0 to 18, at most 38 away from each allowed scale.
+"""Allowed scales of decimals. Arrow rescales by a table of powers of ten up to 38, without a check of its bounds.
+Another scale could crash the process. A stream has scales of 0 to 18, at most 38 away from each allowed scale.
 """
 
 _REMEMBERED = 256

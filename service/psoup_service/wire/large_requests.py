@@ -57,8 +57,7 @@ def payload_number(message: Descriptor) -> int:
 def split(raw: bytes, number: int) -> SplitMessage | None:
     """A request in two parts: field `number`, and all other fields. Some 20 us, and a copy up to `COPIED_BYTES`.
 
-    None unless the message has exactly one such field and little beside it, and for garbage; then it is parsed as a
-    whole.
+    None unless the message has exactly one such field and little beside it. Then it is parsed as a whole.
     """
     place = fields.only(raw, number)
     if place is None or len(raw) - (place.end - place.start) > _REST_BYTES:

@@ -4,8 +4,8 @@
     keep(chunk)            the file of a closed chunk, but of a passed one, and the manifest; the log forgets its tuples
     read()                 the rows in order, as events; a stream comes with its stored chunks
 
-After an error of the disk the store refuses everything until the next start, because the state of a disk that failed to
-sync is unknown. A nearly full disk is noticed earlier: commands are refused while there is still room to unregister.
+After an error of the disk the store refuses everything until the next start. The state of a disk that failed to sync is
+unknown. A nearly full disk is noticed earlier: commands are refused while there is still room to unregister.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ EARLIER = """name => new Promise((resolve, reject) => {
     };
   };
 })"""
-"""Put what is kept of one query into a store as it was first, of one record of rows for a query."""
+"""Put the copy of a query into a store of the first form, which had one record of rows for each query."""
 
 HOLD = """(() => {
   const fetching = window.fetch;
@@ -121,7 +121,9 @@ def mine(page: Page) -> None:
 
 
 def look(page: Page, name: str, violations: dict[str, list[str]]) -> None:
-    """Note what axe finds on a page, in light and, of colours, in dark; and whether it is wider than the screen."""
+    """Note axe's findings on a page in light colours, its colour findings in dark, and whether the page is wider than
+    the screen.
+    """
     results = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     page.emulate_media(color_scheme="dark")
     results += page.evaluate("axe.run({ runOnly: ['color-contrast'], resultTypes: ['violations'] })")["violations"]

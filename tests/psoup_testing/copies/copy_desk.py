@@ -4,8 +4,8 @@
                                                  │
     soup: RestartingPSoup      restart, kill, put back, restore, rotate: a new servicer, on what the directory holds
 
-No socket and no thread: the machine decides which bytes arrive. Of each start is kept which events it shares with those
-before it, so that it is known without the service whether a token still means anything.
+No socket and no thread: the machine decides which bytes arrive. Each start knows the events that it shares with earlier
+starts. So the test knows without the service whether a token is still valid.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Manner:
 
 @dataclass(slots=True)
 class Line:
-    """A client's line to the desk, in the place of the SDK's session; `asked` and `body` are of the last reply."""
+    """A client's line to the desk, in place of the SDK's session. `asked` and `body` belong to the last reply."""
 
     desk: Desk
     manner: Manner = field(default_factory=Manner)

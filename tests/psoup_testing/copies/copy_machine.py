@@ -7,8 +7,8 @@
               are killed in a transaction, are two on one file (`copy_actions`)
 
 After every reply the validators look at it (`copy_validators`), and what was met is counted (`copy_clients`). A case
-that was never met proves nothing, so a zero fails; `sweep` meets all pairs of a step, a pattern and what a client does.
-Clients that watch are in `copy_watching`, stores that watch in `copy_live`.
+that was never met proves nothing, so a zero fails. `sweep` meets all pairs of a step, a pattern and an action. Clients
+that watch are in `copy_watching`, stores that watch in `copy_live`.
 """
 
 from __future__ import annotations

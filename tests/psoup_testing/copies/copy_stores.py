@@ -2,7 +2,7 @@
 
     Store.recharge ── StoreLine ──> the desk        each change that is applied is looked at, before and after
 
-A store is killed by taking its files as they are on the disk in the middle of a transaction, and going on with those.
+To kill a store, its files are copied in the middle of a transaction, and the test goes on with the copies.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     Watching of the SDK ── WatchLine ──> Stream: rounds of the desk's servicer, which run while somebody reads
 
-Who does not read stalls. A new start ends all calls, and the SDK goes on by itself with the tokens that it holds;
-before a restart the service drains, as it does when it is stopped. Stores that watch are in `copy_live`.
+Who does not read stalls. A new start ends all calls, and the SDK goes on by itself with its tokens. Before a restart
+the service drains, as at every stop. Stores that watch are in `copy_live`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client with a copy of a join, which it brings up to date by boxes; an invocation says what it must hold."""
+"""A client with a copy of a join, which it brings up to date by boxes. An invocation gives the expected rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERYTHING = 10**9
 
 
 class Client:
-    """The rows that a client holds of a join, by their tuple IDs, and what it was told that it holds."""
+    """A client's rows of a join, by their tuple IDs, and its content according to the service."""
 
     def __init__(self, soup: LocalPSoup, query: int) -> None:
         self.soup, self.query = soup, query

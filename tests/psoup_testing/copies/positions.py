@@ -15,7 +15,7 @@ from psoup_testing.oracles import questions
 
 
 class PositionClient:
-    """The rows that a client holds of a query, in order, and what the service knows of them by its token."""
+    """A client's rows of a query, in order, and the service's knowledge of them in its token."""
 
     def __init__(self, soup: LocalPSoup, query: int) -> None:
         self.soup, self.query = soup, query

@@ -4,7 +4,7 @@
     gate.create("CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 5 SECONDS")
     gate.push("s", t=[10, 12], x=[1, 2])        times in seconds
 
-A refused command leaves the state as it was; a shadow that only replays the events has the same state after each.
+A refused command leaves the state as it was. A shadow that only replays the events has the same state after each.
 """
 
 from __future__ import annotations

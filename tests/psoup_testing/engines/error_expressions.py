@@ -3,8 +3,8 @@
     with raising({"abs": poison(13)}):            abs(a) raises MemoryError where a row of a is 13, however few rows
     with raising({"abs": poison(13)}, moods):     and besides whenever `moods()` says so and there is more than one row
 
-What is put in place are the evaluators themselves, behind the port by which the engine evaluates anything; all that
-catches and remembers is real. A row is poisoned or it is not, so an answer has one truth: such a row has an error.
+The evaluators themselves are replaced, behind the port by which the engine evaluates. The code that catches and
+remembers errors is real. A row is poisoned or it is not, so an answer has one truth: such a row has an error.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def odd_rows(rng: random.Random, count: int) -> pa.Table:
 
 
 def compare(sides: Sequence[LocalPSoup], queries: Sequence[str], rng: random.Random, count: int) -> None:
-    """Push the same rows to two engines, drop folds of the first one, and compare their answers to some of the queries.
+    """Push the same rows to two engines, drop folds of the first one, and compare some of their answers.
 
     The queries have the IDs from 1 on.
     """
@@ -77,7 +77,7 @@ def compare(sides: Sequence[LocalPSoup], queries: Sequence[str], rng: random.Ran
 
 
 def told(answer: Answer) -> str:
-    """All that an answer says, bit for bit; but errors of WHERE, which at the ends are those of the whole chunk."""
+    """The whole answer, bit for bit, except errors of WHERE, which are counted for whole chunks."""
     shown = repr([column.to_pylist() for column in answer.to_table().columns])
     errors = answer.errors - answer.completeness.errors, answer.select_errors
     return f"{shown} {answer.matched} {errors} {answer.completeness._replace(errors=0)}"

@@ -347,7 +347,7 @@ def leave(path: Path, target: Path) -> None:
 
 
 def after_a_checkpoint(soup: Soup, path: Path) -> None:
-    """Go on until the last transactions are in the log alone, as tests of a log that was cut off need it."""
+    """Go on until the last transactions are only in the log, for tests of a truncated log."""
     log = path / "psoup.db-wal"
     salt = log.read_bytes()[16:24]  # another one once the log begins anew, after a checkpoint
     while log.read_bytes()[16:24] == salt:

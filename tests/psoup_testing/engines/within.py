@@ -2,8 +2,8 @@
 
     query = within(1.0, lambda: bind(text))     what it returns; AssertionError if it took longer each time
 
-A collection of garbage falls into one run of three, and another process on the same core may make one twice as slow;
-what is slow by itself is so every time.
+A garbage collection falls into one run of three, and another process may make one run twice as slow. Slow code is slow
+in every run.
 """
 
 from __future__ import annotations

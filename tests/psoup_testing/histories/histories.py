@@ -2,8 +2,8 @@
 
     CREATE STREAM …; register; push; invoke; maintain; push; heartbeat; unregister; invoke as of …
 
-Data comes from small pools of values, so that constants of queries meet them, NULLs and duplicates are common, and the
-rows cost Hypothesis one number each push.
+Data comes from small pools of values, so that constants of queries meet them, and NULLs and duplicates are common. The
+rows of a push cost Hypothesis one number.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ EAGER = Shape(
     cut_worth=1,
     fold_fan=2,
 )
-"""All that is kept for later questions is made as soon as it can be, and used however little it saves."""
+"""Structures for later questions are made as early as possible, and used however little they save."""
 TINY = replace(
     EAGER,
     page=2,

@@ -73,7 +73,7 @@ def near_and_far(data_type: DataType, source: random.Random, count: int) -> list
 
 
 def _range(data_type: DataType, count: int) -> tuple[int, int, Sequence[int], int]:
-    """The least and greatest whole numbers of a type, places among them, and the way from a place to the next."""
+    """The least and greatest whole numbers of a type, places among them, and the distance between places."""
     if data_type.kind is Kind.BIGINT:
         return -(2**63), 2**63 - 1, _WHOLE, 1 << 22
     if data_type.kind is Kind.TIMESTAMP:

@@ -118,7 +118,7 @@ def pairs_of_sets(rng: Rng) -> Arguments:
 
 
 def meet_kept(rng: Rng) -> Arguments:
-    """Blocks of a chunk with five others, some of which are asked for; rows that match as ranges and as bits."""
+    """Blocks of a chunk with five further chunks, some of them wanted; matching rows as ranges and as bits."""
     sizes = rng.integers(0, 12, 5)
     left, right = (rng.integers(0, 128, int(sizes.sum())).astype(np.uint16) for _ in range(2))
     starts = np.concatenate([[0], np.cumsum(sizes)])

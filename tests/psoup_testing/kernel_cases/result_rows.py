@@ -80,7 +80,9 @@ def _open(rng: Rng) -> OpenView:
 
 
 def _chunks(rng: Rng) -> Array:
-    """The last chunk is open and has few tuples; at times a clause is not covered in one, or all have no condition."""
+    """The last chunk is open and has few tuples. Sometimes a clause is not covered in a chunk, or no clause has a
+    condition.
+    """
     numbers, first, count = list[tuple[int, ...]](), int(rng.choice([0, -2 * ROWS])), int(rng.integers(1, 5))
     for place in range(count):
         last = place == count - 1

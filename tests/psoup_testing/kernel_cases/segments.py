@@ -34,7 +34,7 @@ def _put_values(rng: Rng) -> Arguments:
 
 
 def _order_within(rng: Rng) -> Arguments:
-    """Few keys, so that rows of equal keys are seen to keep their order, which is not that of their numbers."""
+    """Few keys, so that rows of equal keys visibly keep their order, which differs from the order of row numbers."""
     starts = _starts(_counts(rng))
     rows = np.concatenate([np.zeros(0, np.int64), *map(rng.permutation, np.split(np.arange(starts[-1]), starts[1:-1]))])
     return rng.integers(-3, 4, starts[-1]) * int(rng.choice([1, 2**61])), starts, rows

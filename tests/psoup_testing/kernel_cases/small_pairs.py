@@ -90,7 +90,7 @@ def probe_banded(rng: Rng) -> Arguments:
 
 
 def probe_ranges(rng: Rng) -> Arguments:
-    """Driving keys that ascend, or in any order; bounds on both sides, on one or on none, also the wrong way around."""
+    """Driving keys that ascend, or in any order. Bounds on both sides, on one or on none; also empty intervals."""
     keys, ordered = rng.integers(0, 99, 40), np.sort(rng.integers(0, 99, int(rng.integers(1, 60))))
     keys = np.sort(keys) if rng.random() < 0.5 else keys
     rows = np.sort(rng.permutation(40)[: int(rng.integers(1, 40))]).astype(np.int32)

@@ -118,7 +118,7 @@ def normal_rows(rows: Sequence[Sequence[Value]]) -> list[tuple[object, ...]]:
 
 
 def difference(expected: Sequence[Row], actual: Sequence[Row]) -> str | None:
-    """None if the answers are equal row by row; else what is missing, what is too much, or that the order differs."""
+    """None if the answers are equal row by row; else the missing rows, the extra rows, or the different order."""
     left, right = normal_rows(expected), normal_rows(actual)
     if left == right:
         return None

@@ -3,7 +3,7 @@
     push ─> accepted rows (time, push, row) ─ time <= watermark ─> released, sorted; position = tuple ID
     window ─> positions [first, stop) of the released rows
 
-Nothing is indexed and nothing is forgotten, so that what the engine must not show any more can be named here.
+Nothing is indexed or forgotten, so that the model also knows the tuples that the engine must not show any more.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ PLAIN = Form(joined=True)
 
 
 def lived(seed: int, form: Form = PLAIN) -> tuple[LocalPSoup, list[int]]:
-    """An engine with chunks in all states, and queries of all kinds, some of which are gone; all show the same."""
+    """An engine with chunks in all states, and queries of all kinds with the same columns; some of these are gone."""
     rng = np.random.default_rng(seed)
     soup = LocalPSoup(SMALL, VirtualClock(0))
     soup.execute("CREATE STREAM s (at TIMESTAMP NOT NULL, k BIGINT, v DOUBLE, t TEXT) TIMESTAMP BY at")

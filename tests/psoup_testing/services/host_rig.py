@@ -30,7 +30,7 @@ PATIENCE = 20.0
 
 
 class Gate(threading.Event):
-    """A gate that is open unless cleared; waiting at a closed gate ends with an error, not with a hanging test."""
+    """A gate that is open unless cleared. Waiting at a closed gate ends with an error, not with a hanging test."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Typical use of the SDK, as an editor and mypy --strict see it; `make check` checks its types, and a test runs it.
+"""Typical use of the SDK. `make check` checks its types with mypy --strict, and a test runs it.
 
 Every public call is here (`tests/project/test_project_names.py`); those of jobs need a disk, and are checked only.
 """

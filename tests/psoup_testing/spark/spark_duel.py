@@ -191,7 +191,7 @@ class SparkDuel:
         return pa.table(columns)
 
     def _write(self, job: str, table: pa.Table, number: int = 0) -> None:
-        """A file; each is a second younger than the one before, as Spark takes them in the order of their times."""
+        """A file, a second younger than the previous one, because Spark takes files in the order of their times."""
         folder = self.place.folder / job
         folder.mkdir(exist_ok=True)
         path = folder / f"{number:03}.parquet"
@@ -210,7 +210,7 @@ class SparkDuel:
 
 
 def spoiled(table: pa.Table, declaration: Declaration, source: random.Random) -> tuple[pa.Table, set[int]]:
-    """The table with a few texts that are no values, where text stands for another type; and the rows that have one."""
+    """The table with a few invalid texts in columns of another type, and the rows with such texts."""
     bad: set[int] = set()
     for place, attribute in enumerate(declaration.schema.attributes):
         if attribute.type == TEXT or not pa.types.is_string(table.column(place).type):

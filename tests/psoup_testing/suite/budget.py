@@ -2,12 +2,12 @@
 
     round 1, seed 0: 20 examples | round 2, seed 1: 20 examples | … 7 examples: enough was compared: end
 
-Each round is one small Hypothesis run with a seed of its own, so that every failure is found again from its seed. The
-last one ends between two examples: twenty of some tests are several times what the test is to compare. Without
-`PSOUP_TEST_SEED` the seeds begin at 0: the same cases in every run, so what a test asks for at its end (so many
-restarts, so many refusals) is there always or never. `PSOUP_TEST_SCALE=50` multiplies the cases, for `make soak`; from
-20 on, a test that goes through the places of a fixed script (`places`) visits all of them. A failure is shown as it was
-found; `PSOUP_TEST_SHRINK=1` with its seed makes it small, which may take minutes.
+Each round is one small Hypothesis run with its own seed, so that a failure can be repeated by its seed. The last one
+ends between two examples: twenty of some tests are several times what the test is to compare. Without `PSOUP_TEST_SEED`
+the seeds begin at 0: the same cases in every run, so what a test asks for at its end (so many restarts, so many
+refusals) is there always or never. `PSOUP_TEST_SCALE=50` multiplies the cases, for `make soak`; from 20 on, a test that
+goes through the places of a fixed script (`places`) visits all of them. A failure is shown as it was found;
+`PSOUP_TEST_SHRINK=1` with its seed makes it small, which may take minutes.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def round_settings(examples: int, **more: Any) -> settings:
 
 
 class Spent(SkipTest):
-    """Ends a round of Hypothesis between two examples, which it lets pass at once as it does a test that is skipped."""
+    """The exception that ends a round of Hypothesis between two examples. Hypothesis lets it pass like a skipped
+    test.
+    """
 
 
 def run_cases(budget: Budget, case: Callable[[Any], int], examples: int = 20) -> None:

@@ -86,7 +86,7 @@ class TenantSpeed:
         return self._all.expected(f"{self._tenant}: {kind}", tuples)
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Measure from now on. The returned function takes each count of evaluated tuples, and returns the expected
+        """Measure from now on. The returned function takes each count of evaluated tuples. It returns the expected
         seconds for all of them; 0 while unknown.
         """
         return self._all.start(f"{self._tenant}: {kind}", tuples)

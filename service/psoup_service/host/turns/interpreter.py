@@ -22,7 +22,7 @@ SHORT_SECONDS = 0.000_02
 """The length of a short turn. A waiting thread also sleeps some 0.06 ms until it is woken, so a shorter turn gains
 little. Measured beside a client that asks new questions in a loop, against turns of 0.2 ms (Zen 5, two cores): median
 and p99 of an invocation fell from 3.5 and 8.2 ms to 1.9 and 5.7, of a push from 8.2 and 14.7 ms to 4.6 and 9.7. Two
-threads that both compute in Python take 6 to 10 % more time than with long turns; with 0.2 ms it was 1 to 3 %.
+threads that compute in Python take 6 to 10 % more time than with long turns. With 0.2 ms it was 1 to 3 %.
 """
 
 

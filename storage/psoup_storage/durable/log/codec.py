@@ -12,8 +12,8 @@
 
 Statements are stored as they were sent, with the signatures of supplied functions, and bound again when they are read.
 `checksum` covers everything but the tuples; their own checksum is in the body. So a row whose tuples have been dropped
-can still be verified. Everything that a client can make large is in the tuples, which the table has in slices (`log`);
-a body has at most a statement. A change of this form is a new format of the directory (`schema.FORMAT`).
+can still be verified. Everything that a client can make large is in the tuples, which the table has in slices (`log`).
+A body has at most a statement. A change of this form is a new format of the directory (`schema.FORMAT`).
 """
 
 from __future__ import annotations

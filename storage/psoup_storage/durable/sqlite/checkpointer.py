@@ -5,8 +5,8 @@
 
 SQLite lets one connection append to the write-ahead log while another one copies older frames to the database. The log
 begins anew only when all frames are copied between two commits. Only then SQLite waits until the database is on the
-disk. So the mover syncs the database after each piece. Without that, commits waited for 50 MiB at once, 12 to 35 ms on
-a disk of 2 GB/s; now they wait for 1 to 3 ms. Both connections belong to one process, and their index of the log is in
+disk. So the mover syncs the database after each piece. Without that, commits waited for 50 MiB at once: 12 to 35 ms on
+a disk of 2 GB/s. Now they wait for 1 to 3 ms. Both connections belong to one process, and their index of the log is in
 its memory (SQLite's file system `unix-excl`): no file is shared.
 """
 

@@ -77,8 +77,8 @@ def examine(
     """Examine all data in the directory `path`. O(bytes); memory: one chunk.
 
     `repair` removes leftovers; `aside` sets damaged chunks and events aside (`setting_aside`). Raises InvalidInput if
-    the path is not a data directory, if a service runs on it (reason DATA_DIR_IN_USE), or if it has another format
-    (reason UNKNOWN_FORMAT).
+    the path is not a data directory, or a service runs on it (reason DATA_DIR_IN_USE), or for another format (reason
+    UNKNOWN_FORMAT).
     """
     path = Path(path)
     if not (path / DATABASE).is_file():
