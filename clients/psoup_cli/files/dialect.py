@@ -47,10 +47,10 @@ def find_dialect(
         text = text[: text.rfind("\n") + 1] or text
     quotes = QUOTES if '"' not in text else QUOTES[:1]  # a text with both has apostrophes
     candidates = [
-        Dialect(delimiter_, other)
+        Dialect(candidate, other)
         for other in (quotes if quote is None else (quote,))
-        for delimiter_ in (DELIMITERS if delimiter is None else (delimiter,))
-        if delimiter_ != other
+        for candidate in (DELIMITERS if delimiter is None else (delimiter,))
+        if candidate != other
     ]
     best = max(range(len(candidates)), key=lambda at: (*_score(text, candidates[at], matches), -at))
     return candidates[best]

@@ -261,8 +261,8 @@ class MatchingCalls(Session):
         if ids is not None:
             request.first_id, request.end_id = ids.start, ids.stop
 
-        def call(request_: Any) -> Any:
-            return self._read(self.connection.matching.Results, request_, wait_for, timeout)
+        def call(part: Any) -> Any:
+            return self._read(self.connection.matching.Results, part, wait_for, timeout)
 
         return gathered(call, request, queries, labels)
 

@@ -77,8 +77,8 @@ class RetryOptions:
     """For how long without progress a `Producer` that names no `retry_seconds` goes on; 0: it fails at once."""
 
     def __post_init__(self) -> None:
-        for field_ in fields(self):
-            check_number(field_.name, getattr(self, field_.name), int if field_.name.endswith("attempts") else Real)
+        for option in fields(self):
+            check_number(option.name, getattr(self, option.name), int if option.name.endswith("attempts") else Real)
         if not 1 <= self.attempts <= MAX_ATTEMPTS:
             raise ValueError(f"attempts is {self.attempts}: the first attempt counts, give 1 to {MAX_ATTEMPTS:,}")
         first, longest = self.first_pause_seconds, self.longest_pause_seconds

@@ -142,7 +142,7 @@ def _shown(secured: ssl.SSLObject | None) -> tuple[tuple[str, ...], int]:
         return (), 0
     names: Any = shown.get("subjectAltName", ())
     ends = int(ssl.cert_time_to_seconds(str(shown["notAfter"]))) * SECOND
-    return tuple(name for kind in ("URI", "DNS") for type_, name in names if type_ == kind), ends
+    return tuple(name for kind in ("URI", "DNS") for label, name in names if label == kind), ends
 
 
 def _notice_vanished(opened: socket.socket | None) -> None:

@@ -79,17 +79,17 @@ class Site:
         page = self._pages.get(path)
         if page is None:
             return _text("there is no such file", 404)
-        headers_ = {"cache-control": _FOR_EVER if path.startswith("/assets/") else _EACH_TIME, "etag": page.tag}
-        headers_["vary"] = "accept-encoding"
+        caching = {"cache-control": _FOR_EVER if path.startswith("/assets/") else _EACH_TIME, "etag": page.tag}
+        caching["vary"] = "accept-encoding"
         if headers.get("if-none-match") == page.tag:
-            return Response(status_code=304, headers=headers_)
+            return Response(status_code=304, headers=caching)
         content = page.content
         if page.zipped and "gzip" in headers.get("accept-encoding", ""):
-            content, headers_["content-encoding"] = page.zipped, "gzip"
-        headers_["content-type"] = _TYPES[page.kind]
+            content, caching["content-encoding"] = page.zipped, "gzip"
+        caching["content-type"] = _TYPES[page.kind]
         if method == "HEAD":
-            return Response(headers={**headers_, "content-length": str(len(content))})
-        return Response(content, headers=headers_)
+            return Response(headers={**caching, "content-length": str(len(content))})
+        return Response(content, headers=caching)
 
 
 def _found(folder: Traversable, below: str) -> list[SiteFile]:

@@ -187,8 +187,8 @@ def _numbers(raw: bytes, at: int, size: int) -> int:
     """
     if size <= _EACH:
         return size
-    size_here = min(size, len(raw) - at)
-    return int(np.count_nonzero(np.frombuffer(raw, np.uint8, size_here, at) < 128)) if size_here > 0 else 0
+    length = min(size, len(raw) - at)
+    return int(np.count_nonzero(np.frombuffer(raw, np.uint8, length, at) < 128)) if length > 0 else 0
 
 
 def _too_many(bound: FieldLimit) -> PSoupError:

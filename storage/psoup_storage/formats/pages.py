@@ -119,5 +119,5 @@ class _Memory:
         if 8 * len(self._words) < plain + _SLACK:
             self._words = np.empty(plain // 8 + _SLACK, np.uint64)
         self._words.view(np.uint8)[:plain] = content
-        count_ = unpack_deltas(self._words, plain, levels, count, self.values[done : done + count])
-        return count if count_ else 0
+        complete = unpack_deltas(self._words, plain, levels, count, self.values[done : done + count])
+        return count if complete else 0

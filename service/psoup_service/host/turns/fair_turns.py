@@ -43,7 +43,7 @@ class Weights:
         """A tenant's part of what all divide: above 0, at most 1. O(1), and O(tenants) after a change."""
         tenants = self.tenants()
         if tenants is not self._known:
-            self._sum = sum(tenant_.quotas.weight for tenant_ in tenants.values())
+            self._sum = sum(entry.quotas.weight for entry in tenants.values())
             self._known = tenants
         return min(1.0, self.of(tenant) / self._sum)
 

@@ -218,9 +218,9 @@ class ChunkFolder:
 @lru_cache(1_024)
 def _places(spec: StreamSpec, columns: int) -> Places:
     """The places of the columns in a file that the service wrote with `columns` columns; see `encode_chunk`."""
-    columns_ = max(columns if spec.event_time else columns - 1, 0)
-    places = {(a.name, a.nullable): place for place, a in enumerate(spec.schema.attributes[:columns_])}
-    return places if spec.event_time or columns < 1 else places | {(TIME_COLUMN, False): columns_}
+    present = max(columns if spec.event_time else columns - 1, 0)
+    places = {(a.name, a.nullable): place for place, a in enumerate(spec.schema.attributes[:present])}
+    return places if spec.event_time or columns < 1 else places | {(TIME_COLUMN, False): present}
 
 
 def _ties(times: Array, before: ChunkRow | None) -> int:
