@@ -1,11 +1,11 @@
-"""Attempts to make a fold ahead: within a budget, noted beforehand, and a refused one is remembered.
+"""Attempts to make a fold ahead of invocations: within a budget, noted beforehand, with remembered refusals.
 
     attempt ─ refused before? ──> nothing, unless the refusal is over (`psoup.aggregates.refusals`)
-            ─ begin ────────────> the host notes it: a later start knows the fold that ended the process
+            ─ begin ────────────> the host notes the attempt: if the process ends, the next start knows the fold
             ─ budget ───────────> bytes and time, charged to the tenant of the stream
-            ─ made, or refused, with bytes that were asked for
+            ─ made, or refused with the bytes that it needed
 
-The engine has neither a clock nor a disk: `Spare` is the port through which a host lends both.
+The engine has neither a clock nor a disk. A host lends both through the port `Spare`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from psoup.work.read_budget import NO_LIMIT, ReadBudget
 T = TypeVar("T")
 
 _BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name, budgets.SORT_BYTES.name)
-"""Budgets that more free memory raises."""
+"""Budgets of bytes: their refusals are over once more memory is free."""
 _TURN = 256
-"""Folds of a tenant's turn."""
+"""Most folds of a tenant's turn."""
 _TURN_S = 0.1
-"""Seconds of processor time of a tenant's turn."""
+"""Most seconds of processor time of a tenant's turn."""
 _LEFT_OUT = "the process has ended twice while it was folded ahead"
+"""The refusal of a fold that may have ended the process."""
 
 
 class Work(NamedTuple):
     """A fold to be made ahead, over the chunk `number` of a stream. `key`: its name among refusals.
 
-    `query_id`: a query that has use for it.
+    `query_id`: a query that uses the fold.
     """
 
     view: StreamView
@@ -44,22 +45,22 @@ class Work(NamedTuple):
 
 
 class Spare(Protocol):
-    """Means that a host can spare for work in the background. One thread at a time."""
+    """Resources of a host for background work: memory, time and notes. One thread at a time."""
 
     def free(self, tenant: str) -> int:
         """The bytes that work for a tenant may hold now."""
         ...
 
-    def budget(self, tenant: str, most: int) -> AbstractContextManager[ReadBudget]:
-        """A budget of at most `most` bytes, charged to a tenant, and closed at the end."""
+    def budget(self, tenant: str, limit: int) -> AbstractContextManager[ReadBudget]:
+        """A budget of at most `limit` bytes, charged to a tenant, and closed at the end."""
         ...
 
     def begin(self, work: Work) -> bool:
-        """Note what will be made next; False if processes have ended while they made it."""
+        """Note the work that begins now; False if earlier processes ended during it."""
         ...
 
     def end(self) -> None:
-        """Take the note back: no fold is under way, and the process has not ended."""
+        """Remove the note: the work has ended, and the process lives."""
         ...
 
     def refused(self, work: Work, why: str) -> None:
@@ -72,18 +73,18 @@ class Spare(Protocol):
 
 
 class Lent:
-    """The means of a program without a host: a fixed number of bytes, no limit of time, and no notes."""
+    """Resources of a program without a host: a fixed number of bytes, unlimited time, no notes."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
 
     def free(self, tenant: str) -> int:
         """The bytes that work for a tenant may hold now."""
-        return self.most
+        return self.limit
 
-    def budget(self, tenant: str, most: int) -> AbstractContextManager[ReadBudget]:
-        """A budget of at most `most` bytes."""
-        return closing(ReadBudget(sort_bytes=min(most, self.most)))
+    def budget(self, tenant: str, limit: int) -> AbstractContextManager[ReadBudget]:
+        """A budget of at most `limit` bytes."""
+        return closing(ReadBudget(sort_bytes=min(limit, self.limit)))
 
     def begin(self, work: Work) -> bool:
         """Note nothing."""
@@ -101,16 +102,16 @@ class Lent:
 
 
 class Attempts:
-    """Attempts of one service, by one thread at a time. `spare`: what the host lends for them."""
+    """Attempts of one service. One thread at a time. `spare`: the resources of the host."""
 
     def __init__(self, spare: Spare) -> None:
         self._spare = spare
         self._begun = False
         self.tried = 0
-        """Folds that were begun, refused ones among them."""
+        """Folds begun so far, refused folds among them."""
 
     def end(self) -> None:
-        """Note that no fold is under way: after some attempts, as a note takes a few microseconds."""
+        """Remove the note of the last fold. Called after several attempts, as a note takes some microseconds."""
         if self._begun:
             self._begun = False
             self._spare.end()
@@ -123,25 +124,25 @@ class Attempts:
         """The seconds of processor time of all work so far."""
         return self._spare.spent()
 
-    def is_open(self, work: Work, refusals: FoldRefusals, most: int) -> bool:
-        """Whether an attempt may be made: it was not refused, or the refusal is over."""
+    def is_open(self, work: Work, refusals: FoldRefusals, limit: int) -> bool:
+        """Whether an attempt may be made: the work was not refused, or its refusal is over."""
         refusal = refusals.of(work.key)
-        return refusal is None or refusal.is_over(work.view.spec, self.room(work.view.tenant, most))
+        return refusal is None or refusal.is_over(work.view.spec, self.room(work.view.tenant, limit))
 
-    def room(self, tenant: str, most: int) -> int:
-        """The bytes that a fold for a tenant may hold now; `most`: what could be kept of it."""
-        return min(most, self._spare.free(tenant))
+    def room(self, tenant: str, limit: int) -> int:
+        """The bytes that a fold for a tenant may hold now. `limit`: the most bytes of a fold that could be stored."""
+        return min(limit, self._spare.free(tenant))
 
-    def make(self, work: Work, refusals: FoldRefusals, most: int, make: Callable[[ReadBudget], T]) -> T | None:
-        """The result of `make`, within a budget; None if it was refused, now or before. `most`: bytes."""
-        if not self.is_open(work, refusals, most):
+    def make(self, work: Work, refusals: FoldRefusals, limit: int, make: Callable[[ReadBudget], T]) -> T | None:
+        """The result of `make`, within a budget of at most `limit` bytes; None if it was refused, now or before."""
+        if not self.is_open(work, refusals, limit):
             return None
         if not self._spare.begin(work):
             self._refuse(work, refusals, _LEFT_OUT, NO_LIMIT)
             return None
         self._begun = True
         self.tried += 1
-        room = self.room(work.view.tenant, most)
+        room = self.room(work.view.tenant, limit)
         with self._spare.budget(work.view.tenant, room) as budget:
             try:
                 made = make(budget)
@@ -162,7 +163,7 @@ class Attempts:
 
 
 class Turn:
-    """The turn of a tenant: it ends after `_TURN` folds or `_TURN_S` seconds, with the fold under way."""
+    """The turn of a tenant. It ends with the fold in which `_TURN` folds or `_TURN_S` seconds are reached."""
 
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts
@@ -171,7 +172,7 @@ class Turn:
 
     @property
     def is_over(self) -> bool:
-        """Whether the next fold has to wait for the tenant's next turn."""
+        """Whether the next fold must wait for the tenant's next turn."""
         tried, spent = self._attempts.tried - self._tried, self._attempts.spent() - self._spent
         return tried >= _TURN or spent >= _TURN_S
 

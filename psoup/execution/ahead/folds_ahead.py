@@ -1,16 +1,15 @@
-"""Folding ahead: aggregates that stand are folded over chunks that are about to leave the memory, or came to the disk.
+"""Folds of registered aggregates, made ahead of invocations over chunks that are sealed, or were put on disk.
 
-    chunks    on disk ─┬─ sealed, in memory ──┬─ open         each is looked at once, when it is sealed or attached
-    queries   their aggregates, each pair of a clause and a recipe once       folded where matches are known already
+    chunks    on disk ─┬─ sealed, in memory ──┬─ open         each is visited once, when it is sealed or attached
+    queries   each pair of a clause and a recipe once         folded only where the matches are stored already
 
-So an aggregate over years needs no tuple, though nobody has asked for it while its chunks were in memory. It is work of
-no urgency, done in steps beside readers; what it does not do, the reader does who asks. Only for streams with an
-archive, or with history. Where very many aggregates stand, the oldest of them are folded ahead, and all of them as
-packs (`psoup.execution.ahead.packs_ahead`) if they were asked for as a table. Each fold has a budget of bytes and
-time; a
-refused one is remembered (`psoup.execution.ahead.attempts`).
+So an aggregate over years reads no tuple, even if it is first invoked after its chunks have left the memory.
+This is background work in small steps; an invocation computes the folds that are still missing. It serves streams with
+an archive or with history. Of many aggregates only the oldest are folded here. All of them are folded as packs
+(`psoup.execution.ahead.packs_ahead`) if they were invoked as a table. Each fold has a budget of bytes and time, and a
+refusal is remembered (`psoup.execution.ahead.attempts`).
 
-Tenants take turns, of some folds or a tenth of a second: slow folds of one tenant delay another tenant's by a turn.
+Tenants take turns of some folds or a tenth of a second. So slow folds of one tenant delay other tenants by one turn.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from psoup.results.chunk_results import ALL
 from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _MOST = 1_024
-"""Aggregates of a stream that are folded ahead."""
+"""Most aggregates of a stream that are folded ahead."""
 
 
 class ClauseAggregate(NamedTuple):
-    """An aggregate of a clause, and the first query that has it."""
+    """A registered aggregate of a clause, and the first query that has it."""
 
     query_id: int
     sqc_id: int
@@ -53,16 +52,15 @@ Wanted = tuple[ClauseRecord, ClauseAggregate]
 
 
 class FoldingAhead:
-    """What has been folded ahead. One thread at a time."""
+    """Progress of the folds made ahead, over all streams. One thread at a time."""
 
     def __init__(self, spare: Spare, *, shelves: bool = True) -> None:
-        """`spare`: the host's means. `shelves`: folds of chunks on disk go to the disk; False: nothing is written."""
-        self._attempts = Attempts(spare)
-        self._shelves = shelves
+        """`spare`: resources of the host. `shelves`: whether folds of chunks on disk are written to disk."""
+        self._attempts, self._shelves = Attempts(spare), shelves
         self._looked: dict[int, tuple[int, int]] = {}
-        """The numbers [first, stop) of chunks that were looked at, by stream."""
+        """The numbers [first, stop) of the visited chunks, by stream."""
         self._begun: dict[int, tuple[int, set[object]]] = {}
-        """The chunk of each stream where a turn ended, and the aggregates that were looked at there."""
+        """The chunk of each stream in which a turn ended, and the aggregates visited there."""
         self._tenant = ""
         """The tenant that had the latest turn."""
         self._queries: object = None
@@ -70,9 +68,9 @@ class FoldingAhead:
         self._packs = PacksAhead(self._attempts, shelves)
 
     def step(self, snapshot: Snapshot) -> int:
-        """Fold some of what stands for one tenant, the next one in turn; returns 0 if there is nothing to do.
+        """Make some folds for the next tenant in turn. Returns the number of folds, and 0 if nothing is left to do.
 
-        Otherwise the number of folds, or 1 if none was made and some are left.
+        If no fold was made, but some are left, the result is 1.
         """
         try:
             return self._step(snapshot)
@@ -96,13 +94,13 @@ class FoldingAhead:
         return 0
 
     def _fold(self, snapshot: Snapshot, view: StreamView, turn: Turn) -> int:
-        """Look at the chunks of a stream that are new, until the turn is over; returns how many folds were made."""
+        """Visit the new chunks of a stream until the turn is over. Returns the number of folds made."""
         base, made = view.chunks[0].data.number, 0
         first, stop = self._looked.get(view.stream_id, (base, base + view.archived))
         wanted = list(_known(snapshot, view, self._wanted(snapshot).get(view.stream_id, [])))
         stop = self._again_from(view, wanted, stop)
         touched = list[Folds]()
-        for number in range(first - 1, base - 1, -1):  # history that came since
+        for number in range(first - 1, base - 1, -1):  # history that was attached since
             made += self._of_chunk(snapshot, view, view.chunks[number - base], wanted, touched, turn)
             if view.stream_id in self._begun:
                 break
@@ -122,11 +120,13 @@ class FoldingAhead:
         return made
 
     def _again_from(self, view: StreamView, wanted: list[Wanted], stop: int) -> int:
-        """The number of the next chunk: an earlier one than `stop` if a refusal is over that began there."""
-        refusals, most = view.folds.refusals, view.folds.work_bytes(view.tenant)
-        for clause, asked in wanted if len(refusals) else ():
-            refusal = refusals.of((clause.sqc_id, asked.recipe))
-            if refusal is not None and self._attempts.is_open(_work(view, asked, refusal.since), refusals, most):
+        """The number of the next chunk: at most `stop`, less if a refusal of an earlier chunk is over."""
+        refusals, work_bytes = view.folds.refusals, view.folds.work_bytes(view.tenant)
+        for clause, aggregate in wanted if len(refusals) else ():
+            refusal = refusals.of((clause.sqc_id, aggregate.recipe))
+            if refusal is not None and self._attempts.is_open(
+                _work(view, aggregate, refusal.since), refusals, work_bytes
+            ):
                 stop = min(stop, refusal.since)
         return stop
 
@@ -139,26 +139,26 @@ class FoldingAhead:
         touched: list[Folds],
         turn: Turn,
     ) -> int:
-        """Fold what stands over a chunk, where the matches are known; after a turn it goes on where that ended."""
-        made, number, most = 0, entry.data.number, view.folds.work_bytes(view.tenant)
+        """Fold the aggregates over a chunk whose matches are stored. Continues where the last turn ended."""
+        made, number, work_bytes = 0, entry.data.number, view.folds.work_bytes(view.tenant)
         begun, looked = self._begun.pop(view.stream_id, (number, set[object]()))
         if begun != number:
             looked = set()
-        for clause, asked in wanted:
-            if (key := (asked.sqc_id, asked.recipe)) in looked:
+        for clause, aggregate in wanted:
+            if (key := (aggregate.sqc_id, aggregate.recipe)) in looked:
                 continue
             if turn.is_over:
                 self._begun[view.stream_id] = number, looked
                 break
             looked.add(key)
-            folds = named_folds(view, clause, asked.recipe, snapshot.config)
+            folds = named_folds(view, clause, aggregate.recipe, snapshot.config)
             if folds.name is None or any((level, number // view.folds.fan**level) in folds.spans for level in range(8)):
                 continue
             match = known_matches(entry, clause, 0, len(entry.data))
             if match is not None:
                 matches = [match] if match.count or match.errors else []
-                make = partial(_folded, asked.node, matches, snapshot)
-                fold = self._attempts.make(_work(view, asked, number), view.folds.refusals, most, make)
+                make = partial(_folded, aggregate.node, matches, snapshot)
+                fold = self._attempts.make(_work(view, aggregate, number), view.folds.refusals, work_bytes, make)
                 if fold is not None:
                     view.folds.put(folds, (0, number), fold)
                     touched.append(folds)
@@ -166,43 +166,43 @@ class FoldingAhead:
         return made
 
     def _wanted(self, snapshot: Snapshot) -> dict[int, list[ClauseAggregate]]:
-        """The aggregates that stand, by stream. O(queries that are in no block), once these have changed."""
+        """The registered aggregates, by stream. O(queries outside of blocks) after a change of queries, else O(1)."""
         if snapshot.queries is not self._queries:
-            found: dict[int, dict[tuple[int, Recipe], ClauseAggregate]] = {}
+            by_stream: dict[int, dict[tuple[int, Recipe], ClauseAggregate]] = {}
             for stream_id, query_id, sqc_id, plan in _plans(snapshot):
                 node = aggregate_of(plan)
                 recipe = None if node is None or sqc_id >= ALL else recipe_of(node.measures, node.keys)
-                own = found.setdefault(stream_id, {})
-                if node is not None and recipe is not None and len(own) < _MOST:
-                    own.setdefault((sqc_id, recipe), ClauseAggregate(query_id, sqc_id, node, recipe))
-            self._standing = {stream_id: list(own.values()) for stream_id, own in found.items()}
+                aggregates = by_stream.setdefault(stream_id, {})
+                if node is not None and recipe is not None and len(aggregates) < _MOST:
+                    aggregates.setdefault((sqc_id, recipe), ClauseAggregate(query_id, sqc_id, node, recipe))
+            self._standing = {stream_id: list(aggregates.values()) for stream_id, aggregates in by_stream.items()}
             self._queries = snapshot.queries
-            keys = {key for own in found.values() for key in own}
+            keys = {key for aggregates in by_stream.values() for key in aggregates}
             for view in snapshot.by_id.values():
                 view.folds.refusals.keep(keys)
         return self._standing
 
 
 def _folded(node: Aggregate, matches: Sequence[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
-    """The fold of matches of a chunk; its budget has room for the groups that are folded, and for the fold."""
+    """The fold of a chunk's matches. Its budget is charged for the groups, and for the fold itself."""
     return fold_of(node, matches, snapshot, budget, keep=GroupBytes(budget).hold)
 
 
-def _work(view: StreamView, asked: ClauseAggregate, number: int) -> Work:
+def _work(view: StreamView, aggregate: ClauseAggregate, number: int) -> Work:
     """The fold of an aggregate over a chunk."""
-    return Work(view, (asked.sqc_id, asked.recipe), asked.query_id, number)
+    return Work(view, (aggregate.sqc_id, aggregate.recipe), aggregate.query_id, number)
 
 
 def _known(snapshot: Snapshot, view: StreamView, standing: list[ClauseAggregate]) -> Iterator[Wanted]:
-    """The aggregates whose clauses can be evaluated."""
-    for asked in standing:
-        clause = snapshot.clauses.get(asked.sqc_id)
-        if clause is not None and not view.outside.reasons(asked.sqc_id, clause.attributes):
-            yield clause, asked
+    """The aggregates whose clauses are registered, and inside of the index."""
+    for aggregate in standing:
+        clause = snapshot.clauses.get(aggregate.sqc_id)
+        if clause is not None and not view.outside.reasons(aggregate.sqc_id, clause.attributes):
+            yield clause, aggregate
 
 
 def _is_ready(entry: ChunkEntry, wanted: list[Wanted]) -> bool:
-    """Whether a closed chunk is sealed, and covered as far as it ever will be."""
+    """Whether a closed chunk is sealed, and covered for all wanted clauses, unless its results were evicted."""
     results = entry.results
     if entry.data.in_memory and results.open is None and not results.evicted:
         return all(not clause.factors or results.covers(clause.sqc_id) for clause, _ in wanted)
@@ -210,7 +210,7 @@ def _is_ready(entry: ChunkEntry, wanted: list[Wanted]) -> bool:
 
 
 def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, int, Node]]:
-    """The stream, the ID, the clause and the plan of each query; of a block of equal plans only the first ones."""
+    """The stream, the ID, the clause and the plan of each query. A block of equal plans gives its first queries."""
     for record in snapshot.queries.single():
         yield record.stream_id, record.query_id, record.sqc_id, record.query.plan
     for block in snapshot.queries.blocks:

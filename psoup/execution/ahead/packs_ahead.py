@@ -1,11 +1,11 @@
-"""Packs made ahead: what was asked for as a table is folded over chunks that are about to leave the memory.
+"""Packs made ahead of invocations: aggregates that were invoked as a table are folded over sealed chunks.
 
-    asked    count, sum of 100,000 users over stream 3            nobody who has not asked pays
+    table    count, sum of 100,000 users over stream 3            aggregates never invoked as a table cost nothing
     chunks   on disk ─┬─ sealed, in memory ──┬─ open              each is folded once, for all clauses of such queries
-    16, 256 of them are combined once they are there; what is of chunks on disk goes to the disk
+    spans    16 chunks, 256 chunks, combined when complete        packs of chunks on disk are written to disk
 
-After a start it is known from the disk what was asked for: the newest chunks there have packs of it. Each pack has a
-budget of bytes and time; a refused one is remembered (`psoup.execution.ahead.attempts`).
+After a restart, the packs beside the newest chunks on disk tell which aggregates were invoked. Each pack has a budget
+of bytes and time, and a refusal is remembered (`psoup.execution.ahead.attempts`).
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
 
 _STEP = 16
-"""Chunks, and spans put on the disk, of one step: some tens of milliseconds."""
+"""Most chunks to fold, and spans to write, in one step, which then takes some tens of milliseconds."""
 _LEVELS = 4
-"""Levels of spans, of a newest one of each of which it is looked whether it has a pack on the disk."""
+"""Levels of spans whose newest span is searched for packs on disk."""
 
 Key = tuple[int, tuple[Name, ...]]
-"""A stream, and what states are made of."""
+"""A stream ID, and the names of the states."""
 
 
 class ClauseStates(NamedTuple):
-    """Clauses (SQC IDs, int64[k], ascending) of standing queries with some states, and a measure for each state.
+    """The clauses of registered queries with the same states: SQC IDs, int64[k], ascending.
 
-    `query_id`: the first of the queries.
+    `measures`: a measure for each state. `query_id`: the first of the queries.
     """
 
     ids: Array
@@ -57,21 +57,20 @@ class ClauseStates(NamedTuple):
 
 
 class PacksAhead:
-    """What has been packed ahead. One thread at a time."""
+    """Progress of the packs made ahead, over all streams. One thread at a time."""
 
     def __init__(self, attempts: Attempts, shelves: bool) -> None:
-        """`shelves`: packs of chunks on disk go to the disk; False: nothing is written."""
-        self._attempts = attempts
-        self._shelves = shelves
+        """`shelves`: whether packs of chunks on disk are written to disk."""
+        self._attempts, self._shelves = attempts, shelves
         self._queries: object = None
         self._asking: dict[Key, ClauseStates] = {}
         self._found: set[int] = set()
-        """Streams of which it was looked what is on the disk."""
+        """Streams whose packs on disk were searched after the start."""
 
     def step(self, snapshot: Snapshot, view: StreamView, turn: Turn) -> int:
-        """Pack some of a stream, and put some on the disk; returns how many packs, 0 if there is nothing to do.
+        """Make some packs of a stream, and write some to disk. Returns their number, and 0 if nothing is left to do.
 
-        Nothing is begun once the turn is over.
+        Nothing is begun after the end of the turn.
         """
         if view.stream_id not in self._found and view.archived:
             self._found.add(view.stream_id)
@@ -95,7 +94,7 @@ class PacksAhead:
         return made + self._shelve(snapshot, view, packs, work._replace(key=("shelve", *key)))
 
     def _shelve(self, snapshot: Snapshot, view: StreamView, packs: Packs, work: Work) -> int:
-        """Put packs of chunks on disk on the disk, also while others are refused; returns of how many spans."""
+        """Write packs of chunks on disk, even while new packs are refused. Returns the number of spans."""
         if not self._shelves or not packs.fresh or not view.archived:
             return 0
 
@@ -110,15 +109,15 @@ class PacksAhead:
         return self._attempts.make(work, room.refusals, room.work_bytes(work.view.tenant), make)
 
     def _find(self, snapshot: Snapshot, view: StreamView, asking: dict[Key, ClauseStates]) -> None:
-        """Note what was asked for before the start, as the disk has it."""
+        """Note the aggregates that were invoked as a table before the start, by the packs on disk."""
         for (stream_id, _), wanted in asking.items():
             if stream_id == view.stream_id and view.packs.of(stream_id, wanted.measures) is None:
-                shelf = pack_shelf(snapshot, view, Packs(tuple(wanted.measures)), UNBOUNDED)  # it only looks
+                shelf = pack_shelf(snapshot, view, Packs(tuple(wanted.measures)), UNBOUNDED)  # only for a search
                 if shelf is not None and any(map(shelf.has, _newest(shelf, view.packs.fan))):
                     view.packs.known(stream_id, wanted.measures, view.tenant)
 
     def _wanted(self, snapshot: Snapshot) -> dict[Key, ClauseStates]:
-        """The aggregates that stand, by stream and states. O(queries), once these have changed."""
+        """The registered aggregates, by stream and states. O(queries) after a change of the queries, else O(1)."""
         if snapshot.queries is not self._queries:
             clauses, measures = defaultdict[Key, list[Array]](list), dict[Key, Sequence[Measure]]()
             first = dict[Key, int]()
@@ -138,7 +137,7 @@ class PacksAhead:
 
 
 def _ready(view: StreamView, packs: Packs, ids: Array) -> list[int]:
-    """The numbers of some chunks to be folded next: in memory, sealed, and evaluated for all clauses."""
+    """The numbers of the next chunks to fold: in memory, sealed, and evaluated for all clauses."""
     numbers, base = list[int](), view.chunks[0].data.number
     packs.ahead = number = max(packs.ahead, base + view.archived)
     for entry in view.chunks[number - base : -1]:
@@ -154,7 +153,7 @@ def _ready(view: StreamView, packs: Packs, ids: Array) -> list[int]:
 def _made(
     snapshot: Snapshot, view: StreamView, packs: Packs, ids: Array, numbers: list[int], budget: ReadBudget
 ) -> int:
-    """Fold chunks, and the spans that end with them and whose other chunks need not be read; returns how many."""
+    """Fold chunks, and the spans that end with them, if no further chunk must be read. Returns the number."""
     made = 0
     reading = Reading([], None, snapshot.config.texts, budget, 0)
     spans = Spans(packs.measures, packs, Together(snapshot, view, ids, budget), reading, NO_LIMIT)
@@ -166,7 +165,7 @@ def _made(
 
 
 def _made_of(spans: Spans, shelf: PackShelf | None, number: int, base: int) -> int:
-    """Fold a chunk, and the spans that end with it; returns how many."""
+    """Fold a chunk, and the spans that end with it. Returns the number of new packs."""
     made, fan = 0, spans.together.view.packs.fan
     level, size = 0, 1
     while (number + 1) % size == 0 and number + 1 - size >= base:
@@ -181,7 +180,7 @@ def _made_of(spans: Spans, shelf: PackShelf | None, number: int, base: int) -> i
 
 
 def _newest(shelf: PackShelf, fan: int) -> Iterator[Span]:
-    """The newest span of each level, all of whose chunks are on the disk."""
+    """The newest span of each level whose chunks are all on disk."""
     for level in range(_LEVELS):
         size = fan**level
         if (shelf.disk.stop // size - 1) * size >= shelf.disk.first:
@@ -189,7 +188,7 @@ def _newest(shelf: PackShelf, fan: int) -> Iterator[Span]:
 
 
 def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, Array, Node]]:
-    """The stream, the first ID, the clauses and the plan of queries. The queries of a block come together."""
+    """The stream, the first ID, the clauses and the plan of queries with equal plans. A block is one item."""
     alike = defaultdict[int, list[int]](list)
     plans = dict[int, tuple[int, int, Node]]()
     for record in snapshot.queries.single():

@@ -5,7 +5,7 @@
 
 The first call for some measures reads its whole window, and is noted. From the second call on, whole chunks are folded
 once (`psoup.aggregates.packs`). Clauses that the packs of a span lack are folded from matches, or from narrower
-spans, and stored for the next call. Spans come in the order of the stream.
+spans. The new packs are stored for the next call. Spans come in the order of the stream.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Spans:
         return self._ids
 
     def _leaf(self, number: int, ids: Array) -> FoldPack | None:
-        """The pack of a chunk from its lists; None if it is on disk, lacks a clause, or has other forms."""
+        """The pack of a chunk from its lists; None if it lacks a clause, or has no lists in memory."""
         self.reading.budget.check()
         entry, _, _ = self._chunk(number)
         if not isinstance(entry.data, ChunkView) or not all_evaluated(entry.results, ids):

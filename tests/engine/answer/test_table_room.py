@@ -51,7 +51,7 @@ PLACES = frozenset(
         "columns",  # keys and arguments of all matches
         "_groups",  # numbers of groups
         "_measures",  # states of groups by key
-        "known",  # keys of groups
+        "keys_of",  # keys of groups
         "arranged",  # ranks of rows that are sorted
         "shown",  # measures of a table of groups
         "computed",  # the SELECT list over that table
