@@ -21,6 +21,7 @@ from psoup.aggregates.sums import Count, IntegerSum
 from psoup.expressions.tree import AttributeRef
 from psoup.kernels.fold import group_states
 from psoup.plan.nodes import Measure
+from psoup.plan.way import TryNext
 from psoup.results.chunk_results import ChunkResults
 from psoup.results.failures import NO_FAILURES
 from psoup.results.sets import WantedClauses, in_both
@@ -29,37 +30,35 @@ from psoup.values.columns import Array, Column
 
 def leaf_of(
     results: ChunkResults, columns: Sequence[Column], wanted: WantedClauses, ids: Array, measures: Sequence[Measure]
-) -> FoldPack | None:
-    """The pack of a sealed chunk whose tuples all `wanted` clauses have met; None: not possible in this way.
+) -> FoldPack:
+    """The pack of a sealed chunk, over all of whose tuples the `wanted` clauses were evaluated.
 
-    `columns`: the columns of the chunk; `ids`: the SQC IDs of the wanted clauses. O(clauses + matches).
+    `columns`: the columns of the chunk; `ids`: the wanted SQC IDs. O(clauses + matches). Raises TryNext if the chunk
+    has errors or clauses in other forms than lists, or for other measures than those of the module.
     """
     if results.open is not None or len(results.packs) != 1 or results.errors or results.failures is not NO_FAILURES:
-        return None
+        raise TryNext
     made = [(folding, _values(folding, measure, columns)) for (folding, *_), measure in states_for(measures).items()]
     (pack,) = results.packs
     names, at = in_both(wanted, pack.ids)
     begins, lengths = pack.place[at], pack.counts[at].astype(np.int64)
     if len(begins) and int(begins.min()) < 0:
-        return None
-    states = list[State]()
-    for folding, values in made:
-        if values is None:
-            return None
-        states.append(_state(folding, values, pack.lists, begins, lengths))
+        raise TryNext
+    states = [_state(folding, values, pack.lists, begins, lengths) for folding, values in made]
     return pack_of(ids, None if len(names) == len(ids) else names, lengths, None, states)
 
 
-def _values(folding: Folding, measure: Measure, columns: Sequence[Column]) -> Array | None:
-    """The int64 values that a measure reads; None if they need computing, or have NULLs."""
+def _values(folding: Folding, measure: Measure, columns: Sequence[Column]) -> Array:
+    """The values that a measure reads, int64. Raises TryNext unless they are an integer column without NULL."""
     if not isinstance(folding, Count | IntegerSum | Extreme) or measure.condition is not None:
-        return None
+        raise TryNext
     (arg,) = measure.args
     if not isinstance(arg, AttributeRef) or arg.index < 0:
-        return None
+        raise TryNext
     column = columns[arg.index]
-    straight = column.valid is None and column.values.dtype == np.int64 and column.values.flags.writeable
-    return column.values if straight else None
+    if column.valid is not None or column.values.dtype != np.int64 or not column.values.flags.writeable:
+        raise TryNext
+    return column.values
 
 
 def _state(folding: Folding, values: Array, lists: Array, begins: Array, lengths: Array) -> State:

@@ -12,6 +12,7 @@ invocations, as are answers that an invocation would give in several batches.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,7 @@ from psoup.execution.many.query_sets import Alike, asked_for
 from psoup.execution.rows.record_batch import Cuts
 from psoup.plan.nodes import Join, Project
 from psoup.plan.standing_query import StandingQuery
+from psoup.plan.way import TryNext
 from psoup.published.records import NO_CLAUSE
 from psoup.published.snapshot import ChunkEntry
 from psoup.results.failures import NO_FAILURES
@@ -103,34 +105,33 @@ class ManyJoins:
         """Whether the joins of some plan had too many rows for one pass."""
         by_window: dict[object, Group | PSoupError] = {}
         for alike in asked_for(asking.snapshot, ids, asking.tenant).sets:
-            together = self._set_of(alike, ids, by_window)
-            if together is not None:
-                self._of[alike.places] = len(self._together)
+            with suppress(TryNext):
+                self._together.append(self._set_of(alike, ids, by_window))
+                self._of[alike.places] = len(self._together) - 1
                 self._at[alike.places] = np.arange(len(alike.places))
-                self._together.append(together)
 
-    def answer(self, place: int, max_bytes: int) -> JoinedAnswer | None:
-        """The answer of the query at a place, in at most so many bytes; None: it is to be invoked.
+    def answer(self, place: int, max_bytes: int) -> JoinedAnswer:
+        """The answer of the query at a place, in at most `max_bytes` bytes.
 
-        Raises what ends the read.
+        Raises TryNext if the query must be invoked by itself. Raises as `ReadBudget.check` if the read must end.
         """
         number = int(self._of[place])
         if number < 0:
-            return None
+            raise TryNext
         joins = self._together[number]
         if not joins.tried:
             joins.tried = True
             self._find(joins)
         pairs, at = joins.pairs, int(self._at[place])
         if pairs is None:
-            return None
+            raise TryNext
         start, stop = joins.starts[at], joins.starts[at + 1]
         if (
             not joins.small[at]
             or joins.window > _TOO_LARGE * max_bytes
             or 2 * joins.row_bytes * (stop - start) > max_bytes
         ):
-            return None
+            raise TryNext
         parts: Sequence[bytes | memoryview] = ()
         if joins.cuts is not None and start < stop:
             parts = joins.cuts.rows(start, stop)
@@ -146,21 +147,21 @@ class ManyJoins:
         self._together = []
         self._of[:] = -1
 
-    def _set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> _Together | None:
-        """The joins of one plan; None if they are left to invocations."""
+    def _set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> _Together:
+        """The joins of one plan. Raises TryNext if they are left to invocations."""
         if len(alike.places) < LEAST or alike.record.sqc_id != NO_CLAUSE or not self._are_simple(alike):
-            return None
+            raise TryNext
         form = joined_form(alike.plan.schema, 2)
         if form is None:
-            return None
+            raise TryNext
         try:
             made = self._asking.set_of(alike, ids[alike.places], by_window)
         except PSoupError:
-            return None  # each invocation raises the problem
+            raise TryNext from None  # each invocation raises the problem
         if made.joined is None or not can_be_together(alike.plan, made.seen) or not _are_evaluated(made):
-            return None
+            raise TryNext
         if not made.joined.are_worth(len(alike.places)):
-            return None
+            raise TryNext
         return _Together(made, form, sum([part.range.high - part.range.low for part in made.seen]), form.form.row_bytes)
 
     def _are_simple(self, alike: Alike) -> bool:

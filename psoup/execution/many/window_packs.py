@@ -11,7 +11,7 @@ spans. The new packs are stored for the next call. Spans come in the order of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +29,7 @@ from psoup.execution.rows.source_rows import Reading
 from psoup.execution.select.many_matches import Part, Progress, Together, parts_of
 from psoup.invariants import ensure
 from psoup.plan.nodes import Measure
+from psoup.plan.way import TryNext
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.results.sets import all_evaluated, evaluated
 from psoup.values.columns import Array
@@ -189,7 +190,11 @@ class Spans:
 
     def made(self, span: Span) -> FoldPack:
         """Fold all clauses in a span, and store the new pack."""
-        pack = (None if span[0] else self._leaf(span[1], self.ids)) or self._folded(span, self.ids)
+        pack: FoldPack | None = None
+        with suppress(TryNext):
+            pack = self._leaf(span, self.ids)
+        if pack is None:  # not in a handler, which would hold the arrays of the attempt
+            pack = self._folded(span, self.ids)
         self._keep(span, pack)
         return pack
 
@@ -200,12 +205,15 @@ class Spans:
             self._ids = self.packs.shared(self.together.ids)
         return self._ids
 
-    def _leaf(self, number: int, ids: Array) -> FoldPack | None:
-        """The pack of a chunk from its lists; None if it lacks a clause, or has no lists in memory."""
+    def _leaf(self, span: Span, ids: Array) -> FoldPack:
+        """The pack of a chunk from its lists. Raises TryNext for wider spans, and chunks without such lists."""
+        level, number = span
+        if level:
+            raise TryNext
         self.reading.budget.check()
         entry, _, _ = self._chunk(number)
         if not isinstance(entry.data, ChunkView) or not all_evaluated(entry.results, ids):
-            return None
+            raise TryNext
         room, size = self.reading.charged(), 2 * states_bytes(self.measures) * len(ids)
         room.hold(size)
         try:

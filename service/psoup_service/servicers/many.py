@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from psoup.answer.table_rows import TableQuestion
 from psoup.errors import Internal, InvalidInput, NotFound, PSoupError
 from psoup.events.tags import NO_TAG
 from psoup.plan.standing_query import StandingQuery
+from psoup.plan.way import TryNext
 from psoup.published.records import NO_CLAUSE
 from psoup_proto.v1 import queries_pb2, types_pb2
 from psoup_service.host.ids import Ids
@@ -102,9 +104,8 @@ class Many:
 
     def _answer(self, place: int, room: int) -> queries_pb2.InvokeResponse:
         if self._joins is not None and place < self._stop:
-            answer = self._together(self._joins, place, room)
-            if answer is not None:
-                return answer
+            with suppress(TryNext):
+                return self._together(self._joins, place, room)
         query_id, name = self._query(self._names[place])
         asking, put = self._asking, self._asking.question
         wanted = InvokeArguments(
@@ -146,14 +147,12 @@ class Many:
         except (InvalidInput, NotFound):
             return _NO_QUERY
 
-    def _together(self, joins: ManyJoins, place: int, room: int) -> queries_pb2.InvokeResponse | None:
+    def _together(self, joins: ManyJoins, place: int, room: int) -> queries_pb2.InvokeResponse:
         at = place - self._start
         answer = joins.answer(at, room)
-        if answer is None:
-            return None
-        completeness, query = answer.completeness, answer.query
-        if self._told is None or self._told[0] is not completeness or self._told[1] is not query:
-            self._told = completeness, query, convert.completeness(completeness, query)
+        told, query = answer.completeness, answer.query
+        if self._told is None or self._told[0] is not told or self._told[1] is not query:
+            self._told = told, query, convert.completeness(told, query)
         response = answers.whole_joined(answer, self._told[2], room)
         record = self._asking.snapshot.query(self._block[at], self._asking.tenant)
         if record.tags is not NO_TAG:
