@@ -118,7 +118,7 @@ class Questions:
     def form(self, sql: str) -> str:
         """Return the form of a statement whose form was seen before: a template of it is worth its cost.
 
-        At the first sight the form is noted, and "" is returned.
+        A form that is seen for the first time is noted, and "" is returned.
         """
         parts = form_of(in_order(sql))
         if parts is None:

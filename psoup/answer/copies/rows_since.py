@@ -5,9 +5,9 @@
     keep         held, and in the window       ─> all other rows of the client leave
     have         keep, and the part of the window whose rows are sent now
 
-The cost depends on the new tuples only, not on the length of the window, nor on the rows held. This
-works for selections over one stream, with ORDER BY or with LIMIT, not with both. With ORDER BY, rows travel with their
-keys, and the client sorts. `range_plans.ranged` recognises such queries.
+The cost depends on the new tuples only, not on the length of the window, nor on the rows held. This works for
+selections over one stream, with ORDER BY or with LIMIT, not with both. With ORDER BY, rows travel with their keys, and
+the client sorts. `range_plans.ranged` recognises such queries.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Explanation of a query: factors, window and results of each source; the plan as nodes; costs.
 
-query q on stream trades          Explanation
-  window, clause, factors           sources   the selection of each source of FROM (`explain_source`)
-  plan  Limit                       nodes     the steps of the plan, last step first (`plan_nodes`)
-          Source
-  cost                              cost      counters of the query (`query_cost`)
+    query q on stream trades          Explanation
+      window, clause, factors           sources   the selection of each source of FROM (`explain_source`)
+      plan  Limit                       nodes     the steps of the plan, last step first (`plan_nodes`)
+              Source
+      cost                              cost      counters of the query (`query_cost`)
 
 Matches are counted, but no rows are gathered.
 """
@@ -153,7 +153,7 @@ def _nodes(
             return explain_join(node, joined)
         if isinstance(node, Aggregate):
             side = wanted[0] if len(wanted) == 1 and counted else None
-            return explain_groups(node, side, now, snapshot, budget, known=not sources[0].folded)
+            return explain_groups(node, side, now, snapshot, budget, stored=not sources[0].folded)
         return sources[node.place].findings if isinstance(node, Source) else NOTHING
 
     return plan_nodes(plan, findings)

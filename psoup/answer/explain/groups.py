@@ -32,11 +32,11 @@ _MOST = 4_194_304
 
 
 def explain_groups(
-    node: Aggregate, side: Side | None, now: int | None, snapshot: Snapshot, budget: ReadBudget, *, known: bool = True
+    node: Aggregate, side: Side | None, now: int | None, snapshot: Snapshot, budget: ReadBudget, *, stored: bool = True
 ) -> Findings:
     """The states of an aggregate, and the groups of the matches of `side` (None: of a join). O(tuples up to _MOST).
 
-    `known`: whether the matches are stored; else groups are not counted.
+    `stored`: whether the matches are stored; else groups are not counted.
     """
     states = len(states_of(node))
     figures: dict[str, float] = {"keys": len(node.keys), "measures": len(node.measures), "states": states}
@@ -45,7 +45,7 @@ def explain_groups(
     if side is None:
         return Findings(figures, {}, [state_line])
     reused = [*_reused(node, side, figures, snapshot.config), *_refused(node, side)]
-    if not node.keys or side[3] - side[2] > _MOST or not known:
+    if not node.keys or side[3] - side[2] > _MOST or not stored:
         return Findings(figures, {}, [state_line, *reused])
     config, group_bytes = snapshot.config, GroupBytes(budget)
     try:

@@ -174,7 +174,7 @@ def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tup
 
 
 def _joined_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
-    """The rows of the join below an aggregate; None without a join, or if it was not evaluated to its end."""
+    """The rows of the join below an aggregate; None without a join, or if it stopped early."""
     below = nodes[node.inputs[0]]
     while below.operator != "join" and len(below.inputs) == 1:
         below = nodes[below.inputs[0]]

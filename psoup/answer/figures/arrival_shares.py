@@ -61,14 +61,14 @@ class _StreamCounters:
 
 
 class ArrivalShares:
-    """Shares of all streams of a service. `least`: the smallest share that is reported. One thread at a time."""
+    """Shares of all streams of a service. `smallest`: the smallest share to report. One thread at a time."""
 
-    def __init__(self, least: float) -> None:
-        self._least = least
+    def __init__(self, smallest: float) -> None:
+        self._smallest = smallest
         self._before: dict[int, _StreamCounters] = {}
 
     def look(self, snapshot: Snapshot, seconds: float) -> list[ArrivalShare]:
-        """The queries with at least the `least` share in the `seconds` since the last look, the costliest first.
+        """The queries with at least the smallest share in the `seconds` since the last look, the costliest first.
 
         A stream is reported from its second busy look on. O(streams), and O(slots + entries of the index) for each
         busy stream.
@@ -82,15 +82,15 @@ class ArrivalShares:
         self._before = {
             stream_id: reading for stream_id, reading in self._before.items() if stream_id in snapshot.by_id
         }
-        return sorted((s for s in totals.values() if s.share >= self._least), key=lambda s: (-s.share, s.query_id))
+        return sorted((s for s in totals.values() if s.share >= self._smallest), key=lambda s: (-s.share, s.query_id))
 
     def _of_stream(self, snapshot: Snapshot, view: StreamView, seconds: float) -> list[ArrivalShare]:
         """The shares of the queries of one stream, which are also noted there.
 
-        The threshold is lower than `least`, as a join adds the shares of its sides.
+        The threshold is lower than the smallest share, as a join adds the shares of its sides.
         """
         costs, before = view.index.costs, self._before.get(view.stream_id)
-        matters = seconds * self._least / MOST_SOURCES
+        matters = seconds * self._smallest / MOST_SOURCES
         busy = before is not None and costs.joined - before.joined >= matters
         now = self._before[view.stream_id] = (
             _read(view) if busy else _StreamCounters(costs.joined, {}, _NONE, _NO_SLOTS)

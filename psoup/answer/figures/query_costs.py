@@ -34,7 +34,7 @@ _VAIN_SHARE = 0.001
 
 @dataclass(frozen=True, slots=True)
 class QueryCost:
-    """Costs of one query; see the module. `share`: 0 to 1, of all queries of the tenant."""
+    """Costs of one query, as the module defines them. `share`: 0 to 1, of the work for all queries of the tenant."""
 
     query_id: int
     tuples: int
@@ -100,8 +100,7 @@ class StreamCosts:
     def _new(self, clause: ClauseRecord, covered: list[ChunkEntry], matched: list[int]) -> int:
         """The number of matches among tuples that arrived since the clause was registered.
 
-        Matches in chunks that left the memory count as new, if the clause was registered before the oldest chunk in
-        memory.
+        Matches in chunks that left memory count as new, if the clause is older than all chunks in memory.
         """
         born = self.view.next_id - int(self.counts.tuples[clause.slot])
         matches = int(self.counts.matched[clause.slot]) if born < self.view.hot_id else 0

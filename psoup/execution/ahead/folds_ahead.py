@@ -3,7 +3,7 @@
     chunks    on disk ─┬─ sealed, in memory ──┬─ open         each is visited once, when it is sealed or attached
     queries   each pair of a clause and a recipe once         folded only where the matches are stored already
 
-So an aggregate over years reads no tuple, even if it is first invoked after its chunks have left the memory.
+So an aggregate over years reads no tuple, even at a first invocation after its chunks left memory.
 This is background work in small steps; an invocation computes the folds that are still missing. It serves streams with
 an archive or with history. Of many aggregates only the oldest are folded here. All of them are folded as packs
 (`psoup.execution.ahead.packs_ahead`) if they were invoked as a table. Each fold has a budget of bytes and time, and a
