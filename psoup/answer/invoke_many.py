@@ -58,7 +58,7 @@ _PAIR_BYTES = 24
 _CUT_BYTES = 1 << 24
 """Most bytes of the rows of all joins of one plan that are gathered in one go."""
 _TOO_LARGE = 8
-"""Most rows of the windows for each byte of the reply: above it an invocation refuses at once."""
+"""Most rows of the windows for each byte of the reply: above it an invocation says at once that it is too large."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     window   ··· | 7 evicted, evaluated | 8 evicted, evaluated | 9 kept |     columns of 7 and 8 are offered
 
-The writer takes the offers with its next maintenance (`psoup.results.offers`).
+The writer takes offers as its next maintenance, while it has room (`psoup.results.offers`).
 """
 
 from __future__ import annotations
