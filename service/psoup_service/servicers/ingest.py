@@ -4,7 +4,8 @@
                           (the next batch is read while earlier ones are being logged)
 
 `payload_decoder` limits a batch's size and decides where it is decoded. With a producer, the host may hold several
-batches of a stream: a refused batch leaves a gap in the numbers. Without a producer, each batch waits for the one before.
+batches of a stream: a refused batch leaves a gap in the numbers. Without a producer, each batch waits for the one
+before.
 """
 
 from __future__ import annotations

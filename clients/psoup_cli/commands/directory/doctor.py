@@ -100,9 +100,7 @@ def doctor(
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
     if as_json:
-        for finding in report.findings:
-            print_json(dataclasses.asdict(finding))
-        print_json({"path": report.path, "well": report.well, "lost": report.lost, **report.figures})
+        _print_json(report)
     else:
         _print(report)
     raise typer.Exit(WRONG if not report.well else LOST if report.lost else WELL)
@@ -135,6 +133,12 @@ def _replay(directory: Path, memory: int | None, functions: list[str], report: R
         message("psoup: what is damaged is not replayed; see the findings")
         return
     report.findings += rehearse(directory, memory or available_mib(), functions=functions)
+
+
+def _print_json(report: Report) -> None:
+    for finding in report.findings:
+        print_json(dataclasses.asdict(finding))
+    print_json({"path": report.path, "well": report.well, "lost": report.lost, **report.figures})
 
 
 def _print(report: Report) -> None:

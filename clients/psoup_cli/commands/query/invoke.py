@@ -24,7 +24,7 @@ from psoup_cli.common import Address, Labels, Timeout, WaitFor, connect, labels_
 from psoup_cli.legible import legible
 from psoup_cli.output import numeric, print_batches, print_json, print_table, rows_of
 from psoup_cli.parameters import read_lines
-from psoup_client import Answer, AnswerStream, AnswerTable, NotFound, PSoupError, Query
+from psoup_client import Answer, AnswerStream, AnswerTable, Client, NotFound, PSoupError, Query
 from psoup_client.phrases import counted
 
 QueryIds = Annotated[list[str] | None, typer.Argument(metavar="ID...", help="IDs of queries.", show_default=False)]
@@ -93,19 +93,23 @@ def invoke(
             if not whole.queries:
                 raise _nobody("those labels" if label else "such a key")
             _print_together(whole, form, rows)
-            return
-        if single:
+        elif single:
             query = Query(client, "", key=key[0]) if key else Query(client, names[0])
             with query.stream(**wanted) as answer:
                 print_answer(answer, form, rows)
-            return
-        if label:
-            names = [query.id for query in client.queries(labels=labels_of(label))]
-            if not names:
-                raise _nobody("those labels")
-        selection: dict[str, Any] = {"keys": names} if key else {"queries": names}
-        named = [{"key" if key else "query_id": name} for name in names]
-        _print_many(named, client.invoke_many(**selection, return_errors=True, **wanted), form, rows)
+        else:
+            ids = _labelled(client, label) if label else names
+            asked: dict[str, Any] = {"keys": ids} if key else {"queries": ids}
+            named = [{"key" if key else "query_id": name} for name in ids]
+            _print_many(named, client.invoke_many(**asked, return_errors=True, **wanted), form, rows)
+
+
+def _labelled(client: Client, labels: list[str]) -> list[str]:
+    """The IDs of the queries with these labels; raises NotFound if there are none."""
+    ids = [query.id for query in client.queries(labels=labels_of(labels))]
+    if not ids:
+        raise _nobody("those labels")
+    return ids
 
 
 def _names(

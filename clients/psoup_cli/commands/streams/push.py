@@ -147,15 +147,9 @@ def push(
                 source.text_bytes = client.info().text_bytes
             if dry_run:
                 result = _check_rows(source, client, stream)
-            elif whole:
-                begin = partial(client.stage, stream, producer=batch_id, since=since or 0)
-                result = _push_whole(source, client, stream, begin)
-                if ids:
-                    print_ids(client, result, 0, as_json)
-            elif ids:
-                result = push_pieces(source, client, stream, as_json)
             else:
-                result = push_files(source, client, stream)
+                begin = partial(client.stage, stream, producer=batch_id, since=since or 0) if whole else None
+                result = _send(source, client, stream, begin, ids, as_json)
     finally:
         if refused is not None:
             refused.close()
@@ -170,6 +164,18 @@ def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
         raise typer.BadParameter("--id is empty; name the file, or leave --id out")
     if since is not None and batch_id is None:
         raise typer.BadParameter("--since is said of a name; give --whole and --id too")
+
+
+def _send(
+    source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage] | None, ids: bool, as_json: bool
+) -> PushResult:
+    """Send the rows: as a whole if `begin` makes a stage, else batch by batch. Print tuple IDs if `ids`."""
+    if begin is None:
+        return push_pieces(source, client, stream, as_json) if ids else push_files(source, client, stream)
+    result = _push_whole(source, client, stream, begin)
+    if ids:
+        print_ids(client, result, 0, as_json)
+    return result
 
 
 def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool) -> None:

@@ -6,9 +6,9 @@
                                  └──> waits in the line of long reads, where it is, until one of these places is free
 
 A read is not interrupted. After the work of each chunk it calls `Read.ask` (the port of `psoup.work.read_budget`).
-There it ends if its caller has left, and moves to the long reads if it takes long. There a long read also rests while calls of other
-tenants are under way (`giving_way`). It gives its place to a long read of a tenant that had less time. If there is only
-one thread, it takes long reads, too.
+There it ends if its caller has left, and moves to the long reads if it takes long. There a long read also rests while
+calls of other tenants are under way (`giving_way`). It gives its place to a long read of a tenant that had less time.
+If there is only one thread, it takes long reads, too.
 """
 
 from __future__ import annotations
