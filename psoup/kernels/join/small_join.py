@@ -47,6 +47,14 @@ def _put(column, sources, stride, rows, stops, positions, address):
 
 
 @njit(cache=True, nogil=True)
+def _size_of(side):
+    """The number of matches of a side, located now if they were not; -1 as of `locate`."""
+    if side.size >= 0:
+        return np.int64(side.size)
+    return np.int64(locate(side.chunks, side.low, side.high, side.sqc_id, side.slot, side.located))
+
+
+@njit(cache=True, nogil=True)
 def _laid_out(shown, left_side, right_side, rows, header, batch, places):
     """The header of so many rows, and whether each column may be NULL; `places` is written."""
     columns = shown.shape[0]
@@ -78,15 +86,7 @@ def answer_located(left_side, right_side, question, shown, header, batch, limits
     """
     left_side, right_side, question = SideArrays(*left_side), SideArrays(*right_side), PairQuestion(*question)
     batch, limits, nothing = BatchPlaces(*batch), PairLimits(*limits), np.empty(0, np.uint8)
-    size, other_size = left_side.size, right_side.size
-    if size < 0:
-        size = locate(
-            left_side.chunks, left_side.low, left_side.high, left_side.sqc_id, left_side.slot, left_side.located
-        )
-    if other_size < 0:
-        other_size = locate(
-            right_side.chunks, right_side.low, right_side.high, right_side.sqc_id, right_side.slot, right_side.located
-        )
+    size, other_size = _size_of(left_side), _size_of(right_side)
     if min(size, other_size) == 0:
         return np.int64(0), size, other_size, nothing
     if min(size, other_size) < 0 or max(size, other_size) > limits.side_rows:
