@@ -6,15 +6,15 @@
 
 Files, in reading order:
 
-    explain     all parts together
-    source      a source: its window now, its clause, its results chunk by chunk
-    factors     the boolean factors of WHERE, in words and counts
-    sample      selectivity of each factor among the newest tuples
-    chosen_ways ways that an invocation would try, by the names of their modules
-    join        rows of a join now, and its steps
-    groups      groups of an aggregate now, and bytes of each
-    folds       folds that an invocation would take, in memory and on disk
-    spend       budgets that an invocation would spend
+    explain      all parts together
+    source       a source: its window now, its clause, its results chunk by chunk
+    factors      the boolean factors of WHERE, in words and counts
+    sample       selectivity of each factor among the newest tuples
+    chosen_ways  ways that an invocation would try, by the names of their modules
+    join         rows of a join now, and its steps
+    groups       groups of an aggregate now, and bytes of each
+    folds        folds that an invocation would take, in memory and on disk
+    spend        budgets that an invocation would spend
 
 Never here: an answer. EXPLAIN reads stored results, and a sample of tuples.
 """
