@@ -61,9 +61,7 @@ class Settings(BaseModel):
     """PEM file of the authorities that sign clients' certificates; empty: clients show no certificate"""
 
     certificate_roles: tuple[str, ...] = ()
-    """roles of clients' certificates, instead of tokens: NAME=ROLE+ROLE, where NAME is a URI or DNS name in a
-    certificate
-    """
+    """roles of clients' certificates, instead of tokens: NAME=ROLE+ROLE; NAME is a URI or DNS name in a certificate"""
 
     oidc_issuer: str = ""
     """OpenID Connect provider whose access tokens (JWTs) are accepted, as in their claim iss; takes psoup[oidc]"""
@@ -120,9 +118,7 @@ class Settings(BaseModel):
     """pushed data that may wait to be applied"""
 
     staged_mib: int = Field(default=512, ge=0, le=768)
-    """batches in parts that are not committed yet; half is reserved for tenants; a batch is logged in one
-    transaction
-    """
+    """batches in parts, not committed yet; half is reserved for tenants; a batch is logged in one transaction"""
 
     sort_rows: int = Field(default=5_000_000, ge=0)
     """rows that ORDER BY or DISTINCT may hold in one invocation"""
