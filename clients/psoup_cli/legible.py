@@ -1,6 +1,4 @@
-"""Text of clients, made safe for a terminal. Keys, labels, statements and values may have control characters, which a
-terminal would obey.
-"""
+"""Text of clients, made safe for a terminal, which would obey control characters in keys, labels and values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The list of kernels compiled before a client comes: it is read as it was written, and an unlisted kernel is
-reported.
-"""
+"""The list of kernels compiled before a client comes: read as written; an unlisted kernel is reported."""
 
 from __future__ import annotations
 

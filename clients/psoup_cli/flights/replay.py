@@ -1,6 +1,4 @@
-"""The replay: flights go into their stream at the pace of a replayed year, with a progress bar and the rate; and the
-weather.
-"""
+"""The replay: flights and weather go into their streams at the pace of a replayed year, with a progress bar."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The calls of a client, in a class for each group: one for each service of the contract, and one for calls that
-combine several.
+"""The calls of a client, in a class for each group: one for each service of the contract, and one for dumps.
 
     streams  ingest  queries  answers  statements      the services, in psoup_proto/v1
     server  backup  attach  cover

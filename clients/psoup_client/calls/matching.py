@@ -1,5 +1,4 @@
-"""Calls of the MatchingService: the queries that rows would match, without storing them, and the reasons why a tuple is
-in an answer.
+"""Calls of the MatchingService: queries that rows would match, without storing them, and reasons for an answer.
 
 rows ── messages ──> Match ──> the first k rows with their queries ──> a table of pairs
                        ^                        |

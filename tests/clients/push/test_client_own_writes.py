@@ -1,6 +1,4 @@
-"""A client reads its own writes: every read waits for the last event that the client knows, however busy the writer
-is.
-"""
+"""A client reads its own writes: every read waits for the last event that the client knows."""
 
 from __future__ import annotations
 

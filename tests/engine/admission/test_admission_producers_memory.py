@@ -1,6 +1,4 @@
-"""The memory of producers' last batches: charged to their tenant, by its quota, with a part reserved for each
-tenant.
-"""
+"""The memory of producers' last batches: charged to their tenant, with a reserved part for each tenant."""
 
 from __future__ import annotations
 

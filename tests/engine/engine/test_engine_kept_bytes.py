@@ -1,6 +1,4 @@
-"""Kept structures of a tenant's answers stay within its quota and take no other tenant's room; no answer depends on
-them.
-"""
+"""Kept structures of a tenant's answers stay within its quota and its room; no answer depends on them."""
 
 from __future__ import annotations
 

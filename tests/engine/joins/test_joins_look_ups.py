@@ -1,6 +1,4 @@
-"""Large sides of joins, reduced by look-ups: the answer equals that over whole sides, whatever is indexed or
-dropped.
-"""
+"""Large sides of joins, reduced by look-ups: answers equal those of whole sides, whatever is indexed or dropped."""
 
 from __future__ import annotations
 

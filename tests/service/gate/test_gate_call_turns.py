@@ -1,6 +1,4 @@
-"""Turns at the event loop: a tenant with many calls waits while a call of a quieter tenant is served, and not for
-long.
-"""
+"""Turns at the event loop: a tenant with many calls waits briefly while a quieter tenant's call is served."""
 
 from __future__ import annotations
 

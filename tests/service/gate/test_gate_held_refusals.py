@@ -1,6 +1,4 @@
-"""Refusals by a quota are delayed for callers that ask again at once, and for no other callers. The clock stands
-still.
-"""
+"""Refusals by a quota are delayed only for callers that ask again at once. The clock stands still."""
 
 from __future__ import annotations
 

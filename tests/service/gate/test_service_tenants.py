@@ -1,6 +1,4 @@
-"""Tenants over the wire: they come, change and go; each token belongs to one tenant, whose clients see no other
-tenant.
-"""
+"""Tenants over the wire: they come, change and go; a client of one tenant sees no other tenant."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Large pushes on their way to the disk: no command waits for them, the order of each stream stays, refusals write
-nothing.
+"""Large pushes on their way to the disk: no command waits for them, stream order stays, refusals write nothing.
 
 The store is a real one in most of them; its pieces are small, so that there are many.
 """

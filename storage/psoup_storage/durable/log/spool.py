@@ -1,5 +1,4 @@
-"""Tuples of large pushes, written before their events are decided, a piece at a time, so that other events need not
-wait.
+"""Tuples of large pushes, written before their events are decided, piece by piece, so that other events go on.
 
     spool      slices  -8  0 │ small pushes │ -8  1 │ small pushes │ -8  2     each piece a transaction of its own
     append     log   4713  push  tuples: none here, spool: -8                  the event; before, nobody knows of them

@@ -1,5 +1,4 @@
-"""The streams that texts of the log name. A text is bound to the streams that had these names when its event was
-logged.
+"""The streams that texts of the log name: a text is bound to the streams of its names at the time of its event.
 
 2   trades (…)      the definitions so far, by ID; a name may have been given to another stream since
 5   quotes (…)      an event says by ID which streams its texts read: one, or those of a join
