@@ -102,7 +102,7 @@ def test_nobody_answers() -> None:
 @pytest.mark.parametrize(
     ("said", "address", "way"),
     [
-        ("last error: UNKNOWN: x: Hostname Verification Check failed.", "https://10.0.0.1:7433", "of other names"),
+        ("last error: UNKNOWN: x: Hostname Verification Check failed.", "https://10.0.0.1:7433", "other names"),
         ("last error: UNKNOWN: x: Failed parsing HTTP/2 (got frame type 80)", "10.0.0.1:7434", "the page"),
         ("last error: UNAVAILABLE: x: Socket closed", "https://10.0.0.1:7433", "PSOUP_CA"),
         ("last error: UNAVAILABLE: x: Socket closed", "10.0.0.1:7433", "write https://10.0.0.1:7433"),

@@ -97,7 +97,7 @@ def test_columns_of_a_frame_are_keys_and_labels() -> None:
             client.register_many("SELECT a FROM s WHERE a > $least", rows, key="id", labels=["user"])
         with pytest.raises(InvalidData, match="no columns 'key', 'kind' for keys or labels; their columns are 'least'"):
             client.register_many("SELECT a FROM s WHERE a > $least", rows, key="key", labels=["kind"])
-        with pytest.raises(TypeError, match="a label that all have is a column, too"):
+        with pytest.raises(TypeError, match="a label that all rows share needs a column"):
             client.register_many("SELECT a FROM s WHERE a > $least", rows, labels={"user": "u1"})  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest, match=r"there is no parameter \$id"):
             client.register_many("SELECT a FROM s WHERE a > $least", rows, labels=["user"])

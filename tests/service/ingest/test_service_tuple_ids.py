@@ -104,7 +104,7 @@ def test_what_is_wrong(client: Client) -> None:
     with client.producer("w") as producer:
         producer.push({"a": [3]})
         result = producer.flush()
-    with pytest.raises(ValueError, match="take that of push"):
+    with pytest.raises(ValueError, match="take the result of push"):
         client.tuple_ids(result)
 
 

@@ -119,16 +119,16 @@ def test_twice_the_room_is_reason_to_try_again_and_lost_chunks_are_folded(soup: 
     (clause,) = [*view.folds.refusals._known]
     refusal = view.folds.refusals.of(clause)
     assert refusal is not None and refusal.since == 0 and MIB < refusal.wanted < 3 * MIB
-    means.most = 2 * refusal.wanted - 1
+    means.limit = 2 * refusal.wanted - 1
     soup.maintain()
     assert means.begun == [wide]
-    means.most = 16 * MIB
+    means.limit = 16 * MIB
     soup.maintain()
     assert means.begun == [wide] * 5 and not len(view.folds.refusals), "the four chunks that are closed"
     assert MIB < means.held <= 16 * MIB
     assert "not folded ahead" not in explained(soup, wide)
     soup.unregister(wide)
-    means.most = MIB
+    means.limit = MIB
     wide = soup.register(WIDE.replace("x >= 0", "x >= 1"))
     push(soup, 300, 400)
     assert len(view.folds.refusals) == 1
@@ -184,12 +184,12 @@ def test_packs_have_a_budget_and_are_tried_again(soup: RestartingPSoup) -> None:
     soup.maintain()
     before = packs.spans
     assert before == 1
-    means.most = MIB
+    means.limit = MIB
     push(soup, 100, 300)
     assert len(packs.refusals) == 1 and "it needs at least" in dict(means.told)[block[0]]
     assert packs.spans == before
     assert f"not folded ahead: {dict(means.told)[block[0]]}" in explained(soup, block[0])
-    means.most = 64 * MIB
+    means.limit = 64 * MIB
     soup.maintain()
     ((_, own),) = packs.kept()
     assert not len(packs.refusals) and list(own.spans) == [(0, 0), (0, 1), (1, 0), (0, 2), (0, 3), (1, 1), (2, 0)]

@@ -100,7 +100,7 @@ def test_a_turn_has_a_number_of_folds_and_goes_on_within_a_chunk(
 def test_a_refusal_that_takes_long_ends_a_turn_too(soup: RestartingPSoup) -> None:
     fill(soup, DEFAULT_TENANT, 2)
     means = Slow(**{DEFAULT_TENANT: 2.0})
-    means.most = 0
+    means.limit = 0
     folding, snapshot = FoldingAhead(means), soup.engine.snapshot()
     steps = 0
     while folding.step(snapshot):
