@@ -84,7 +84,7 @@ def paragraph(text: str) -> str:
 
 
 def shape_text(rows: int, columns: int, nouns: tuple[str, str] = ("row", "column")) -> str:
-    """Say how large a table is, and how much of it is shown; `nouns`: what its rows and columns are."""
+    """Describe the size of a table and the part that is shown. `nouns`: the words for a row and for a column."""
     row, column = nouns
     shown = [f"the first {counted(SHOWN_ROWS, row)}"] if rows > SHOWN_ROWS else []
     shown += [f"the first {counted(SHOWN_COLUMNS, column)}"] if columns > SHOWN_COLUMNS else []

@@ -48,7 +48,11 @@ class Entry:
 
     @property
     def certainty(self) -> Literal["exact now", "as of", "partial"]:
-        """The certainty of the copy for its reader: the answer now of all known data, as of `now`, or a part of it."""
+        """The certainty of the copy.
+
+        `exact now`: the service's answer at this moment, if no tuple came since the last sync. `as of`: the whole
+        answer at `now`. `partial`: not the whole answer.
+        """
         if not self.complete:
             return "partial"
         return "exact now" if self.ages else "as of"

@@ -243,7 +243,7 @@ def tag_charge(tag: Tag) -> int:
 
 
 def tags_charge(tags: TagColumns | None) -> int:
-    """Bytes charged for the keys and labels of each query of a block, by their mean."""
+    """Bytes charged for the key and the labels of one query of a block: the mean over the block."""
     if tags is None:
         return 0
     columns = len(tags.labels) + (tags.keys is not None)

@@ -5,8 +5,9 @@
     SUN   NaN                1                  1            1
     IBM   NULL               0                  2            2            0 << 32 | 2, numbered like any integer
 
-A chunk's column that is a key for the second time is stored as codes (`psoup/data/dictionary_column.py`). Then only its
-different values are numbered, not its rows. `numbers` numbers the values of one key.
+At its second use as a key, a chunk's column is dictionary-encoded if its values repeat enough
+(`psoup/data/dictionary_column.py`). Then the key lookup runs once for each distinct value, not for each row. The module
+`psoup/aggregates/numbers.py` assigns the numbers for one key.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _QUERIES = 1 << 17
 _FEW = 8
 """Most queries of a piece that are answered one by one."""
 _LONE = 2
-"""Most queries of a set for which an invocation each is quicker."""
+"""The most queries of a set that are answered one by one. Applies if the sets have fewer than `_FEW` on average."""
 QUICK = 1 << 14
 """Most queries of a short piece: one that takes some milliseconds."""
 _ON_DISK = 1 << 10

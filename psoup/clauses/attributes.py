@@ -53,7 +53,7 @@ class Attributes(Mapping[int, Expr]):
         return self._ids.keys()
 
     def unbar(self, attribute: int) -> None:
-        """Allow an attribute that no clause reads any more to be computed again for later clauses."""
+        """Remove the bar of an attribute, so that later clauses can use it. No clause may read the attribute now."""
         self.barred.discard(attribute)
 
     @property

@@ -84,7 +84,7 @@ class ClauseNames:
         total += np.frombuffer(self._digest(factor_text(factor)), np.uint64)
 
     def _words_of(self, attribute: Expr, interval: Interval) -> list[int]:
-        """The words that `_words` gives for one interval, without the words of its attribute."""
+        """The words of one interval, equal to those of `_words`, but without the words of the attribute."""
         low, high = interval.low, interval.high
         if attribute.type.kind is not Kind.TEXT:
             first, beyond = ends(attribute.type)

@@ -205,7 +205,7 @@ class Searched:
         return self.stripped_as(replace(self.stripped, part=other))
 
     def stripped_as(self, stripped: Stripped) -> Searched:
-        """A copy with other stripped clauses of the part, and new counters. O(S + P)."""
+        """A copy that has `stripped`, of the same part, as its stripped clauses. Its counters begin at 0. O(S + P)."""
         place: Array = np.full(len(self.place), -1, np.int64)
         place[stripped.clauses] = np.arange(len(stripped.clauses))
         counters = np.zeros_like(self.evaluated)

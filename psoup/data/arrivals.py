@@ -71,7 +71,7 @@ def joined(parts: Sequence[Numbers]) -> Numbers:
 
 
 class NumberPage(NamedTuple):
-    """The numbers of the tuples with IDs from `first_id` on."""
+    """The arrival numbers of consecutive tuples, in the order of their IDs. The first tuple has the ID `first_id`."""
 
     first_id: int
     numbers: Numbers

@@ -76,7 +76,7 @@ class Sizes:
             raise TooMuchText(max(-(-whole // max(self.most, 1)), 2))
 
     def keep(self, size: int) -> None:
-        """Count bytes that were made and are kept."""
+        """Add `size` bytes of a computed TEXT subtree, which stays in memory, to `kept`. Raises TooMuchText."""
         self.borrow(size)
         self.kept += size
 

@@ -91,7 +91,10 @@ class Nested:
                 size = min(size * _GROWTH, limits.rows)
 
     def _prepared(self) -> bool:
-        """Index the rows that have partners below; False: a source has no such row."""
+        """Reduce each source by semi-joins with its children, from the last source up, and index the children.
+
+        Returns False if a source has no rows left.
+        """
         builds: dict[int, KeyBuckets] = {}
         for source in range(len(self._tree), -1, -1):
             for edge in self._tree:

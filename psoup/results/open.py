@@ -229,7 +229,10 @@ class OpenResults:
         self.failures = self.failures.plus(slots, counts)
 
     def add_mask(self, slot: int, mask: Array) -> None:
-        """Set the column of a slot without matches so far, from one byte for each tuple of the chunk. O(n)."""
+        """Set the matches of a slot that has none yet. O(n).
+
+        `mask`: one byte for each tuple of the chunk, not 0 for a match.
+        """
         count = int(np.count_nonzero(mask))
         if count > self._dense_from:
             self.ensure_rows(np.array([slot], np.int64))

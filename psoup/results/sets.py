@@ -43,7 +43,7 @@ _BLOCK = 1 << 20
 _PACKED = 1 << 18
 """Pairs of a pack for which room is allocated without counting the wanted pairs."""
 _ROWS = 1_024
-"""Rows of bits of an open chunk that are copied together: 8 MB for full chunks."""
+"""The most rows of bits of an open chunk that one step copies: 8 MB for full chunks."""
 
 _NOTHING: Array = np.zeros(0, np.int64)
 

@@ -70,8 +70,8 @@ class KindFacts:
     beyond: int | bytes | None = BEYOND
     """The first key above the greatest. None: there is no greatest."""
     infinite: int | None = None
-    """The value that other systems treat as infinite (negative: minus infinity), and that would be an ordinary value
-    here."""
+    """The value that other systems use for infinity; its negative stands for minus infinity. A push with either value
+    is refused, because here both would be ordinary values. None: the kind has no such value."""
 
 
 def _float_key(value: float) -> int:

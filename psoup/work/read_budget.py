@@ -1,13 +1,13 @@
-"""The budget of one read, and the check whether its caller still waits, after each chunk of work.
+"""The budget of one read: its limits, and a check after each chunk of work that the caller still waits.
 
     read ──check──> ask()  of the host: raises if the caller has left, or the processor time is used up
          ──before_long──> wait()  of the host: lets quick reads go first
          ──examine(65,536 tuples)──> counted, and checked
          ──hold(8 MB), give_back──> counted against the limits of one read and of all reads for sorts, joins, groups
-         ──archive──> the time for tuples on disk: too long a read is refused before or during its work
+         ──archive──> the time limit for tuples on disk: a read above it is refused at the start, or ends midway
 
-The engine has neither a clock nor threads: `ask`, `wait`, `Shared` and `Archive` are ports of the host. Without them
-everything is allowed, so a program with one thread needs no budget.
+The engine has neither a clock nor threads: `ask`, `wait`, `Shared` and `Archive` are ports of the host. Without them,
+only `rows` and `sort_bytes` limit a read.
 """
 
 from __future__ import annotations

@@ -139,7 +139,10 @@ class FieldNames:
         return {field: column for field, column in zip(fields, columns, strict=True) if column is not None}
 
     def of_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row of JSON by the stream's columns; raises InvalidData."""
+        """Rename the fields of a JSON row to the stream's columns, and drop ignored fields. Raises InvalidData.
+
+        A Decimal becomes a double, except in the columns of exact types.
+        """
         names = tuple(row)
         shape = self._shapes.get(names) or self._shape(names)
         if shape.columns is not None:

@@ -221,7 +221,7 @@ class Part:
         return self._reads[texts]
 
     def extra(self, kind: type[Extra]) -> Extra | None:
-        """The structure of one type that is kept with the part; None if there is none yet. O(1)."""
+        """The structure of type `kind` that the part keeps, or None. O(1)."""
         return cast("Extra | None", self.extras.get(kind))
 
     def keep(self, extra: Extra) -> Extra:

@@ -38,7 +38,7 @@ from psoup.results.gaps import NO_GAPS, Gaps
 from psoup.values.columns import Array
 
 OOM = "the process ended twice while it was evaluated, probably for want of memory"
-"""The reason for expressions that a start has marked; see `psoup.clauses.quarantine.EvaluationPlace`."""
+"""The reason for quarantine if the host forbids an evaluation; see `psoup.clauses.quarantine.Watch`."""
 
 KEPT = "kept out since an earlier start: two processes ended while it was evaluated, or the operator took it out"
 """The reason for expressions that a later start finds in the list, which has no reasons."""

@@ -65,7 +65,7 @@ def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, fold
 
 
 def _check_equal(node: Aggregate, folds: Folds, both: Sequence[Fold], span: object, snapshot: Snapshot) -> None:
-    """Check that a fold that is kept, and the same one made anew, are equal."""
+    """Check that a kept fold equals the recomputed fold of the same span. `both`: the two folds, in this order."""
     kept, anew = [(f.matched, f.errors, f.failed, _shown(node, f, snapshot, UNBOUNDED)) for f in both]
     ensure(kept == anew, folds, "a fold is not that of its chunks", span=span, kept=kept)
 

@@ -157,7 +157,7 @@ def _add_single(snapshot: Snapshot, records: dict[int, QueryRecord], tenant: str
 
 
 def _gone(why: WhyGone, ids: Array, places: Array) -> list[Failed]:
-    """The failures of queries that are not registered, one for each reason."""
+    """The failures for missing queries, one for each reason: replaced, expired or unknown."""
     keys = ids[places]
     replaced = np.isin(keys, why.successors.earlier)
     expired = ~replaced & np.isin(keys, why.expired.earlier)

@@ -67,7 +67,7 @@ class Sorting:
         self.wanted: list[Expr] = list(dict.fromkeys(chain(distinct, (key.expr for key in order))))
         self._told_apart = len(dict.fromkeys(distinct))
         self._piece = max(min(budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
-        """Bytes of the keys of several rows that come together, about."""
+        """The approximate bytes of the sort keys of one piece of rows."""
         self._groups: list[tuple[Array, list[Column]]] = []
         self.reduced = 0
         """The number of times that rows were dropped which cannot be in the answer."""

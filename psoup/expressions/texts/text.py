@@ -130,8 +130,10 @@ def _too_long_together(call: Call, frame: Frame) -> Array | None:
 
 
 def _joinable(call: Call, frame: Frame, over: Array | None) -> list[pa.Array | pa.Scalar]:
-    """The arguments for Arrow, empty where `over`. If all are constants, the first becomes an array, and so
-    does the result."""
+    """The arguments for Arrow's concatenation, with empty texts in the rows that `over` flags.
+
+    If all arguments are constants, the first is returned as an array. Then Arrow returns an array, not a scalar.
+    """
     texts = [frame.text(arg) for arg in call.args]
     if over is not None:
         return [blank(text, over) for text in texts]

@@ -15,7 +15,7 @@ from numba import njit
 from psoup.kernels.compile.inner import inner
 
 AT_LEAST, ABOVE, AT_MOST, BELOW = range(4)
-"""Relations of a place's key to the key of its row, for `narrow_ranges`."""
+"""Values of `relation` in `narrow_ranges`: `ordered[place]` must be >=, >, <= or < the key of the row."""
 
 EQ, LT, LE, GT, GE = range(5)
 """Relations of the left key of a pair to its right key, for `keep_pairs`."""

@@ -22,9 +22,10 @@ from psoup.kernels.rows.bitmaps import _ALL, _FOUR, _ONE, _S6, _popcount, _word,
 EVERYTHING, PACKED, OPEN = 0, 1, 2
 """Forms of the results of a chunk: of a clause without a condition; sealed; of a chunk that gets tuples."""
 
-PACK_NUMBERS, RUN_NUMBERS = 7, 4
-"""Numbers of a pack: (ids, how many, counts, place, lists, bitmaps, words of a bitmap); of a run: (slots, how many,
-offsets, starts, blocks) without a count. Arrays are addresses."""
+PACK_NUMBERS = 7
+"""Numbers of a pack: (ids, length of ids, counts, place, lists, bitmaps, words of a bitmap). Arrays are addresses."""
+RUN_NUMBERS = 4
+"""Numbers of a run: (slots, offsets, starts, number of blocks). Arrays are addresses."""
 PACKS_AT, RUNS_AT = 3, 10
 """First places of packs and of runs. Before them: the form, the first SQC ID that is not covered, and the count of
 packs or runs. Of an open chunk then (row_of_slot, its length, rows, B, R, W, rows in use)."""

@@ -1,12 +1,13 @@
-"""Comparisons of an attribute with a template's constants become intervals: for one constant, and for a column of
-constants.
+"""Intervals for comparisons of an attribute with a template's constants: one constant, or a column of constants.
 
     qty > ?     one constant   7              ->   [8, inf)                       `one_by_one`, some microseconds
                 a column       [7, NULL, 9]   ->   low [8, ?, 10], never [. x .]  `int_term`, `text_term`
 
-Both use one table, `intervals.ENDS`: it says at which key of the constant's cut an interval begins and ends. They are
-quick forms of `intervals.compared`; a test compares all three. The intervals of columns are closed: an integer key has
-a next key, and the next text is the text with a zero byte. `vectors.fits` decides which columns may come here.
+The cut of a constant is two keys: the least key that is not below it, and the least key above it. For each operator,
+the table `psoup.sql.where.intervals.ENDS` says which key of the cut begins the interval, and which ends it. Both forms
+are faster than the general form, `intervals.compared`; a test checks that all three agree. The intervals of columns are
+closed: an integer key has a next key, and the next text is the text with a zero byte. `vectors.fits` decides which
+columns have these forms.
 """
 
 from __future__ import annotations

@@ -69,7 +69,10 @@ class ArrivalWatch:
                 _log.info("what queries take was not looked at: %s", problem.message)
 
     async def once(self) -> Sequence[ArrivalShare]:
-        """Look now; returns the queries that took too much since the last look. Raises as `Host.read`."""
+        """Measure each query's share of the writer's time since the last call; warn, and quarantine costly clauses.
+
+        Returns the queries whose share reaches the lower of the two limits. Raises the errors of `Host.read`.
+        """
         now = self._now()
         passed, self._looked = max(now - self._looked, 1e-9), now
         finding = await self._host.read(lambda snapshot: self._shares.look(snapshot, passed))

@@ -54,7 +54,7 @@ class Maintainer(StageThread):
         return bool(self._tasks)
 
     def run(self) -> None:
-        """Compute until stopped, behind the threads that calls wait for."""
+        """Compute tasks until stopped. This thread has a low priority, so that threads that serve calls go first."""
         go_behind()
         while self.wait_for_work():
             task = self._tasks.pop(0)

@@ -1,17 +1,17 @@
-"""The first stage: it turns commands into events, in one order, logs and acknowledges them.
+"""The first stage: the sequencer turns commands into events, in one order. The committer logs and acknowledges them.
 
-    line     c1 c2 c3 c4 | c5 …            one group: all commands that wait, for at most `GROUP_SECONDS` of preparing
-             prepare each, in turns        refusals are answered at once, and do not affect other commands
-                                           (small pushes that follow each other: together, if none is refused;
-                                           they wait while a group is written, so more of them are together)
-             hand over e1 e2 e4            to the committer, which logs them, answers all, and feeds the writer
-             P7                            a large push, one at a time, is foreseen, and decided when it comes back
-             hand over an errand           of another thread, alone: it is done between two groups
-    binder   r6                            a long registration is bound beside, and comes back to be decided
-    spooler  P7                            a large push goes to the disk beside, by errands, and comes back as well
+    line     c1 c2 c3 c4 | c5 …            a group: waiting commands, until preparing has taken `GROUP_SECONDS`
+             prepare each                  tenants take turns; a refusal is answered at once, other commands go on
+             small pushes                  neighbours to one stream become one event, or are prepared alone if it is
+                                           refused; small pushes wait while a group is written, so more can share
+             hand over e1 e2 e4            the committer logs the events, answers the callers, and feeds the writer
+             hand over an errand           work of another thread: the committer does it alone, between two groups
+             P7                            admission foresees the event of a large push, one push at a time
+    spooler  P7                            writes its tuples to disk by errands; then the sequencer prepares the push
+    binder   r6                            binds a long registration; then the sequencer prepares it
 
-Only the sequencer owns admission, so admission runs ahead of the log, and further ahead of the engine. If the log
-fails, no command of the group is acknowledged. The stage ends, because admission already counts the lost events.
+Only the sequencer owns admission. Admission is ahead of the log, and the log is ahead of the engine. If the log fails,
+no command of the group is acknowledged. The stage then ends, because admission already counts the lost events.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def is_long(raw: bytes) -> bool:
 
 
 def _values(raw: bytes) -> int:
-    """The values of a body, at most: texts may have commas and brackets, too."""
+    """An upper bound of the number of values in a body: commas and brackets inside texts are counted, too."""
     return raw.count(b",") + raw.count(b"{") + raw.count(b"[")
 
 

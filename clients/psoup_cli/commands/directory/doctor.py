@@ -126,7 +126,7 @@ def _rotate(directory: Path, more: bool) -> None:
 
 
 def _replay(directory: Path, memory: int | None, functions: list[str], report: Report) -> None:
-    """Add to the report what a start would come to."""
+    """Replay the directory in a child process and add the findings to the report. Damaged directories are skipped."""
     from psoup_service.process.rehearsal import available_mib, rehearse
 
     if any(finding.severity == "damage" and not finding.repaired for finding in report.findings):
