@@ -36,7 +36,7 @@ def rows(run: Run) -> Iterator[Row]:
 
 
 def _shared(run: Run) -> Iterator[Row]:
-    seconds, samples, queries = run.of((6.0, 3, 100), (5.0, 1, 100), (0.2, 1, 4))
+    seconds, samples, queries = run.of((6.0, 3, 100), (5.0, 1, 100), (0.6, 1, 4))
     settings = {"PSOUP_QUEUE_MIB": str(BUSY_MIB)}
     with (
         tempfile.TemporaryDirectory(prefix="psoup-bench-") as folder,
