@@ -1,8 +1,8 @@
-"""Limits of a recharge: bytes, of which some copies have shares, seconds, and the size of a reply.
+"""The limits of a recharge: bytes, shares of some copies in these bytes, seconds, and the size of one reply.
 
 bytes   [ share of a  | share of b |            for all others            ]      first pass: each within its part
-        [ ............................................................... ]      then what they left, by priority
-reply   64 KiB, then so many as come in a second over this line
+        [ ............................................................... ]      then the unused bytes, by priority
+reply   first 64 KiB, later as many bytes as arrive in about a second
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _FIRST = 64 * 1024
 """Bytes of rows in the first reply, before compression."""
 
 _LEAST = 8 * 1024
-"""Least bytes of rows in a reply, before compression."""
+"""The smallest size that a call asks for, in bytes of rows before compression."""
 
 _MOST = 3 * 1024 * 1024
-"""Most bytes of rows in a reply, before compression."""
+"""The largest size that a call asks for, in bytes of rows before compression."""
 _SECONDS = 1.0
-"""Seconds that a reply should take."""
+"""The number of seconds that one reply should take."""
 
 _FACTOR = 4.0
-"""Most by which the size of a reply differs from the one before, as a factor."""
+"""The greatest factor between the sizes that two successive calls ask for."""
 
 
 @dataclass(slots=True)
@@ -50,22 +50,22 @@ class RechargeBudget:
         self._parts[""] = self.max_bytes - sum(self._parts.values())
 
     def share_in(self) -> None:
-        """Let what is left be for all."""
+        """End the reservations: copies may use all remaining bytes, in the order of their priority."""
         self._parts = {}
 
     @property
     def seconds(self) -> float:
-        """Seconds since the beginning."""
+        """The seconds since the recharge began."""
         return time.monotonic() - self._started
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds that are left."""
+        """The remaining seconds; None without a limit of time."""
         return None if self.max_seconds is None else self.max_seconds - self.seconds
 
     @property
     def why_spent(self) -> str:
-        """The limit that is reached: `bytes` or `time`; "" if there is some of both."""
+        """The limit that is reached, `bytes` or `time`; "" if neither is reached."""
         if self.max_bytes is not None and self.received >= self.max_bytes:
             return "bytes"
         left = self.seconds_left
@@ -73,22 +73,28 @@ class RechargeBudget:
 
     @property
     def room(self) -> int:
-        """Bytes of rows for the next reply."""
+        """The greatest number of bytes of rows for the next reply."""
         return self.reply if self.max_bytes is None else min(self.max_bytes - self.received, self.reply)
 
     def part_of(self, entry: Entry) -> int:
-        """Bytes that are left of an entry's part; 0 if none are, and -1 without parts."""
+        """The remaining bytes of the part that the entry uses: its share, or the common rest.
+
+        Returns -1 without parts.
+        """
         if not self._parts:
             return -1
         return max(int(self._parts[self._whose(entry)]), 0)
 
     def spend(self, entry: Entry, size: int) -> None:
-        """Note that bytes came for an entry."""
+        """Subtract the received bytes from the part that the entry uses."""
         if self._parts:
             self._parts[self._whose(entry)] -= size
 
     def note_reply(self, sent: int, received: int, filled: int, seconds: float) -> None:
-        """Note a reply with `filled` bytes before compression; one that was full tells how fast the line is."""
+        """Add the bytes of one call to the totals, and adapt the size of the next reply.
+
+        A reply that was at least half full shows the speed of the connection. `filled`: its bytes before compression.
+        """
         self.sent = self.sent + sent
         self.received = self.received + received
         if filled >= self.reply // 2:
@@ -96,12 +102,13 @@ class RechargeBudget:
             self.reply = int(min(max(self.reply * min(max(by, 1 / _FACTOR), _FACTOR), _LEAST), _MOST))
 
     def end(self) -> None:
-        """Note that a call was cut off as the time was spent."""
+        """Mark the time as spent, because the deadline cut off a call."""
         self.max_seconds = 0.0
 
     def widen(self) -> bool:
-        """Let the next reply have the largest size, for an answer that comes whole. Returns whether it has more
-        room.
+        """Ask for the largest size in the next reply, because the service sends some answers only whole.
+
+        Returns whether the next reply may be larger than before.
         """
         before, self.reply = self.room, _MOST
         return self.room > before

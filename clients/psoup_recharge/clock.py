@@ -1,10 +1,10 @@
 """NOW while the service is out of reach, for this program and for any tool that reads the file.
 
-    reply ─> clock: now, greatest = the service's; wall, boot = the clocks here         a view, in any tool,
-    later    NOW = now + time since boot, or by the wall clock, not before greatest     hides rows by the wall clock
+reply ─> clock: now, greatest = the service's; wall, boot = the clocks here         a view, in any tool,
+later    NOW = now + time since boot, or by the wall clock, not before greatest     hides rows by the wall clock
 
-If the wall clock was set, that is noticed, reported, and corrected in the table (`stepped`), so that views are right
-again. Rows are hidden by this clock, and never deleted.
+If somebody set the wall clock, `look` notices the step. It reports the step (`stepped`) and corrects the table, so that
+the views are right again. Views hide rows by this clock; nothing deletes them.
 """
 
 from __future__ import annotations
@@ -21,24 +21,28 @@ CREATE VIEW clock_now AS SELECT max(
     greatest, now + max(0, CAST((julianday('now') - 2440587.5) * 86400e6 AS INTEGER) - wall)
 ) AS now FROM clock;
 """
-"""The table, which has one row after the first reply, and the view that gives NOW in microseconds to the other views.
-It uses julianday, which every SQLite has, to the millisecond.
+"""The SQL of the table `clock`, and of the view that gives NOW in microseconds to the other views.
+
+The table has one row after the first reply. The view uses julianday, which every SQLite has, to the millisecond.
 """
 _WORTH_US = 1_000_000
-"""Microseconds of a greater estimate that are worth waiting for the disk."""
+"""The growth of NOW, in microseconds, after which `look` writes it to the file."""
 
 
 def set_clock(file: File, now: int, at: Moment) -> None:
-    """Keep what NOW was at a reply of this moment, in the transaction of its changes."""
+    """Store NOW of a reply that arrived at the moment `at`.
+
+    The caller's transaction also has the changes of the reply.
+    """
     file.run("DELETE FROM clock")
     file.run("INSERT INTO clock VALUES (?, ?, ?, ?, ?, 0)", now, now, at.wall, at.boot, at.boot_id)
 
 
 def look(file: File, at: Moment) -> tuple[int | None, int]:
-    """NOW at a moment (None before the first reply), and the microseconds by which the wall clock was set since that
-    reply.
+    """Return NOW at a moment, and the microseconds by which somebody set the wall clock since the last reply.
 
-    The result is stored if the file can be written at once, so that NOW never goes back, also for other tools.
+    NOW is None before the first reply. If the file can be written at once, the result is stored. So NOW never goes
+    back, also for other tools.
     """
     row = file.run("SELECT now, greatest, wall, boot, boot_id, stepped FROM clock")
     if not row:

@@ -15,7 +15,7 @@ _TAKEN = re.compile(
 )
 ORDERS = ("newest", "oldest")
 _WINDOW = 1_000
-"""Characters of a window."""
+"""The greatest length of a window's text, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +59,20 @@ class Entry:
 
     @property
     def age(self) -> float | None:
-        """Seconds since it was asked for last, by the wall clock here; None before that."""
+        """The seconds since the last request for this copy, by the local wall clock; None before the first request."""
         if self.synced is None:
             return None
         return max((dt.datetime.now(dt.UTC) - self.synced).total_seconds(), 0.0)
 
     def is_fresh(self) -> bool:
-        """Whether the copy was asked for so recently that it need not be asked for again."""
+        """Whether the copy is complete and its last request is less than `fresh` seconds old."""
         if self.synced is None or not self.complete or self.error or not self.fresh:
             return False
         since = (dt.datetime.now(dt.UTC) - self.synced).total_seconds()
-        return 0 <= since < self.fresh  # a clock that was put back tells nothing
+        return 0 <= since < self.fresh  # below 0: the wall clock was set back, so the age is unknown
 
     def check(self) -> None:
-        """Raise InvalidRequest unless it may be put into a store."""
+        """Raise InvalidRequest if a value of the entry is invalid."""
         for field in ("name", "sql", "query_id", "key", "order", "window"):
             if not isinstance(value := getattr(self, field), str):
                 raise InvalidRequest(f"{field} is {str(value)[:80]}; it must be a text")

@@ -1,12 +1,12 @@
-"""The file's tables, its format, and the steps from a file of an older format.
+"""The file's tables, the number of its format, and the steps that upgrade a file of an older format.
 
-    store       what the file is
-    queries     the queries that are kept, with the token of each
-    history     what came for each copy, a line for each recharge
-    recharges   what each recharge took, and what it left out
-    clock       NOW of the service at the last reply, and the clocks here: see `clock`
+store       what the file is
+queries     the queries that are kept, with the token of each
+history     what came for each copy, a line for each recharge
+recharges   what each recharge took, and what it left out
+clock       NOW of the service at the last reply, and the clocks here: see `clock`
 
-The tables of rows and the views are made as copies come: see `tables`.
+The first change of each copy creates its table of rows and its view: see `tables`.
 """
 
 from __future__ import annotations
@@ -43,13 +43,11 @@ CREATE TABLE recharges (
 {CLOCK}
 """
 _STEPS = (_FIRST, _SECOND)
-"""Steps from each format to the next one. A new file takes all of them."""
+"""The statements that lead from each format to the next one. A new file runs all of them."""
 
 
 def prepare(file: File) -> None:
-    """Make the tables of a new file, or the missing tables of an older one. Raises StoreError for a file of another
-    kind.
-    """
+    """Create the tables of a new file, or upgrade an older file. Raises StoreError for a file of another kind."""
     if _found(file) == _FORMAT:
         return
     with file.changing():

@@ -1,4 +1,7 @@
-"""The record of recharges: a line of `history` for each copy, a line of `recharges` for all; old lines go."""
+"""The record of recharges. `history` has a line for each copy, and `recharges` one for each recharge.
+
+Old lines are deleted.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,34 @@ from typing import Any
 from psoup_recharge.sqlite import File
 
 _LINES = 10_000
-"""Lines of each that are kept."""
+"""The number of lines that each of the two tables keeps."""
 
 _COPIES = ("at", "name", "bytes", "came", "gone", "reset", "error")
 _RECHARGES = ("at", "seconds", "sent", "received", "came", "gone", "left_out", "why")
 
 
 def note_copy(file: File, name: str, size: int, came: int, gone: int, reset: str, error: str) -> None:
-    """Write what came for a copy."""
+    """Write one line of `history`: the bytes, the rows that came and left, and an error, for one copy."""
     _write(file, "history", (name, size, came, gone, reset, error))
 
 
 def note_recharge(
     file: File, seconds: float, sent: int, received: int, came: int, gone: int, left_out: str, why: str
 ) -> None:
-    """Write a recharge to the history: seconds, bytes, rows that came and left, and the copies left out with the
-    reason.
+    """Write one line of `recharges`.
+
+    It has the seconds, the bytes, the rows that came and left, and the copies left out with the reason.
     """
     _write(file, "recharges", (seconds, sent, received, came, gone, left_out, why))
 
 
 def history(file: File, lines: int) -> list[dict[str, Any]]:
-    """The latest lines about copies, the newest first."""
+    """Return the latest lines of `history`, the newest first."""
     return _read(file, "history", _COPIES, lines)
 
 
 def recharges(file: File, lines: int) -> list[dict[str, Any]]:
-    """The latest lines about recharges, the newest first."""
+    """Return the latest lines of `recharges`, the newest first."""
     return _read(file, "recharges", _RECHARGES, lines)
 
 

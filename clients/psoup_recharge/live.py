@@ -1,12 +1,12 @@
-"""A store that stays up to date: connected if possible, else asking again and again, with pauses.
+"""A store that stays up to date: by a Watch call if possible, else by Sync calls with pauses.
 
-    recharge ──> Watch ──> change ─ a transaction ─> Recharged, as it comes
-       ^           └ lost, refused, a query is gone, or another process was faster
-       '── a pause, up to twice as long as the one before, 60 s at the most, and as long as the service says ──'
+recharge ──> Watch ──> change ─ a transaction ─> Recharged, as it comes
+   ^           └ lost, refused, a query is gone, or another process was faster
+   '── a pause, up to twice as long as the one before, 60 s at the most, and as long as the service says ──'
 
-    with `every`: recharge, and nothing until the next; a device may sleep meanwhile
+with `every`: recharge, and nothing until the next; a device may sleep meanwhile
 
-Pauses have a random length up to the maximum, so that after a restart not all devices come at once.
+A pause has a random length up to its maximum. So not all devices call at once after a restart of the service.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ from psoup_recharge.watch_log import WatchLog
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 _SPREAD = 0.1
-"""The part of `every` by which rounds vary at random, so that devices that began together drift apart."""
+"""The fraction of `every` by which each pause varies at random.
+
+So devices that began at the same moment drift apart.
+"""
 
 
 class Live:
-    """The changes of a store's copies, made by `Store.watch`: iterating waits for the next one, until `close`.
+    """The changes of a store's copies, from `Store.watch`. The iterator waits for the next change, until `close`.
 
     If a query fails, the result has its `error`, and the copy stays as it was. `lost` is called with the reason if the
     service cannot be reached.
@@ -69,7 +72,7 @@ class Live:
         return self._changes
 
     def close(self) -> None:
-        """End the iteration; of any thread."""
+        """End the iteration. Any thread may call it."""
         self._closed.set()
         if (messages := self._messages) is not None:
             messages.close()
@@ -93,13 +96,13 @@ class Live:
                 self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
 
     def _recharged(self) -> Iterator[Recharged]:
-        """The result of a recharge: of all copies, or of the copies that are due."""
+        """Recharge all copies, or with `every` only those that are due. Yields the outcome for each copy."""
         only = [entry.name for entry in self._store.entries()] if self._every is None else []
         yield from recharge(self._store, self._client, max_bytes=None, max_seconds=None, only=only).copies
 
     def _watched(self) -> Iterator[Recharged]:
-        """Changes that come while connected. Ends where a recharge is needed again."""
-        if not self._wants():  # a statement that is refused, say: it may be another one by then
+        """Yield the changes that arrive by Watch. Ends when a recharge is needed again."""
+        if not self._wants():  # every query was refused, for example; wait for changed entries
             self._closed.wait(LONGEST_PAUSE_S)
             return
         self._sent = 0
@@ -119,11 +122,11 @@ class Live:
                     change = outcome.change
                     try:
                         gone = self._store.apply(entry, want, change, body.streams, body.clock)
-                    except ServerFault as problem:  # the message is no change of this copy
+                    except ServerFault as problem:  # the change does not fit this copy
                         yield log.add(Recharged(entry.name, asked=True, error=problem))
                         self._closed.wait(FIRST_PAUSE_S)
                         return
-                    if gone is None:  # another process was faster
+                    if gone is None:  # another process changed the copy first
                         return
                     want.token = change.token or want.token
                     if change.token:
@@ -135,13 +138,13 @@ class Live:
             log.note(self._sent, messages.received)
 
     def _asks(self, problem: PSoupError) -> None:
-        """Tell once that the service is of an older version, and is asked with pauses."""
+        """Call `lost` once with the reason why the service, of an older version, must be polled by Sync."""
         if not self._polls:
             self._polls = True
             self._lost(problem)
 
     def _wants(self) -> list[sync_pb2.Want]:
-        """The wants of a call: copies of which something has come, as they are now."""
+        """Return the wants of a Watch call: the copies that have a token, as they are now."""
         wants = list[tuple[Entry, sync_pb2.Want]]()
         for entry in self._store.entries():
             with suppress(NotFound):  # another program has just forgotten it

@@ -39,7 +39,10 @@ _BYTES = 1024 * 1024
 
 
 def read_profile(path: str | Path) -> list[Entry]:
-    """Read the entries of a profile, in its order. Raises InvalidRequest that names file, entry and value; OSError."""
+    """Read the entries of a profile, in the order of the file.
+
+    Raises OSError, and InvalidRequest that names the file, the entry and the value.
+    """
     with open(path, "rb") as file:
         content = file.read(_BYTES + 1)
     if len(content) > _BYTES:
@@ -56,7 +59,7 @@ def read_profile(path: str | Path) -> list[Entry]:
         return [_entry(name, table) for name, table in tables.items()]
     except InvalidRequest as problem:
         raise InvalidRequest(f"{path}: {problem}") from None
-    except ValueError:  # Python does not write it in decimals
+    except ValueError:  # Python refuses to write an integer of so many digits
         raise InvalidRequest(f"{path}: a number has more digits than any number here may have") from None
 
 

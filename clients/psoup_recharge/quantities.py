@@ -1,4 +1,4 @@
-"""Numbers with a unit, as people write them: 200kB, 1.5MiB, 15min, 10s.
+"""Quantities with a unit, as people write them: 200kB, 1.5MiB, 15min, 10s.
 
 >>> read_bytes("200kB"), read_bytes("1.5 MiB"), read_seconds("15min")
 (200000, 1572864, 900.0)
@@ -13,16 +13,21 @@ _BYTES = {"": 1, "b": 1, "kb": 1_000, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 _SHOWN = 80
-"""Characters of a text that a message shows."""
+"""The greatest number of characters of the user's text in a message."""
 
 
 def read_bytes(text: str) -> int:
-    """A number of bytes, which is also the default unit. Raises ValueError that names the expected form."""
+    """Return the number of bytes.
+
+    A number without a unit is in bytes. Raises ValueError that names the expected form.
+    """
     return int(_read(text, _BYTES, "number of bytes: 200kB, 1.5MiB"))
 
 
 def read_seconds(text: str) -> float:
-    """A number of seconds, which is also the default unit. Raises ValueError that names the expected form."""
+    """Return the number of seconds. A number without a unit is in seconds. Raises ValueError that names the expected
+    form.
+    """
     return _read(text, _SECONDS, "span of time: 10s, 15min, 1.5h")
 
 

@@ -1,4 +1,4 @@
-"""A recharge: copies are brought up to date by priority, within limits of bytes and time.
+"""A recharge: brings copies up to date by priority, within limits of bytes and time.
 
 due, greatest priority first ── wants with tokens ──> Sync ──> changes of the first k ──> each a transaction
          ^                                                           |
@@ -32,11 +32,11 @@ _WANTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Recharged:
-    """The outcome for one copy: rows that `came` and are `gone`, `size` bytes. `complete`: the copy is the whole answer
-    now.
+    """The outcome for one copy.
 
-    `asked` is false if bytes or seconds ran out before its turn. `left`: lower bound of the rows without room. `reset`:
-    the reason if its old rows were dropped.
+    `came` and `gone`: the rows that were added and removed. `size`: received bytes. `complete`: the copy is now the
+    whole answer. `asked` is False if bytes or seconds ran out before its turn. `left`: a lower bound of the rows that
+    had no room. `reset`: the reason why its old rows were dropped, if they were.
     """
 
     name: str
@@ -52,9 +52,9 @@ class Recharged:
 
 @dataclass(frozen=True, slots=True)
 class Recharge:
-    """The outcome of a recharge. `received`: bytes; `fresh`: names that were fresh enough.
+    """The outcome of a recharge. `received`: bytes. `fresh`: names of copies that were fresh enough to be skipped.
 
-    `why` copies were left out: `bytes` or `time` were spent; "" if none was.
+    `why`: the reason why copies were left out, `bytes` or `time`; "" if none was.
     """
 
     copies: tuple[Recharged, ...]
@@ -65,12 +65,12 @@ class Recharge:
 
     @property
     def unfinished(self) -> list[Recharged]:
-        """The outcome for copies that are not complete, as bytes or seconds were spent."""
+        """The outcomes of the copies that are not complete because bytes or seconds were spent."""
         return [copy for copy in self.copies if copy.error is None and not copy.complete]
 
     @property
     def left_out(self) -> list[str]:
-        """The names of those."""
+        """The names of the unfinished copies."""
         return [copy.name for copy in self.unfinished]
 
 
@@ -82,7 +82,7 @@ class CopyStore(Protocol):
         ...
 
     def entry(self, name: str) -> Entry:
-        """The entry of a name, in any case. Raises NotFound."""
+        """Find an entry by its name; case does not matter. Raises NotFound."""
         ...
 
     def key_of(self, entry: Entry) -> str:
@@ -94,7 +94,7 @@ class CopyStore(Protocol):
         ...
 
     def start_anew(self, entry: Entry) -> None:
-        """Forget the token of a copy."""
+        """Forget the token of a copy, so that the next reply has all its rows."""
         ...
 
     def apply(
@@ -106,7 +106,9 @@ class CopyStore(Protocol):
         clock: int = 0,
         /,
     ) -> int | None:
-        """Make a change of a copy; returns the number of rows that left. Raises ServerFault."""
+        """Apply a change to a copy. Returns the number of rows that left; None if the copy changed meanwhile. Raises
+        ServerFault.
+        """
         ...
 
     def note(self, outcome: Recharge, sent: int, /) -> None:
@@ -115,7 +117,7 @@ class CopyStore(Protocol):
 
 
 class Round:
-    """A recharge of some copies: the copies asked for, the outcome of each, and the work that is left."""
+    """One recharge of some copies: the entries to ask for, the outcome of each, and the budget."""
 
     def __init__(self, store: CopyStore, client: Client, budget: RechargeBudget, due: Sequence[Entry]) -> None:
         self._store = store
@@ -126,7 +128,7 @@ class Round:
         self.done = {entry.name: Recharged(entry.name) for entry in due}
 
     def run(self) -> str:
-        """Bring the copies up to date; returns what was spent before all of them were."""
+        """Bring the copies up to date. Returns the limit that left copies incomplete, `bytes` or `time`; else ""."""
         due = [entry for entry in self._due if self._stands(entry)]
         self._budget.share_out(due)
         later = self._pass(due)
@@ -135,14 +137,17 @@ class Round:
         return self._budget.why_spent if any(self._is_open(copy) for copy in self.done.values()) else ""
 
     def _stands(self, entry: Entry) -> bool:
-        """Register a new statement; it replaces another query with the same key."""
+        """Register an entry's new statement, in place of any other query with its key.
+
+        Returns False if it was refused.
+        """
         if not entry.sql or entry.synced is not None or self._budget.why_spent:
             return True
         try:
             self._client.register(entry.sql, key=self._store.key_of(entry), replace=True)
         except DeadlineExceeded as problem:
             self._cut_off(problem)
-            return True  # and it is not asked for
+            return True  # the time is spent now, so no call asks for it
         except Unavailable:
             raise
         except PSoupError as problem:
@@ -152,7 +157,9 @@ class Round:
         return True
 
     def _pass(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Ask for copies until they are complete, or their parts of the bytes are spent; returns those that are not."""
+        """Ask for copies until they are complete, or their parts of the bytes are spent. Returns the entries not
+        complete.
+        """
         open_, later = list(entries), list[Entry]()
         while open_ and not self._budget.why_spent:
             later += [entry for entry in open_ if not self._budget.part_of(entry)]
@@ -167,15 +174,15 @@ class Round:
         return [*later, *open_]
 
     def _cut_off(self, problem: DeadlineExceeded) -> None:
-        """End the round after a call was cut off at the end of the time. Raises the problem if the time had no
-        limit.
-        """
+        """End the round, because the deadline cut off a call. Raises `problem` if the recharge has no limit of time."""
         if self._budget.max_seconds is None:
             raise problem
         self._budget.end()
 
     def _ask(self, some: Sequence[Entry]) -> list[Entry]:
-        """Make one call; returns the entries to ask again, and those without room in the reply."""
+        """Make one Sync call and apply its changes. Returns the incomplete entries, and those without room in the
+        reply.
+        """
         budget, begun = self._budget, time.monotonic()
         pairs = [(entry, want) for entry in some if (want := self._want(entry)) is not None]
         if not pairs:
@@ -197,7 +204,7 @@ class Round:
         return [*again, *[entry for entry, _ in pairs[len(body.outcomes) :]]]
 
     def _want(self, entry: Entry) -> sync_pb2.Want | None:
-        """The want of a copy; None if another program has forgotten or replaced the entry."""
+        """Build the want of a copy. Returns None if another program has forgotten or replaced the entry."""
         try:
             want, part = self._store.want(entry), self._budget.part_of(entry)
         except NotFound as problem:
@@ -243,10 +250,10 @@ def _applied(
     body: sync_pb2.SyncBody,
     registered: set[str],
 ) -> Recharged:
-    """Apply one outcome. If a statement's query is gone, it is registered and asked again, once."""
+    """Apply one outcome of a reply. If the query of a statement is gone, register it again, once."""
     if outcome.WhichOneof("outcome") == "failure":
         error = from_failure(outcome.failure)
-        if want.token and isinstance(error, NotFound | InvalidRequest):  # as after a restore: ask by the key, or the ID
+        if want.token and isinstance(error, NotFound | InvalidRequest):  # as after a restore: ask next by the key or ID
             store.start_anew(entry)
             return Recharged(entry.name, asked=True)
         if isinstance(error, NotFound) and entry.sql and entry.name not in registered:
@@ -260,16 +267,16 @@ def _applied(
     change = outcome.change
     try:
         gone = store.apply(entry, want, change, body.streams, body.clock)
-    except ServerFault as problem:  # the reply is no change of this copy
+    except ServerFault as problem:  # the change does not fit this copy
         return Recharged(entry.name, asked=True, error=problem)
-    if gone is None:  # another process was faster: ask with the token that is there now
+    if gone is None:  # another process changed it first: ask with the new token
         return Recharged(entry.name, asked=True)
     reset = REASONS.get(change.reset, "other")
     return Recharged(entry.name, True, change.rows, gone, 0, change.rows_left, change.complete, reset)
 
 
 def after(first: Recharged, later: Recharged) -> Recharged:
-    """Two outcomes of a copy, one after the other."""
+    """Add up two successive outcomes of one copy."""
     return replace(
         later,
         came=first.came + later.came,

@@ -1,4 +1,4 @@
-"""A SQLite file: opened, read and changed in transactions. Its errors say what to do."""
+"""A SQLite file that the store opens, reads and changes in transactions. Its errors name a way out."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class File:
             self._db.set_busy_timeout(_BUSY_MS)
 
     def close(self) -> None:
-        """Close it; idempotent."""
+        """Close the file; idempotent."""
         self._db.close()
 
     def run(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Run statements; returns the rows of the last."""
+        """Run SQL statements. Returns the rows of the last one."""
         with self.explained():
             return self._db.execute(sql, values).fetchall()
 
     def try_run(self, sql: str, *values: Any) -> None:
-        """Run a statement that may as well not be run: where the file is read-only, or another program writes to it."""
+        """Run an optional statement. It is skipped if the file is read-only, or another program is writing."""
         self._db.set_busy_timeout(0)
         try:
             self.run(sql, *values)
@@ -63,7 +63,7 @@ class File:
         """The columns and rows of a SELECT that a user wrote. Raises InvalidRequest for anything else."""
         names = list[str]()
 
-        def columns(cursor: apsw.Cursor, *_: object) -> bool:  # they are known before the first row, or without one
+        def columns(cursor: apsw.Cursor, *_: object) -> bool:  # called before the first row, even without rows
             names[:] = [column[0] for column in cursor.get_description()]
             return True
 
@@ -106,7 +106,7 @@ class File:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Context that turns errors of SQLite into errors of the store, which name a way out."""
+        """Turn errors of SQLite inside the block into errors of the store, which name a way out."""
         try:
             yield
         except apsw.Error as problem:
@@ -132,6 +132,6 @@ def _why(problem: apsw.Error) -> str:
 
 
 def _reading_only(operation: int, *_: object) -> int:
-    """Let SQLite read, and nothing else."""
+    """Tell SQLite to allow reading, and nothing else."""
     allowed = (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
     return apsw.SQLITE_OK if operation in allowed else apsw.SQLITE_DENY

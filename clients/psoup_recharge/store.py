@@ -1,12 +1,12 @@
 """The store: copies of answers in one SQLite file, which any tool for SQLite can read.
 
-    queries    the queries that are kept, with the token of each
-    rows_3     the rows of the third, by tuple ID or, of groups and the like, by place
-    delays     a view of them, in the order of the answer, as people read it; rows that have left since are hidden
-    history    what each recharge brought
+queries    the queries that are kept, with the token of each
+rows_3     the rows of the third copy, by tuple ID; or by place, if the answer has groups or other rows without IDs
+delays     a view of these rows, in the order of the answer, as people read them; it hides rows that have left since
+history    what each recharge brought
 
-A change is one transaction of rows and token, and only if the copy's token is still that of the request. So after a
-kill, on a full disk, or with two processes on one file, a copy is in its state before or after a change.
+One transaction changes rows and token, only if the copy's token is still that of the request. So a copy is in its state
+before or after a change: after a kill, on a full disk, or with two processes on one file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from psoup_recharge.tables import (
 from psoup_recharge.values import to_arrow, to_sqlite
 
 _SAME = "name = ? AND sql = ? AND query_id = ? AND key = ?"
-"""The condition by which an entry is still of the same query."""
+"""The SQL condition that a row of `queries` still has the query of an entry."""
 
 
 class Store:
@@ -59,7 +59,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Open the file. Raises StoreError if it is something else, damaged, or cannot be opened."""
+        """Open the file. Raises StoreError if it is another kind of file, damaged, or cannot be opened."""
         self.path = Path(path)
         self._file = File(self.path)
         try:
@@ -96,17 +96,17 @@ class Store:
         order: str = "newest",
         window: str = "",
     ) -> Entry:
-        """Keep a copy of a query: a statement, which the first recharge registers, or a standing query, by its ID or
-        key.
+        """Keep a copy of a query: of a statement, or of a standing query by its ID or key.
 
-        The options are as in `Entry`. Adding the same query again changes them. With another statement, ID or key the
-        copy begins anew. Raises InvalidRequest for an invalid name or value.
+        The first recharge registers a statement. The options are as in `Entry`. Adding the same query again changes
+        them. With another statement, ID or key the copy begins empty. Raises InvalidRequest for an invalid name or
+        value.
         """
         self.adopt([Entry(name, sql, query_id, key, priority, fresh, share, order, window)])
         return self.entry(name)
 
     def adopt(self, entries: Sequence[Entry]) -> None:
-        """Add some entries, those of a profile, say: all or none."""
+        """Add all entries, for example those of a profile, or none of them if one is invalid."""
         for entry in entries:
             entry.check()
         with self._file.changing():
@@ -122,10 +122,10 @@ class Store:
                 self._file.run(f"UPDATE queries SET {change} WHERE name = ?", *wishes, entry.name)
 
     def forget(self, name: str, client: Client | None = None) -> None:
-        """Drop a copy. With a `client`, unregister its query as well, if this store registered it. Raises NotFound."""
+        """Drop a copy. With a `client`, also unregister its query if this store registered it. Raises NotFound."""
         entry = self.entry(name)
         if client is not None and entry.sql:
-            with suppress(NotFound):  # it is gone already
+            with suppress(NotFound):  # the service has no such query any more
                 client.unregister(key=self.key_of(entry))
         with self._file.changing():
             self._drop(name)
@@ -134,10 +134,10 @@ class Store:
         """All entries, in the order in which they are recharged."""
         names = self._file.run("SELECT name FROM queries ORDER BY priority DESC, number")
         entries = [entry for (name,) in names if (entry := self._find(name)) is not None]
-        return sorted(entries, key=lambda entry: not entry.fresh or entry.is_fresh())  # those that are overdue first
+        return sorted(entries, key=lambda entry: not entry.fresh or entry.is_fresh())  # overdue copies first
 
     def entry(self, name: str) -> Entry:
-        """The entry of a name, in any case. Raises NotFound."""
+        """Find an entry by its name; case does not matter. Raises NotFound."""
         entry = self._find(name)
         if entry is None:
             names = ", ".join(entry.name for entry in self.entries())
@@ -190,12 +190,15 @@ class Store:
         return None if now is None else from_micros(now), stepped / 1e6
 
     def history(self, rows: int = 100) -> list[dict[str, Any]]:
-        """The latest lines about copies, the newest first: at, name, bytes, came, gone, reset, error."""
+        """Return the latest lines of `history`, the newest first: at, name, bytes, came, gone, reset, error."""
         return ledger.history(self._file, rows)
 
     def recharges(self, rows: int = 100) -> list[dict[str, Any]]:
-        """The latest recharges, the newest first: at, seconds, bytes `sent` and `received`, rows that came and left,
-        and which copies were left out, and why: `bytes`, `time`, or an error; `watch`: of some minutes of `watch`.
+        """Return the latest lines of `recharges`, the newest first.
+
+        A line has `at`, seconds, bytes `sent` and `received`, and the rows that came and left. It also names the copies
+        left out and the reason: `bytes`, `time`, or an error. The reason `watch` marks a line that covers some minutes
+        of `watch`.
         """
         return ledger.recharges(self._file, rows)
 
@@ -228,7 +231,7 @@ class Store:
     # What a recharge needs ----------------------------------------------------------------------------------
 
     def want(self, entry: Entry) -> sync_pb2.Want:
-        """The want of a copy: a token names the query. Raises NotFound if it was forgotten, or replaced."""
+        """Build the want of a copy; its token names the query. Raises NotFound if it was forgotten, or replaced."""
         rows = self._file.run(f"SELECT token FROM queries WHERE {_SAME}", *_names(entry))
         if not rows:
             raise NotFound(f"another program has changed {self.path}: {entry.name} is gone, or of another query")
@@ -239,7 +242,7 @@ class Store:
         return want
 
     def start_anew(self, entry: Entry) -> None:
-        """Forget the token of a copy, whose rows stay until the next change."""
+        """Forget the token of a copy. Its rows stay until the next change."""
         self._file.run("UPDATE queries SET token = x'' WHERE name = ?", entry.name)
 
     def apply(
@@ -250,7 +253,7 @@ class Store:
         streams: Sequence[sync_pb2.StreamTime],
         clock: int = 0,
     ) -> int | None:
-        """Apply a change to a copy, rows and token in one transaction; returns the number of rows that left.
+        """Apply a change to a copy, rows and token in one transaction. Returns the number of rows that left.
 
         `streams` and `clock` come from the reply. Returns None, without a change, if the copy has another token or
         query by now. Raises ServerFault for a change that does not fit this copy.
@@ -281,7 +284,7 @@ class Store:
         return gone
 
     def note(self, report: Recharge, sent: int) -> None:
-        """Write what a recharge has done: the history, and the errors of the entries."""
+        """Write the outcome of a recharge: the lines of the history, and the errors of the entries."""
         copies = [copy for copy in report.copies if copy.asked]
         with self._file.changing():
             for copy in copies:
@@ -328,7 +331,7 @@ class Store:
         return number, None if form is None else sync_pb2.CopyForm.FromString(form)
 
     def _drop(self, name: str) -> None:
-        """Drop the entry with a name, if any, with its rows."""
+        """Drop the entry with this name and its rows, if it exists."""
         for number, named in self._file.run("SELECT number, name FROM queries WHERE name = ?", name):
             self._drop_rows(named, number)
             self._file.run("DELETE FROM queries WHERE number = ?", number)
@@ -338,7 +341,7 @@ class Store:
         self._file.run(f"DROP TABLE IF EXISTS rows_{number}")
 
     def _begun_anew(self, name: str, number: int, form: sync_pb2.CopyForm) -> int:
-        """Make table and view of a copy anew; returns how many rows were there."""
+        """Replace the table and the view of a copy by empty ones. Returns the number of rows that were there."""
         exists = self._file.run("SELECT 1 FROM sqlite_schema WHERE name = ?", f"rows_{number}")
         gone = self._rows(number) if exists else 0
         self._drop_rows(name, number)
@@ -355,7 +358,7 @@ class Store:
         return gone
 
     def _moved(self, number: int, change: sync_pb2.Change) -> int:
-        """Remove the rows that leave, and move the others to their places, in SQLite; returns how many left."""
+        """Remove the rows that leave, and move the other rows to their new places. Returns the number that left."""
         rows = self._rows(number)
         stay, after, _ = positions(change, rows)
         delete = f"DELETE FROM rows_{number} WHERE _id >= ? AND _id < ?"

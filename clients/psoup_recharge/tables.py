@@ -21,7 +21,7 @@ from psoup_recharge.values import declared, ordering, shown
 
 
 def create_table(number: int, form: sync_pb2.CopyForm) -> str:
-    """The statement that makes the table of rows of a copy."""
+    """Write the statement that creates the table of a copy's rows."""
     columns = [f"c{place} {declared(field.type)}" for place, field in enumerate(schema_of(form))]
     if form.id_columns > 1:
         return (
@@ -31,7 +31,7 @@ def create_table(number: int, form: sync_pb2.CopyForm) -> str:
 
 
 def create_view(name: str, number: int, form: sync_pb2.CopyForm) -> str:
-    """The statement that makes the view of a copy."""
+    """Write the statement that creates the view of a copy."""
     visible, places = shown_columns(form)
     pairs = zip(places, visible, strict=True)
     outputs = [f"{shown(f'c{place}', field.type)} AS {quoted(field.name)}" for place, field in pairs]
@@ -41,9 +41,10 @@ def create_view(name: str, number: int, form: sync_pb2.CopyForm) -> str:
 
 
 def still_there(form: sync_pb2.CopyForm, now: str) -> str:
-    """The condition that hides rows which have left a sliding window; empty if the rows do not tell.
+    """Write the condition that hides rows which have left a sliding window.
 
-    `now`: SQL for NOW in microseconds; NULL if it is unknown.
+    Returns an empty text if the rows have no time to tell that. `now`: SQL for NOW in microseconds; NULL if it is
+    unknown.
     """
     if not (form.ages and form.by_clock and form.HasField("width")):
         return ""
@@ -52,19 +53,22 @@ def still_there(form: sync_pb2.CopyForm, now: str) -> str:
 
 
 def schema_of(form: sync_pb2.CopyForm) -> pa.Schema:
-    """The schema of the rows that come."""
+    """The schema of the rows in a reply: hidden columns, columns of the answer, keys of ORDER BY."""
     return pa.ipc.read_schema(pa.py_buffer(form.schema_ipc))
 
 
 def shown_columns(form: sync_pb2.CopyForm) -> tuple[pa.Schema, list[int]]:
-    """The columns of the answer, and their places among those that came."""
+    """The schema of the answer's columns, and the positions of these columns in a row of a reply."""
     schema = schema_of(form)
     places = list(range(hidden_columns(form), len(schema) - len(form.sort_keys)))
     return pa.schema([schema.field(place) for place in places]), places
 
 
 def order_of(form: sync_pb2.CopyForm, rows: str) -> str:
-    """The terms of ORDER BY that give the order of the answer. `rows`: the table, as a view may call its columns c3."""
+    """Write the terms of ORDER BY that give the order of the answer.
+
+    `rows`: the table's name. The terms are qualified by it, because a view may have a column that is also called c3.
+    """
     schema, terms = schema_of(form), list[str]()
     first = len(schema) - len(form.sort_keys)
     for place, key in enumerate(form.sort_keys, first):
@@ -74,12 +78,15 @@ def order_of(form: sync_pb2.CopyForm, rows: str) -> str:
 
 
 def ids_of(form: sync_pb2.CopyForm) -> list[str]:
-    """The columns that tell a row from all others."""
+    """The columns of the primary key."""
     return [f"c{place}" for place in range(form.id_columns)] if form.id_columns > 1 else ["_id"]
 
 
 def leaving(form: sync_pb2.CopyForm, keep: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
-    """The conditions of rows that leave, with values: tuple IDs outside of intervals, whose ends are differences."""
+    """Write the conditions that select the rows to delete, with their values.
+
+    `keep`: the intervals of tuple IDs that stay. Their ends are given as differences.
+    """
     ends = list(accumulate(keep))
     if form.id_columns > 1:
         outside = [f"c{place} < ? OR c{place} >= ?" for place in range(len(ends) // 2)]
@@ -91,15 +98,15 @@ def leaving(form: sync_pb2.CopyForm, keep: Sequence[int]) -> Iterator[tuple[str,
 
 
 def intervals(differences: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Intervals whose ends are given as differences."""
+    """Decode intervals whose ends are given as differences."""
     ends = list(accumulate(differences))
     yield from zip(ends[::2], ends[1::2], strict=True)
 
 
 def moves(before: Positions, after: Positions) -> Iterator[tuple[int, int, int]]:
-    """Moves of rows whose place changes: the distance, the first row and the last.
+    """Find the moves of rows whose place changes: the distance, the first row and the last.
 
-    Neighbours that move together are one move. O(rows), in NumPy.
+    Neighbours with the same distance are one move. O(rows), in NumPy.
     """
     by = after - before
     starts = np.flatnonzero(np.diff(by, prepend=0))
@@ -109,5 +116,5 @@ def moves(before: Positions, after: Positions) -> Iterator[tuple[int, int, int]]
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """Quote a name for SQL."""
     return '"' + name.replace('"', '""') + '"'

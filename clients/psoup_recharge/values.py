@@ -22,18 +22,21 @@ import pyarrow as pa
 
 _NAN = "NaN"
 _SHIFT = 10**39
-"""More than any decimal is: shifted by it, decimals of one scale are in the order of their digits."""
+"""A power of ten above every decimal. Added to the digits of decimals of one scale, it keeps their order as texts."""
 
 
 def declared(kind: pa.DataType) -> str:
-    """The type that a column is declared with; none for DOUBLE."""
+    """The type in the column's declaration; empty for DOUBLE."""
     if pa.types.is_floating(kind):
         return ""
     return "TEXT" if pa.types.is_string(kind) or pa.types.is_decimal(kind) else "INTEGER"
 
 
 def to_sqlite(column: pa.ChunkedArray, *, ordered: bool = False) -> list[Any]:
-    """The values of a column as they are kept. O(values)."""
+    """Convert the values of an Arrow column to their stored form. O(values).
+
+    `ordered`: the column is a key of ORDER BY, so decimals become texts of 40 digits.
+    """
     kind = column.type
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.int64())
@@ -52,7 +55,7 @@ def to_sqlite(column: pa.ChunkedArray, *, ordered: bool = False) -> list[Any]:
 
 
 def _shifted(value: Decimal, scale: int) -> int:
-    """A decimal as a whole number above 0, in the order of decimals of its scale."""
+    """Convert a decimal to a positive integer. The integers of one scale have the order of the decimals."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     whole = int("".join(map(str, digits))) * 10 ** (exponent + scale)
@@ -60,7 +63,7 @@ def _shifted(value: Decimal, scale: int) -> int:
 
 
 def to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values as they are kept, as a column. O(values)."""
+    """Convert stored values to an Arrow column. O(values)."""
     if pa.types.is_timestamp(kind):
         return pa.array(values, pa.int64()).cast(kind)
     if pa.types.is_date32(kind):

@@ -1,7 +1,7 @@
-"""The history of a connected store: changes by Watch are written to it every few minutes.
+"""The history of a connected store: a line every few minutes for the changes that arrived by Watch.
 
-    change change        change        change     the connection ends
-    '──── ten minutes: one line ────'  '──────── another line ────────'
+change change        change        change     the connection ends
+'──── ten minutes: one line ────'  '──────── another line ────────'
 
 A process that is killed loses the last line, and no row.
 """
@@ -15,13 +15,13 @@ from psoup_recharge.rounds import CopyStore, Recharge, Recharged, after
 from psoup_recharge.sqlite import StoreError
 
 NOTE_S = 600.0
-"""Seconds that one line of the history covers."""
+"""The seconds that one line of the history covers."""
 WATCH = "watch"
-"""The reason of such a line in `Store.recharges`."""
+"""The reason that such a line has in `Store.recharges`."""
 
 
 class WatchLog:
-    """Changes that came while connected and are not in the history yet. `sent`, `received`: bytes in all."""
+    """The changes that arrived by Watch and are not in the history yet."""
 
     def __init__(self, store: CopyStore) -> None:
         self._store = store
@@ -31,22 +31,28 @@ class WatchLog:
         self._received = 0
 
     def add(self, copy: Recharged) -> Recharged:
-        """Take in what became of a copy, and give it back."""
+        """Add the outcome for a copy to its earlier ones, and return it."""
         earlier = self._copies.get(copy.name)
         self._copies[copy.name] = copy if earlier is None else after(earlier, copy)
         return copy
 
     def look(self, sent: int, received: int) -> None:
-        """Write a line, if it is time for one."""
+        """Write the lines if NOTE_S seconds have passed.
+
+        `sent` and `received` count the bytes of the whole connection.
+        """
         if time.monotonic() - self._since >= NOTE_S:
             self.note(sent, received)
 
     def note(self, sent: int, received: int) -> None:
-        """Write a line, if something has come, and a line for each copy that has changed."""
+        """Write a line for each copy that has changed, and one line of `recharges`.
+
+        Without changes nothing is written.
+        """
         if self._copies:
             seconds, copies = time.monotonic() - self._since, tuple(self._copies.values())
             report = Recharge(copies, received - self._received, seconds, why=WATCH)
-            with suppress(StoreError):  # the store was closed meanwhile, say; what has come is in it
+            with suppress(StoreError):  # the store may be closed by now; it has the rows already
                 self._store.note(report, sent - self._sent)
         self._copies = {}
         self._since = time.monotonic()
