@@ -1,9 +1,9 @@
 """NOW while the service is out of reach, for this program and for any tool that reads the file.
 
-reply ─> clock: now, greatest = the service's; wall, boot = the clocks here         a view, in any tool,
-later    NOW = now + time since boot, or by the wall clock, not before greatest     hides rows by the wall clock
+    reply ─> clock: now, greatest = the service's; wall, boot = the clocks here         a view, in any tool,
+    later    NOW = now + time since boot, or by the wall clock, not before greatest     hides rows by the wall clock
 
-If somebody set the wall clock, `look` notices the step. It reports the step (`stepped`) and corrects the table, so that
+If the wall clock was set, `look` notices the step. It reports the step (`stepped`) and corrects the table, so that
 the views are right again. Views hide rows by this clock; nothing deletes them.
 """
 
@@ -39,7 +39,7 @@ def set_clock(file: File, now: int, at: Moment) -> None:
 
 
 def look(file: File, at: Moment) -> tuple[int | None, int]:
-    """Return NOW at a moment, and the microseconds by which somebody set the wall clock since the last reply.
+    """Return NOW at a moment, and the microseconds by which the wall clock was set since the last reply.
 
     NOW is None before the first reply. If the file can be written at once, the result is stored. So NOW never goes
     back, also for other tools.

@@ -1,10 +1,10 @@
 """The file's tables, the number of its format, and the steps that upgrade a file of an older format.
 
-store       what the file is
-queries     the queries that are kept, with the token of each
-history     what came for each copy, a line for each recharge
-recharges   what each recharge took, and what it left out
-clock       NOW of the service at the last reply, and the clocks here: see `clock`
+    store       what the file is
+    queries     the queries that are kept, with the token of each
+    history     what came for each copy, a line for each recharge
+    recharges   what each recharge took, and what it left out
+    clock       NOW of the service at the last reply, and the clocks here: see `clock`
 
 The first change of each copy creates its table of rows and its view: see `tables`.
 """

@@ -1,10 +1,10 @@
 """A store that stays up to date: by a Watch call if possible, else by Sync calls with pauses.
 
-recharge ──> Watch ──> change ─ a transaction ─> Recharged, as it comes
-   ^           └ lost, refused, a query is gone, or another process was faster
-   '── a pause, up to twice as long as the one before, 60 s at the most, and as long as the service says ──'
+    recharge ──> Watch ──> change ─ a transaction ─> Recharged, as it comes
+       ^           └ lost, refused, a query is gone, or another process was faster
+       '── a pause, up to twice as long as the one before, 60 s at the most, and as long as the service says ──'
 
-with `every`: recharge, and nothing until the next; a device may sleep meanwhile
+    with `every`: recharge, and nothing until the next; a device may sleep meanwhile
 
 A pause has a random length up to its maximum. So not all devices call at once after a restart of the service.
 """

@@ -117,7 +117,7 @@ class CopyStore(Protocol):
 
 
 class Round:
-    """One recharge of some copies: the entries to ask for, the outcome of each, and the budget."""
+    """A recharge of some copies: the entries to ask for, the outcome of each, and the budget."""
 
     def __init__(self, store: CopyStore, client: Client, budget: RechargeBudget, due: Sequence[Entry]) -> None:
         self._store = store

@@ -1,9 +1,9 @@
 """The store: copies of answers in one SQLite file, which any tool for SQLite can read.
 
-queries    the queries that are kept, with the token of each
-rows_3     the rows of the third copy, by tuple ID; or by place, if the answer has groups or other rows without IDs
-delays     a view of these rows, in the order of the answer, as people read them; it hides rows that have left since
-history    what each recharge brought
+    queries    the queries that are kept, with the token of each
+    rows_3     the rows of the third copy, by tuple ID; or by place, if the answer has groups or other rows without IDs
+    delays     a view of these rows, in the order of the answer, as people read them; it hides rows that have left since
+    history    what each recharge brought
 
 One transaction changes rows and token, only if the copy's token is still that of the request. So a copy is in its state
 before or after a change: after a kill, on a full disk, or with two processes on one file.

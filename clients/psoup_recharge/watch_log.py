@@ -1,7 +1,7 @@
 """The history of a connected store: a line every few minutes for the changes that arrived by Watch.
 
-change change        change        change     the connection ends
-'──── ten minutes: one line ────'  '──────── another line ────────'
+    change change        change        change     the connection ends
+    '──── ten minutes: one line ────'  '──────── another line ────────'
 
 A process that is killed loses the last line, and no row.
 """

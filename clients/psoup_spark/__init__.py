@@ -9,7 +9,7 @@ Needs the extra: pip install 'psoup[spark]', and Java 17 or newer. Workers need 
 """
 
 try:
-    import pyspark  # noqa: F401 - said clearly here, rather than by a module deep inside
+    import pyspark  # noqa: F401 - so that a missing extra is reported here
 except ModuleNotFoundError as problem:
     raise ModuleNotFoundError(
         "psoup_spark needs PySpark, which is not installed: pip install 'psoup[spark]'", name="pyspark"

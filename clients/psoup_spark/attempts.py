@@ -1,11 +1,11 @@
-"""The directory of one run of a job. Each run has its own, so that runs of one name never meet in it.
+"""The directory of one run of a job. Each run has its own, so that runs with the same name never share files.
 
-    incoming/history-7f3a….lock            held by the run while it lives, by flock; says who
-    incoming/history-7f3a…-c0ffee42/       the directory of that run; gone with it
-    incoming/history-7f3a…-9b1deb4d/       of a run that died: removed by the next one
+    incoming/history-7f3a….lock            the run holds it by flock while it lives; it names the process
+    incoming/history-7f3a…-c0ffee42/       the directory of that run; the run removes it at its end
+    incoming/history-7f3a…-9b1deb4d/       of a run that died: the next run removes it
 
-Files that a dead run's tasks still write are never used. On a file system without locks, runs of one name may overlap.
-Then the first one that ends is attached, and the other one gets an error.
+If tasks of a dead run still write files, no job uses them. On a file system without locks, runs with one name may
+overlap. Then the first one that ends is attached, and the other one gets an error.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _BUSY = {errno.EWOULDBLOCK, errno.EACCES}
 
 
 def prefix(kind: str, *names: str) -> str:
-    """Return how the names of a job's directories begin: the same for the same names."""
+    """Return the prefix of the names of a job's directories. It is a hash of `names`."""
     return f"{kind}-{hashlib.blake2b(' '.join(names).encode(), digest_size=8).hexdigest()}"
 
 
 @contextmanager
 def attempt(folder: str, job: str, kind: str) -> Iterator[Path]:
-    """A new directory for a run of `job` (a `prefix`), removed at the end of the block. Leftovers of dead runs are
-    removed first.
+    """Make a directory for a run of `job` (a `prefix`), and remove it at the end of the block.
 
-    Raises Conflict, reason JOB_RUNS, if such a job is running. `kind`: the word for the job in the message.
+    Leftovers of dead runs are removed first. Raises Conflict, reason JOB_RUNS, if such a job is running. `kind`: the
+    word for the job in the message.
     """
     place = Path(folder)
     with _alone(place, job, kind):
@@ -49,14 +49,14 @@ def attempt(folder: str, job: str, kind: str) -> Iterator[Path]:
 
 
 def sweep(folder: str, job: str) -> None:
-    """Remove what dead runs of a job have left, unless it is running."""
+    """Remove the leftovers of a job's dead runs, unless the job is running."""
     with suppress(Conflict), _alone(Path(folder), job, ""):
         pass
 
 
 @contextmanager
 def _alone(place: Path, job: str, kind: str) -> Iterator[None]:
-    """Exclude other runs of the job, where the file system has locks, and remove what dead runs have left."""
+    """Exclude other runs of the job if the file system has locks, and remove the leftovers of dead runs."""
     lock = _take(place / f"{job}.lock", kind)
     if lock is None:
         yield
@@ -71,7 +71,7 @@ def _alone(place: Path, job: str, kind: str) -> Iterator[None]:
 
 
 def _take(path: Path, kind: str) -> int | None:
-    """The lock, as an open file; None on a file system without locks."""
+    """Take the lock and return its open file. Returns None on a file system without locks."""
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -87,7 +87,7 @@ def _take(path: Path, kind: str) -> int | None:
             raise Conflict(
                 f"{kind} is being run already, by {holder}; wait for it, or end it", reason="JOB_RUNS"
             ) from None
-        os.close(handle)  # the run that held the lock has just removed it
+        os.close(handle)  # the run that held the lock removed this file meanwhile: try again
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
     return handle

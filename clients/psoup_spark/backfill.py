@@ -1,11 +1,11 @@
-"""History of a stream, from any source of Spark: mapped, ordered, cut into chunks, attached in one step.
+"""The history of a stream, from any source of Spark: mapped, ordered, cut into chunks, attached in one step.
 
     source ─> mapped, cast ─┬─> range partitions of time, sorted ─> chunks, a file each, ─┐ on the workers
                             │                     and what the standing queries match   │
                             └─> quarantine: bad rows with their reasons                  │ rows of facts
                                                               manifest, then Attach <────┘ on the driver
 
-A worker names its files after its attempt, and the manifest lists the files of one attempt of each partition, so that a
+A worker names its files after its task attempt. The manifest lists the files of one attempt of each partition, so a
 task that runs twice counts once. A directory counts only with its manifest, so a dead job has no effect. Each run has
 its own directory (`attempts`). No row passes through the driver or gRPC.
 """
@@ -41,11 +41,11 @@ from psoup_spark.row_sender import PATIENCE, insist
 from psoup_storage.formats.history import HistoryChunk, Manifest, write_chunk, write_manifest
 
 Statements = tuple[tuple[int, str], ...]
-"""Standing queries: the number of each, and its statement."""
+"""The standing queries that a job evaluates, as pairs of number and statement."""
 
 
 class Evaluated(NamedTuple):
-    """The queries that workers evaluate, and the modules of the functions that these call."""
+    """The queries that workers evaluate, and the modules with the operator's functions that these queries call."""
 
     queries: Statements = ()
     functions: tuple[str, ...] = ()
@@ -53,9 +53,9 @@ class Evaluated(NamedTuple):
 
 NOTHING_EVALUATED = Evaluated()
 _CHUNK_BYTES = 128 * 1024 * 1024
-"""Arrow bytes after which a chunk ends although it has fewer rows."""
+"""The size in Arrow bytes at which a chunk ends even if it has fewer rows."""
 _RANGE_CHUNKS = 16
-"""Chunks of a range of time, if there are more than cores: a million rows are sorted at once."""
+"""The greatest number of chunks in a range of time. A task then sorts about a million rows at once."""
 _FACTS = (
     "place int, number int, file string, rows bigint, bytes bigint, crc bigint, first_time bigint, last_time bigint,"
     " memory bigint, footer bigint, footer_crc bigint, zones string"
@@ -142,7 +142,7 @@ def backfill(
 
 
 def _check_arguments(frame: DataFrame, chunk_rows: int) -> None:
-    """Raise TypeError for a streaming frame, ValueError for a chunk that no service takes."""
+    """Raise TypeError for a streaming frame, and ValueError for a size of chunks that the service refuses."""
     if frame.isStreaming:
         raise TypeError("backfill takes a frame of spark.read; psoup_spark.feed takes a streaming frame")
     if not 0 < chunk_rows <= CHUNK_ROWS:
@@ -150,18 +150,21 @@ def _check_arguments(frame: DataFrame, chunk_rows: int) -> None:
 
 
 def job_name(site: AttachSite) -> str:
-    """Return how the names of a job's directories begin."""
+    """Return the prefix of the names of a backfill's directories."""
     return prefix("history", site.stream_id, site.job)
 
 
 def _written(directory: Path) -> tuple[int, int]:
-    """Count rows and chunks that workers have written, by the names of files: a task that ran twice counts once."""
+    """Count the rows and chunks that workers have written, from the names of their files.
+
+    A task that ran twice counts once.
+    """
     rows_of_chunk = dict(path.name.split("-")[:2] for path in directory.glob("*.parquet"))
     return sum(map(int, rows_of_chunk.values())), len(rows_of_chunk)
 
 
 def standing_queries(client: Client, site: AttachSite, signatures: frozenset[str]) -> Statements:
-    """Ask for the standing queries on the stream, and sides of joins: their numbers here, and their statements.
+    """Ask for the standing queries on the stream, and for the sides of joins, as pairs of number and statement.
 
     Queries with functions outside `signatures` are left out.
     """
@@ -171,17 +174,20 @@ def standing_queries(client: Client, site: AttachSite, signatures: frozenset[str
 
 
 def incarnation(identity: str) -> str:
-    """Return the incarnation in an ID on the wire, which its number is bound to."""
+    """Return the incarnation part of an ID on the wire. The number in the ID counts only within this incarnation."""
     return identity.split("-")[1]
 
 
 def time_column(spec: StreamSpec) -> str:
-    """Name the column that has the physical IDs."""
+    """Return the name of the column with the physical IDs."""
     return TIME_COLUMN if spec.time_attribute is None else spec.schema.attributes[spec.time_attribute].name
 
 
 def _check_end(last: int | None, site: AttachSite) -> None:
-    """Raise OutOfRange before anything is written, if the service would refuse it."""
+    """Raise OutOfRange if the service would refuse history that ends so late.
+
+    This happens before anything is written.
+    """
     if site.bound is not None and last is not None and last > to_micros(site.bound):
         bound = site.bound.isoformat().replace("+00:00", "Z")
         raise OutOfRange(
@@ -193,7 +199,9 @@ def _check_end(last: int | None, site: AttachSite) -> None:
 
 
 def set_aside(mapped: mappings.Mapped, quarantine: str | None) -> int:
-    """Write the bad rows; returns how many there are. Without a place for them they are an error."""
+    """Write the bad rows to the folder `quarantine` and return their number. Without a folder, bad rows raise
+    InvalidData.
+    """
     count, problem = mapped.problems
     if not count:
         return 0
@@ -216,13 +224,11 @@ def write_directory(
     limit: int | None = None,
     others: tuple[str, ...] = (),
 ) -> Manifest | None:
-    """Write all files of the directory; returns None without rows. `limit`: about the number of chunks that the rows
-    fill.
+    """Write all files of a directory. Returns None if there are no rows.
 
-    Rows are divided into ranges of time, each a task: at least one for each core, and small enough to be sorted in
-    memory.
-
-    `others`: incarnations of further services, whose queries are among those `evaluated`; see `write_chunk`.
+    Each task writes one range of time. There are at least as many ranges as cores, and each is small enough to be
+    sorted in memory. `limit`: the approximate number of chunks. `others`: the incarnations of further services, whose
+    queries are among `evaluated`; see `write_chunk`.
     """
     order = [F.col(f"`{time}`"), *(F.col(f"`{name}`") for name in rows.columns if name != time)]
     cores = rows.sparkSession.sparkContext.defaultParallelism
@@ -230,7 +236,7 @@ def write_directory(
     cut = rows.repartitionByRange(ranges, order[0]) if ranges else rows.repartitionByRange(order[0])
     ordered = cut.sortWithinPartitions(*order)
     writer = ChunkWriter(site.statement, str(directory), chunk_rows, evaluated, others)
-    facts = ordered.mapInArrow(writer, _FACTS).collect()  # a row for each chunk, none of data
+    facts = ordered.mapInArrow(writer, _FACTS).collect()  # one row for each chunk; no tuples come to the driver
     chunks = [HistoryChunk(*fact[2:]) for fact in sorted(facts, key=lambda fact: (fact[0], fact[1]))]
     if not chunks:
         return None
@@ -241,7 +247,7 @@ def write_directory(
 
 @dataclass(frozen=True, slots=True)
 class ChunkWriter:
-    """Writer of the chunks of one partition, whose rows come in order. It runs in a worker. Memory: two chunks."""
+    """The writer of the chunks of one partition, whose rows come in order. It runs in a worker. Memory: two chunks."""
 
     statement: str
     directory: str
@@ -250,7 +256,7 @@ class ChunkWriter:
     others: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write chunks, and give a row of facts for each."""
+        """Write the chunks, and yield one row of facts for each."""
         context = TaskContext.get()
         place, number_of_try = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
         spec, queries = create_stream(self.statement), known(self.statement, *self.evaluated)
@@ -264,9 +270,7 @@ class ChunkWriter:
 
 
 def cut(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.Table]:
-    """Cut the rows into tables of `chunk_rows` rows. The last one is shorter, and tables with long texts are
-    shorter.
-    """
+    """Cut the rows into tables of `chunk_rows` rows. The last table is shorter, and so are tables with long texts."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -286,7 +290,7 @@ def cut(batches: Iterator[pa.RecordBatch], chunk_rows: int) -> Iterator[pa.Table
 
 
 def to_batch(spec: StreamSpec, table: pa.Table) -> Batch:
-    """Turn rows into the engine's form, with their physical IDs."""
+    """Convert rows to the engine's `Batch`, with their physical IDs."""
     time = table.column(time_column(spec)).combine_chunks().cast(pa.int64())
     columns = columns_from_arrow(spec.schema, table.select(list(spec.schema.names)))
     return Batch(tuple(columns), np.ascontiguousarray(time.to_numpy()))

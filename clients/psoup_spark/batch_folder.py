@@ -1,7 +1,7 @@
-"""Folder of a standing job: a directory for each batch, on storage that workers, driver and services share.
+"""The folder of a standing job: a directory for each batch, on storage that workers, driver and services share.
 
-    SHARED/join-<query>-000000007/             whole: chunks, what queries matched, manifest; attached, then removed
-    SHARED/join-<query>-000000007.5f0e2a.new/  of an attempt that is under way, or died
+    SHARED/join-<query>-000000007/             complete: chunks, matches, manifest; removed once all services have it
+    SHARED/join-<query>-000000007.5f0e2a.new/  of an attempt that is running, or died
     SHARED/join-<query>-000000007.held/        rows that wait for the watermark, as Parquet, for the batch that follows
     SHARED/join-<query>.last                   the number of the last batch that all services had
 
@@ -35,23 +35,24 @@ class BatchFolder:
 
     @property
     def name(self) -> str:
-        """The name of the complete directory. It contains *join*, the first name of such jobs, so that old runs go
-        on.
+        """The name of the complete directory.
+
+        It contains *join*, the former name of such jobs, so that jobs with older folders can continue.
         """
         return f"join-{self.query_id}-{self.number:09}"
 
     @property
     def path(self) -> Path:
-        """The path of the directory, once it is whole."""
+        """The path of the complete directory."""
         return self.shared / self.name
 
     @property
     def whole(self) -> bool:
-        """Whether an attempt has written all of it."""
+        """Whether an attempt has written the complete directory."""
         return (self.path / MANIFEST).exists()
 
     def begin(self) -> Path:
-        """Make a new directory for an attempt; those of attempts that died are removed. Raises OSError."""
+        """Make a directory for a new attempt, and remove the directories of attempts that died. Raises OSError."""
         for left in self.shared.glob(f"{self.name}.*.new"):
             shutil.rmtree(left, ignore_errors=True)
         new = self.shared / f"{self.name}.{secrets.token_hex(3)}.new"
@@ -59,7 +60,10 @@ class BatchFolder:
         return new
 
     def publish(self, attempt: Path) -> None:
-        """Give the whole directory of an attempt its name; if another attempt was faster, its directory is as good."""
+        """Rename the complete directory of an attempt to its final name.
+
+        If another attempt was faster, its directory stays and this one is removed.
+        """
         try:
             os.rename(attempt, self.path)
         except OSError:
@@ -68,12 +72,12 @@ class BatchFolder:
                 raise
 
     def offer(self, folder: str) -> None:
-        """Link the directory into the service's folder for jobs, unless it is there already."""
+        """Link the directory into the service's folder for jobs, unless that folder is the shared one."""
         link = Path(folder) / self.name
         if link.parent.resolve() == self.shared.resolve():
             return
         try:
-            link.unlink(missing_ok=True)  # of an attempt before this one
+            link.unlink(missing_ok=True)  # an earlier attempt may have made it
             link.symlink_to(self.path.resolve())
         except OSError as problem:
             raise InvalidData(
@@ -82,7 +86,7 @@ class BatchFolder:
             ) from problem
 
     def withdraw(self, folders: list[str]) -> None:
-        """Remove the directory and its links: the batch is attached everywhere."""
+        """Remove the directory and its links, because all services have attached the batch."""
         for folder in folders:
             link = Path(folder) / self.name
             if link.is_symlink():
@@ -91,14 +95,14 @@ class BatchFolder:
 
     @property
     def last(self) -> int:
-        """The number of the query's last batch that all services had; -1 before one."""
+        """The number of the last batch that all services have attached; -1 if there is none."""
         try:
             return int(self._last.read_text(encoding="ascii"))
         except FileNotFoundError:
             return -1
 
     def done(self) -> None:
-        """Write down that all services have the batch. Raises OSError."""
+        """Record that all services have attached the batch. Raises OSError."""
         new = self.shared / f"{self.name}.last.new"
         new.write_text(str(self.number), encoding="ascii")
         os.replace(new, self._last)
@@ -113,7 +117,7 @@ class BatchFolder:
         return self.shared / (self.name + _HELD)
 
     def held_before(self) -> Path | None:
-        """Find the folder of the rows that earlier batches left waiting; older folders are removed."""
+        """Find the newest folder with rows that an earlier batch left waiting, and remove older ones."""
         folders = [path for path in self.shared.glob(f"join-{self.query_id}-*{_HELD}") if (path / _WHOLE).exists()]
         earlier = sorted(path for path in folders if path.name < self.held.name)
         for path in earlier[:-1]:

@@ -1,4 +1,4 @@
-"""Queries that are bound once in each Spark worker process, for all its tasks; and the queries that a job can bind.
+"""Queries that each Spark worker process binds once for all its tasks, and a check whether a job can bind a query.
 
 A job calls the operator's functions in its own processes, from the modules of its option `functions`. A service may
 have different functions under the same names. So a job evaluates only queries whose functions have exactly the same
@@ -23,7 +23,7 @@ _CALLED = re.compile(r"[a-z][a-z0-9_]*@[0-9]+\[[^\]]*\]")
 
 
 def signatures_of(functions: Sequence[str]) -> frozenset[str]:
-    """The texts of the signatures that modules of functions declare. Raises InvalidData for one that is not right."""
+    """The texts of the signatures that modules of functions declare. Raises InvalidData for an invalid module."""
     try:
         return frozenset(str(function.signature) for function in load(functions))
     except InvalidInput as problem:
@@ -31,12 +31,14 @@ def signatures_of(functions: Sequence[str]) -> frozenset[str]:
 
 
 def lacking(clause: str, signatures: frozenset[str]) -> list[str]:
-    """The signatures of functions that a canonical WHERE needs and that are not among those of the job."""
+    """The signatures of functions that a canonical WHERE calls and the job does not have."""
     return sorted({*_CALLED.findall(clause)} - signatures)
 
 
 @lru_cache(maxsize=1)
 def known(statement: str, queries: tuple[tuple[int, str], ...], functions: tuple[str, ...] = ()) -> Beforehand:
-    """The queries (number, statement) of the stream that `statement` makes. One task at a time uses it."""
+    """Bind the queries (number, statement) of the stream that `statement` creates. Only one task at a time may use the
+    result.
+    """
     make_known(load(functions))
     return Beforehand(create_stream(statement), queries)

@@ -1,9 +1,9 @@
-"""Later queries over a past that is on disk already: evaluated on Spark's workers, handed in as one cover.
+"""Queries that were registered after the data: Spark's workers evaluate them, and one Cover call hands in the matches.
 
-    service: which chunks lack them ─> a task for some chunks ─> read, evaluate, matches beside ─┐ on the workers
-                                                                 manifest, then Cover <──────────┘ on the driver
+    service: which chunks lack them ─> a task for some chunks ─> read, evaluate, write matches ─┐ on the workers
+                                                                 manifest, then Cover <─────────┘ on the driver
 
-Chunks are read in place. A dead run has no effect, and the next run removes its leftovers. Covered chunks are not
+Workers read chunks in place. A dead run has no effect, and the next run removes its leftovers. Covered chunks are not
 evaluated again. A job is for one stream; of a join it evaluates the sides on that stream.
 """
 
@@ -28,7 +28,7 @@ from psoup_storage.formats.covers import Cover, StoredFile, cover_chunk, write_c
 from psoup_storage.formats.matches import SUFFIX, ranges_of
 
 _TASKS = 8
-"""Tasks for each core: a slow chunk holds up the others little."""
+"""The number of tasks for each core. With many small tasks, one slow chunk delays the job only a little."""
 _FACTS = "place long, rows long, matches long"
 
 
@@ -99,7 +99,7 @@ def _check_functions(client: Client, infos: Iterable[QueryInfo], signatures: fro
 
 
 def _by_stream(infos: Iterable[QueryInfo], stream: str | None) -> dict[str, list[QueryInfo]]:
-    """Sort queries by their streams: a join comes several times. With `stream`, those on it."""
+    """Group queries by their streams. A join is in the group of each of its streams. With `stream`, only that group."""
     sorted_by: dict[str, list[QueryInfo]] = {}
     for info in infos:
         for name in info.streams:
@@ -142,7 +142,7 @@ def _cover(
 
 
 def _both(result: CoverResult, other: CoverResult) -> CoverResult:
-    """Add the outcomes of two jobs."""
+    """Add up the outcomes of two jobs."""
     return CoverResult(*(mine + theirs for mine, theirs in zip(astuple(result), astuple(other), strict=True)))
 
 
@@ -162,7 +162,10 @@ def _evaluate(
     statements: tuple[tuple[int, str], ...],
     functions: tuple[str, ...],
 ) -> list[tuple[int, int, int]]:
-    """Place, rows and matches of each chunk that was there; a row for each on the driver, none of data."""
+    """Evaluate the queries on the workers. Returns the place, rows and matches of each chunk that still existed.
+
+    Only these numbers come to the driver, and no tuples.
+    """
     files = tuple(StoredFile(chunk.path, chunk.rows, chunk.crc, chunk.first_id) for chunk in site.chunks)
     tasks = min(len(files), _TASKS * spark.sparkContext.defaultParallelism)
     worker = CoverWorker(site.statement, str(directory), statements, files, functions)
@@ -172,7 +175,10 @@ def _evaluate(
 
 @dataclass(frozen=True, slots=True)
 class CoverWorker:
-    """Evaluates the queries over chunks, given by their places among the files; runs in a worker. Memory: a chunk."""
+    """The function that evaluates the queries over chunks in a worker. Memory: a chunk.
+
+    Its input has the places of the chunks in the list of files.
+    """
 
     statement: str
     directory: str
@@ -181,7 +187,7 @@ class CoverWorker:
     functions: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A row of facts for each chunk; none for one that has expired."""
+        """Yield one row of facts for each chunk that has not expired."""
         spec, queries = create_stream(self.statement), known(self.statement, self.queries, self.functions)
         for batch in batches:
             for place in batch.column(0).to_pylist():

@@ -40,18 +40,18 @@ from psoup_spark.window_reads import QueryRead, between, select, windows
 PATIENCE = 60.0
 MOST_PARTITIONS = 64
 _FIRST = -62_135_596_800_000_000
-"""0001-01-01, in microseconds: before every tuple."""
+"""The time 0001-01-01 in microseconds, which is before every tuple."""
 
 _ID_COLUMNS = pa.schema([("_id", pa.int64()), ("_time", pa.timestamp("us", "UTC"))])
 
 
 def register(spark: SparkSession) -> None:
-    """Make format("psoup") known to a session."""
+    """Register format("psoup") in a session."""
     spark.dataSource.register(PSoupSource)
 
 
 class PSoupSource(DataSource):
-    """Source or target that the options name; see the module. Runs in the driver."""
+    """The source or target that the options name; see the module. It runs in the driver."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -69,11 +69,11 @@ class PSoupSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Name the format."""
+        """The name of the format."""
         return "psoup"
 
     def schema(self) -> StructType:
-        """The columns of the answer, or of the stream: those that `columns` names, `_id` and `_time` among them."""
+        """The columns of the answer or of the stream. The option `columns` may choose some, also `_id` and `_time`."""
         if self._query:
             return _nullable(from_arrow_schema(self._reading().schema(self._window)))
         with Client(self._address) as client:
@@ -90,12 +90,12 @@ class PSoupSource(DataSource):
         reading = self._reading(schema)
         if self._query:
             return AnswerReader(reading, self._window, schema)
-        # a window that begins before the oldest tuple has the tuples that are still kept
+        # truncation is accepted: a window may begin before the oldest kept tuple
         reading = replace(reading, accept_truncation=True)
         return StreamReader(reading, self._stream, schema, int(self.options.get("partitions", "0")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of what the watermark passes."""
+        """Return a reader that yields tuples as the watermark passes them."""
         reading, stream = self._reading(schema), self._stream
         if self._query:
             with Client(self._address) as client:
@@ -132,7 +132,7 @@ class PSoupSource(DataSource):
 
 
 def _check_growing(query: Query) -> None:
-    """Raise InvalidRequest for a query whose answer is more than the answers over the parts of its window."""
+    """Raise InvalidRequest if the answer of a query is not the sum of its answers over parts of the window."""
     kinds = {
         "aggregate": "counts over several tuples",
         "join": "brings together tuples",
@@ -149,13 +149,13 @@ def _check_growing(query: Query) -> None:
 
 @dataclass
 class Window(InputPartition):
-    """A partition: one window."""
+    """A partition of the source: one window of time."""
 
     window: str
 
 
 class AnswerReader(DataSourceReader):
-    """An answer, in one partition, because it is one snapshot."""
+    """The reader of an answer. It has one partition, because an answer is one snapshot."""
 
     def __init__(self, reading: QueryRead, window: str, schema: StructType) -> None:
         self._reading = reading
@@ -163,12 +163,12 @@ class AnswerReader(DataSourceReader):
         self._schema = _arrow(schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in a worker."""
+        """Invoke the query in a worker and yield the rows."""
         yield from self._reading.read(self._window, self._schema)
 
 
 class StreamReader(DataSourceReader):
-    """The tuples kept, a window of time in each partition.
+    """The reader of a stream's kept tuples. Each partition is a window of time.
 
     Filters are an option and not pushed down by Spark. A Python source keeps the filters of a frame's first use for its
     second use (seen in 4.3.0), so the second answer would be wrong.
@@ -181,20 +181,20 @@ class StreamReader(DataSourceReader):
         self._partitions = partitions
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the wanted number of partitions; the default is one for each 65,536 tuples, at most 64."""
+        """Return the requested number of partitions. The default is one for each 65,536 tuples, at most 64."""
         with Client(self._reading.address) as client:
             chunks = -(-client.describe(self._stream).tuples // CHUNK_ROWS)
             parts = self._partitions or min(max(chunks, 1), MOST_PARTITIONS)
             return [Window(window) for window in windows(client, self._stream, parts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in a worker."""
+        """Read the tuples of one window in a worker."""
         assert isinstance(partition, Window)
         yield from self._reading.read(partition.window, self._schema)
 
 
 class GrowingReader(DataSourceStreamReader):
-    """A stream or an answer as its watermark moves: an offset is the time before which all tuples were read."""
+    """The reader of a stream or an answer as its watermark moves. An offset is a time; all earlier tuples were read."""
 
     def __init__(self, reading: QueryRead, stream: str, schema: StructType) -> None:
         self._reading = reading
@@ -202,24 +202,24 @@ class GrowingReader(DataSourceStreamReader):
         self._schema = _arrow(schema)
 
     def initialOffset(self) -> dict[str, int]:
-        """Before everything that is kept."""
+        """The first offset, before all kept tuples."""
         return {"before": _FIRST}
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-        """The watermark: what lies before it is final."""
+        """The watermark as an offset. All tuples before it are final."""
         with Client(self._reading.address) as client:
             watermark = client.describe(self._stream).watermark
         return start if watermark is None else {"before": max(start["before"], to_micros(watermark))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """A window."""
+        """The window between the two offsets; no partition if they are equal."""
         if start == end:
             return []
         begin_at = None if start["before"] == _FIRST else start["before"]
         return [Window(between(begin_at, end["before"]))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in a worker."""
+        """Read the rows of one window in a worker."""
         assert isinstance(partition, Window)
         yield from self._reading.read(partition.window, self._schema)
 
@@ -230,7 +230,7 @@ class _RowsMessage(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """A batch, in parts from the workers, committed once by the driver."""
+    """The writer of one batch. Workers send its parts, and the driver commits it once."""
 
     def __init__(self, target: RowTarget, batch: BatchId) -> None:
         self._target = target
@@ -241,14 +241,14 @@ class BatchWriter(DataSourceArrowWriter):
             self._taken = stage.result is not None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Runs in a worker: sends a partition's rows."""
+        """Send the rows of one partition. It runs in a worker."""
         sent = Sent([], 0) if self._taken else send_partition(self._target, self._stage, iterator)
         if sent.problem is not None:
             raise sent.problem
         return _RowsMessage(sent)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make all of it visible."""
+        """Commit the batch, which makes all its rows visible."""
         if self._taken:
             return
         sent = [message.sent for message in messages if isinstance(message, _RowsMessage)]
@@ -257,14 +257,14 @@ class BatchWriter(DataSourceArrowWriter):
             commit(client, self._target, self._batch, stage, sent)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Forget what was sent."""
+        """Drop the parts that workers have sent."""
         if not self._taken:
             with Client(self._target.address) as client:
                 abort(Stage.join(client, self._target.stream, self._stage))
 
 
 def _check_known(options: MutableMapping[str, str]) -> None:
-    """Raise InvalidRequest for an option that would do nothing: a condition that is misspelt would be none."""
+    """Raise InvalidRequest for an unknown option. A misspelt `where` would otherwise select all tuples."""
     of_query = ("as_of", "window", "accept_truncation")
     of_stream = ("columns", "where", "partitions", "id", "since", "patience")
     named = options.get("query") or options.get("key")

@@ -1,11 +1,11 @@
-"""Numbers that count from 1970, converted to times in Spark's expressions, without loss.
+"""Expressions of Spark that convert numbers counted from 1970 to times, without loss.
 
     1782824400      bigint     --time-unit s     ──> 2026-06-30 13:00:00
     1782824400.5    double                       ──> 2026-06-30 13:00:00.5
     '1782824400'    string                       ──> the same; another text is ISO 8601
     1001            bigint     --time-unit ns    ──> NULL: a TIMESTAMP has microseconds
 
-The meaning is that of `Client.push(time_unit=…)`, with which a feed sends its rows.
+`Client.push(time_unit=…)`, by which a feed sends its rows, gives numbers the same meaning.
 """
 
 from __future__ import annotations
@@ -17,24 +17,26 @@ from pyspark.sql.types import DataType, IntegralType, NumericType, StringType
 from psoup_client.columns.casts import UNITS, TimeUnit, unit_of
 
 _DIGITS = {"s": 6, "ms": 3, "us": 0, "ns": 0}
-"""Digits behind the point that a unit may have in a TIMESTAMP."""
+"""The number of decimal places that a number of each unit may have, for a TIMESTAMP of microseconds."""
 _LONG = "DECIMAL(38,18)"
 _NUMBER = r"^\\s*[+-]?[0-9]+([.][0-9]*)?\\s*$"
-"""Texts that are numbers, as in `Client.push`, within a text of SQL."""
+"""The pattern of texts that are numbers, as in `Client.push`, escaped for a string literal of SQL."""
 
 
 def check_unit(unit: TimeUnit | None) -> None:
-    """Raise ValueError for a text that is not one of the units."""
+    """Raise ValueError for an unknown unit."""
     unit_of(unit)
 
 
 def counts(source: DataType) -> bool:
-    """Whether values of this type may be numbers that count from 1970: numbers, and texts of them."""
+    """Whether values of this type may be numbers counted from 1970. Such types are numbers, and texts of numbers."""
     return isinstance(source, NumericType | StringType)
 
 
 def as_time(name: str, source: DataType, unit: TimeUnit) -> Column:
-    """Make a column of numbers, or of texts, times; NULL where a part of a microsecond would be lost."""
+    """Convert a column of numbers, or texts of numbers, to times. A value becomes NULL if part of a microsecond would
+    be lost.
+    """
     column = f"`{name}`"
     if isinstance(source, IntegralType):
         return F.expr(_of_whole(f"CAST({column} AS BIGINT)", unit))
@@ -45,7 +47,7 @@ def as_time(name: str, source: DataType, unit: TimeUnit) -> Column:
 
 
 def as_times(frame: DataFrame, name: str, unit: TimeUnit) -> DataFrame:
-    """Convert a column of numbers from 1970 to timestamps. A value that would lose digits ends the query."""
+    """Convert a column of a frame to timestamps. A value that would lose digits ends the query with an error."""
     source = frame.schema[name].dataType
     if not counts(source):
         return frame
@@ -55,14 +57,17 @@ def as_times(frame: DataFrame, name: str, unit: TimeUnit) -> DataFrame:
 
 
 def _of_whole(number: str, unit: TimeUnit) -> str:
-    """Write how a BIGINT becomes a time."""
+    """Write the SQL that converts a BIGINT to a time."""
     if unit == "ns":
         return f"if({number} % 1000 = 0, timestamp_micros({number} div 1000), NULL)"
     return f"timestamp_micros(try_multiply({number}, {UNITS[unit]}L))"
 
 
 def _of_fraction(number: str, source: str, unit: TimeUnit) -> str:
-    """Write how a number of the type `source` becomes a time, if it has no more digits than a TIMESTAMP."""
+    """Write the SQL that converts a number of the type `source` to a time.
+
+    The result is NULL for a number with more digits than a TIMESTAMP has.
+    """
     exact = f"try_cast({number} AS DECIMAL(26,{_DIGITS[unit]}))"
     whole = f"try_cast({exact} * {10 ** _DIGITS[unit]} AS BIGINT)"
     return f"if(try_cast({exact} AS {source}) <=> {number}, {_of_whole(whole, 'ns' if unit == 'ns' else 'us')}, NULL)"

@@ -1,4 +1,4 @@
-"""Errors of Spark as errors of the SDK: one sentence instead of two stack traces."""
+"""Errors of Spark, converted to errors of the SDK: one sentence instead of two stack traces."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from psoup_client import InvalidData, PSoupError
 
 _PREAMBLE = "terminated with exception: "
 _ABORTED = re.compile(r"executor \S+\): ")
-"""The words that Spark puts before the exception of a task."""
+"""The text that Spark writes before the exception of a task."""
 
 
 _WORKER = "thrown from the Python worker"
 _RAISED = re.compile(r"[A-Za-z_][\w.]*: ")
-"""The beginning of the line of a stack trace that names the exception."""
+"""The beginning of the line in a stack trace that names the exception."""
 
 
 class SparkFailed(PSoupError):
@@ -29,7 +29,7 @@ class SparkFailed(PSoupError):
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Inside the block what Spark raises becomes SparkFailed."""
+    """Convert Spark's errors inside the block to SparkFailed."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as problem:
@@ -38,7 +38,10 @@ def spark_errors() -> Iterator[None]:
 
 @contextmanager
 def refused_values() -> Iterator[None]:
-    """Inside the block what an expression of ours raises (`raise_error`) becomes InvalidData: Spark wraps it later."""
+    """Convert errors from our own expressions (`raise_error`) inside the block to InvalidData.
+
+    Spark wraps these errors later, so the conversion happens here.
+    """
     try:
         yield
     except SparkRuntimeException as problem:
@@ -48,7 +51,9 @@ def refused_values() -> Iterator[None]:
 
 
 def _sentence(problem: PySparkException | Py4JJavaError) -> str:
-    """Say what is wrong: for a job that was aborted, the exception that was raised where it ran."""
+    """Extract the sentence that describes the problem. For an aborted job it is the message of the exception in the
+    worker.
+    """
     text = str(problem.java_exception.getMessage() if isinstance(problem, Py4JJavaError) else problem)
     text = _ABORTED.split(text.split(_PREAMBLE, 1)[-1], maxsplit=1)[-1].split(" SQLSTATE")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]

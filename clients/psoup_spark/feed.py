@@ -1,14 +1,14 @@
-"""A Structured Streaming query into a stream of the service, each row exactly once.
+"""A Structured Streaming query that sends its rows into a stream of the service, each row exactly once.
 
     source ──> micro-batch N ──foreachBatch──> parts from the workers ──> commit as number N of "spark-<query ID>"
                     ▲                                                          │
                     └── N again, after a crash: the service says "taken" ◄─────┘
 
-Spark writes down the input of batch N before it runs it, and repeats N until it is written down as done. The query's ID
-is in the checkpoint. So (query ID, N) always names the same rows, and the service takes each name once: no row is lost
-or doubled if the driver, a worker, the service or the network fails. A batch begins when the previous one is committed,
-so a full service slows the source. The query's watermark, if any (`withWatermark`), becomes the stream's heartbeat, one
-batch after the batch for which Spark reports it.
+Spark records the input of batch N first, and repeats N until it has recorded N as done. The query's ID is in the
+checkpoint. So (query ID, N) always names the same rows, and the service takes each name once. No row is lost or doubled
+if the driver, a worker, the service or the network fails. A batch begins when the previous one is committed, so a full
+service slows the source. The query's watermark, if any (`withWatermark`), becomes the stream's heartbeat, one batch
+after the batch for which Spark reports it.
 """
 
 from __future__ import annotations
@@ -83,32 +83,33 @@ class _FeedBatches:
     problem: PSoupError | None = None
     watermark: str | None = None
     beaten: int = 0
-    """The event of the last heartbeat."""
+    """The sequence of the last heartbeat's event."""
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert isinstance(query_id, str), "Spark runs foreachBatch on the thread of the query"
         try:
-            self.beat(self.streams.get(query_id))  # a batch's own session is a copy that knows no queries
+            self.beat(self.streams.get(query_id))  # a batch's own session is a copy without queries
             with refused_values():
                 result = send(frame, self.target, BatchId(f"spark-{query_id}", number, self.since))
         except PSoupError as problem:
-            self.problem = problem  # Spark keeps only its text
+            self.problem = problem  # Spark keeps only the text of the error
             raise
         self.result = self.result.joined(result)
         if self.progress is not None:
             self.progress(number, result)
 
     def ended(self, query: StreamingQuery) -> None:
-        """Send the last watermark to the service, too, so that all fed rows are in every answer, if a service can be
-        reached soon.
+        """Send the last watermark, and wait until all fed rows are in every answer.
+
+        An error of the service ends the wait silently.
         """
         self.beat(query)
         with Client(self.target.address) as client, suppress(PSoupError):
             client.wait_for(max(self.result.sequence, self.beaten))
 
     def beat(self, query: StreamingQuery | None) -> None:
-        """Tell the service the watermark that Spark reports, if it has moved."""
+        """Send a heartbeat with Spark's watermark if the watermark has moved."""
         progress = query.lastProgress if query is not None else None
         text = progress.eventTime.get("watermark") if progress is not None else None
         if text is None or text == self.watermark or text.startswith("1970-"):  # before the first row

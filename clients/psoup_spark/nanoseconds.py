@@ -1,8 +1,8 @@
-"""Parquet's times in nanoseconds. Spark has no type for them: it reads them as numbers, or refuses the file.
+"""Columns of Parquet files with times in nanoseconds. Spark has no such type: it reads numbers, or refuses the file.
 
     footer of a file: at TIMESTAMP(NANOS)   ──> a long column that says so     ──> TIMESTAMP, where nothing is lost
 
-A session made by `psoup_spark.session` reads them as numbers. The footer of a file names these columns.
+In a session from `psoup_spark.session`, Spark reads numbers. The footer of a file names these columns.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField
 
 SETTING = "spark.sql.legacy.parquet.nanosAsLong"
-"""Setting of Spark under which it reads such columns as numbers."""
+"""The setting that makes Spark read such columns as numbers."""
 
 _MARK = "psoup.nanoseconds"
 _NANOSECONDS = re.compile(r"^\s+\w+ int64 (.+) \(TIMESTAMP\(NANOS,\w+\)\)", re.MULTILINE)
 
 
 def marked(frame: DataFrame, files: DataFrame | None = None) -> DataFrame:
-    """Mark those columns of a frame, as it was read, that are times in nanoseconds in Parquet. Reads a footer.
+    """Mark the columns of a frame that are times in nanoseconds in Parquet. Reads the footer of one file.
 
-    `files`: a batch frame of the same files, if `frame` is a stream.
+    The frame must be as Spark read it. `files`: a batch frame of the same files, if `frame` is a stream.
     """
     files = frame if files is None else files
     longs = {field.name for field in frame.schema if isinstance(field.dataType, LongType)}
@@ -48,17 +48,17 @@ def _of_footer(files: DataFrame) -> set[str]:
 
 
 def are_nanoseconds(field: StructField) -> bool:
-    """Whether a column was marked."""
+    """Whether `marked` has marked this column."""
     return bool(field.metadata.get(_MARK))
 
 
 def as_instant(name: str) -> Column:
-    """Make a column of nanoseconds times; NULL where a part of a microsecond would be lost."""
+    """Convert a column of nanoseconds to times. A value becomes NULL if part of a microsecond would be lost."""
     return F.expr(f"if(`{name}` % 1000 = 0, timestamp_micros(`{name}` div 1000), NULL)")
 
 
 def as_instants(frame: DataFrame) -> DataFrame:
-    """Make all marked columns times; a value that would lose something ends the query."""
+    """Convert all marked columns to times. A value that would lose digits ends the query with an error."""
     values = dict[str, Column]()
     for field in frame.schema:
         if are_nanoseconds(field):

@@ -1,8 +1,8 @@
-"""Progress of a running job: the output of its workers, seen from the driver.
+"""The progress of a running job, which the driver measures while workers write.
 
     Watch   every half a second ──> Progress(phase, rows of total, chunks) ──> the command that shows it
 
-The workers' directory is shared, so the driver counts files in it, and asks Spark only for ended tasks.
+The workers' directory is shared. So the driver counts files in it, and asks Spark only for the number of ended tasks.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _PAUSE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`phase`: reading, sorting, evaluating, attaching. `rows` of `total` (0: not known yet) are in `chunks` written.
+    """The progress of a job at one moment. `phase`: reading, sorting, evaluating or attaching.
 
-    `tasks`: of Spark, ended and all, of the stages that run.
+    `rows`: rows in the written `chunks`. `total`: all rows of the job; 0 if not known yet. `tasks`: numbers of ended
+    tasks and of all tasks, in Spark's running stages.
     """
 
     phase: str
@@ -31,11 +32,11 @@ class Progress:
 
 
 Tell = Callable[[Progress], None]
-"""Told of progress, on a thread of its own."""
+"""The function that receives the progress, on a thread of its own."""
 
 
 class Watch:
-    """Tells the progress of one job, if it is given a teller. `phase` and `total` are the driver's to set."""
+    """The thread that reports the progress of one job to a `Tell`. The driver sets `phase` and `total`."""
 
     def __init__(self, tell: Tell | None, spark: Any) -> None:
         self._tell = tell
@@ -43,17 +44,17 @@ class Watch:
         self.phase = "reading"
         self.total = 0
         self.written: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """Rows and chunks so far; any thread."""
+        """The function that counts written rows and chunks. Any thread may call it."""
 
     def now(self) -> Progress:
-        """Return how far the job is."""
+        """Measure the present progress of the job."""
         rows, chunks = self.written()
         phase = "evaluating" if self.phase == "sorting" and chunks else self.phase
         return replace(Progress(phase, rows, self.total, chunks), tasks=self._tasks())
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Tell from now on, and a last time at the end of the block."""
+        """Report progress during the block, and once more at its end."""
         if self._tell is None:
             yield
             return

@@ -30,10 +30,10 @@ from psoup_client.columns.casts import TimeUnit
 from psoup_client.payload import BATCH_BYTES, BATCH_ROWS
 
 PATIENCE = 600.0
-"""Seconds for which feeds and jobs wait for a service that is away or has no room, before they give up."""
+"""The seconds for which feeds and jobs wait for a service that is away or has no room."""
 
 COMMIT_SECONDS = 600.0
-"""Deadline of one commit: millions of rows go to the disk in it."""
+"""The deadline of one commit, in seconds. The service writes millions of rows to disk in it."""
 
 _SENT = "parts array<string>, rows bigint, problem binary"
 _SENT_ARROW = pa.schema([("parts", pa.list_(pa.string())), ("rows", pa.int64()), ("problem", pa.binary())])
@@ -42,9 +42,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RowTarget:
-    """The stream that rows go to. `patience`: seconds to wait for a service that is away or has no room.
+    """The stream that receives the rows. `patience`: seconds to wait for a service that is away or has no room.
 
-    `time_unit`: as of `Client.push`.
+    `time_unit`: as in `Client.push`.
     """
 
     address: str
@@ -55,7 +55,7 @@ class RowTarget:
 
 @dataclass(frozen=True, slots=True)
 class BatchId:
-    """Name of a batch, which is taken once for each producer and number. `since`: see `Client.stage`."""
+    """The name of a batch: a producer and a number. The service takes each name once. `since`: see `Client.stage`."""
 
     producer: str
     number: int = 0
@@ -64,7 +64,7 @@ class BatchId:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The parts that one attempt at a partition made; or why it gave up."""
+    """The outcome of one attempt at a partition: the names of its parts in the stage, or its `problem`."""
 
     parts: list[str]
     rows: int
@@ -72,10 +72,10 @@ class Sent:
 
 
 def send(frame: DataFrame, target: RowTarget, batch: BatchId) -> PushResult:
-    """Put the rows of `frame` into the stream as one batch, once; returns the outcome.
+    """Send the rows of `frame` into the stream as one batch, once. Returns the outcome.
 
-    If the batch was taken before, `frame` is not evaluated. If the stage is lost with the service, a new one is begun.
-    Raises PSoupError if the service refuses the rows, and Unavailable after `patience`.
+    If the batch was taken before, `frame` is not evaluated. If the service lost the stage, a new stage begins. Raises
+    PSoupError if the service refuses the rows, and Unavailable after `patience`.
     """
     patience = Patience(target.patience)
     with Client(target.address) as client:
@@ -95,27 +95,28 @@ def send(frame: DataFrame, target: RowTarget, batch: BatchId) -> PushResult:
 
 
 def begin(client: Client, target: RowTarget, batch: BatchId) -> Stage:
-    """Open a stage for the batch when the service is reachable. The stage has a `result` if the batch was taken
-    before.
+    """Open a stage for the batch as soon as the service is reachable.
+
+    The stage already has a `result` if the service took the batch before.
     """
     name, number, since = batch.producer, batch.number, batch.since
     return insist(target.patience, lambda: client.stage(target.stream, producer=name, number=number, since=since))
 
 
 def commit(client: Client, target: RowTarget, batch: BatchId, stage: Stage, sent: Iterable[Sent]) -> PushResult:
-    """Commit the parts in the order of the partitions; raises the problem of the first that has one."""
+    """Commit the parts in the order of the partitions. If a partition has a problem, raises the first one."""
     parts: list[str] = []
     for partition in sent:
         if partition.problem is not None:
             raise partition.problem
         parts += partition.parts
-    if not parts:  # to name none is to name all, and attempts that failed may have left some: an empty stage has none
+    if not parts:  # a commit without names takes all parts, also of failed attempts: so commit an empty stage
         stage = begin(client, target, batch)
     return insist(target.patience, lambda: stage.commit(parts, timeout=COMMIT_SECONDS))
 
 
 def send_partition(target: RowTarget, stage_id: str, batches: Iterable[pa.RecordBatch]) -> Sent:
-    """Add the rows to the stage, as parts of this task's attempt; runs in a worker. Memory: a part."""
+    """Add the rows to the stage, as parts named after this task attempt. It runs in a worker. Memory: a part."""
     context = TaskContext.get()
     attempt = f"{context.partitionId():06d}-{context.taskAttemptId()}" if context else "0"
     parts: list[str] = []
@@ -146,7 +147,7 @@ def insist(seconds: float, attempt: Callable[[], T]) -> T:
 
 
 def _collect(frame: DataFrame, target: RowTarget, stage_id: str) -> list[Sent]:
-    """Run the job: each partition sends its rows, and says what it sent."""
+    """Run the Spark job in which each partition sends its rows. Returns the parts of each partition."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sent = send_partition(target, stage_id, batches)
@@ -160,7 +161,7 @@ def _collect(frame: DataFrame, target: RowTarget, stage_id: str) -> list[Sent]:
 
 
 def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches as tables of up to a part's size: calls cost more than rows."""
+    """Join small batches into tables of up to a part's size, because a call costs more than its rows."""
     gathered: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -175,8 +176,8 @@ def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def abort(stage: Stage) -> None:
-    """Give the stage's room back, if the service answers."""
+    """Release the stage's memory in the service, if the service answers."""
     try:
         stage.abort()
     except PSoupError:
-        return  # it is dropped when it has been silent for long enough
+        return  # the service drops an idle stage by itself

@@ -1,4 +1,4 @@
-"""Schemas of streams in Spark's types, and a check that a frame fits one before any row is sent."""
+"""The schema of a stream in Spark's types, and a check before sending whether a frame fits the stream."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from psoup_client.columns.convert import to_table
 
 
 def spark_schema(stream: StreamInfo, *, counted: bool = False) -> StructType:
-    """The stream's columns as a Spark schema: all may be NULL, as files promise nothing.
+    """The stream's columns as a Spark schema. All columns may be NULL, because files promise nothing.
 
-    `counted`: times may come as numbers, so they are read as texts.
+    `counted`: times may come as numbers, so Spark reads them as texts.
     """
     fields = from_arrow_schema(stream.schema)
     texts = [field.name for field in fields if counted and isinstance(field.dataType, TimestampType)]
@@ -24,11 +24,11 @@ def spark_schema(stream: StreamInfo, *, counted: bool = False) -> StructType:
 def check_fits(schema: StructType, stream: StreamInfo, time_unit: TimeUnit | None = None) -> None:
     """Raise InvalidData, which names the column, if rows of `schema` can never fit the stream.
 
-    Looks at names and types only; values are looked at where they are sent. Costs nothing.
+    This compares names and types only; the sender checks the values. Costs nothing.
     """
     try:
         arrow = to_arrow_schema(schema, timezone="UTC")
-    except Exception as problem:  # PySpark has no class for it that is public
+    except Exception as problem:  # PySpark raises a class that is not public
         raise InvalidData(f"the frame has a column that Arrow has no type for: {problem}; select others") from None
     names = [name.lower() for name in arrow.names]
     twice = next((name for name in names if names.count(name) > 1), None)

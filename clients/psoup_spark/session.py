@@ -1,4 +1,4 @@
-"""A Spark session whose settings suit PSoup: the right interpreter, UTC, large Arrow batches, and quiet.
+"""A Spark session whose settings suit PSoup: the right interpreter, UTC, large Arrow batches, little output.
 
     spark = session()                                     all cores of this machine
     spark = session("spark://host:7077", conf={"spark.executor.memory": "4g"})
@@ -27,7 +27,7 @@ JAVA = 17
 """The oldest Java that Spark 4 runs on."""
 
 BATCH_ROWS = 65_536
-"""Rows of an Arrow batch between Spark and Python: the most in one part, and the length of a chunk."""
+"""The number of rows of an Arrow batch between Spark and Python. It is the maximum of a part, and a full chunk."""
 
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -37,7 +37,7 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
 class NoJava(PSoupError):
-    """Spark needs a Java that is not there."""
+    """Spark needs Java, and this machine has none, or one that is too old."""
 
     reason = "NO_JAVA"
 
@@ -53,14 +53,14 @@ def defaults(master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         SETTING: "true",
-        "spark.python.daemon.module": "psoup_spark.workers",  # imports and kernels once for all workers
+        "spark.python.daemon.module": "psoup_spark.workers",  # its forks share imports and kernels
         "spark.driver.memory": "1g",  # no data passes through the driver
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.sql.streaming.stopTimeout": "60s",
     }
-    for variable in (*VARIABLES, TOKEN_FILE, TOKEN_ADDRESS):  # the same on every machine; no secret is in them
+    for variable in (*VARIABLES, TOKEN_FILE, TOKEN_ADDRESS):  # workers need them, too; none of them is a secret
         if path := os.environ.get(variable):
             settings[f"spark.executorEnv.{variable}"] = path
     if master.startswith("local"):  # one machine: its name in the network, which may lead nowhere, is not needed

@@ -1,4 +1,4 @@
-"""Rows of any source as rows of a stream: named and cast without loss. Rows that do not fit get a reason.
+"""Rows of any source, converted to rows of a stream without loss. Each row that does not fit gets a reason.
 
 source row ──expressions──> try_cast to the stream's types ──> row   problem NULL
                                      └── NULL where there was a value, ──> row   "price: n/a is not a valid DOUBLE"
@@ -38,17 +38,18 @@ _SOURCE = "_source_{}"
 _VALUE = "_value_{}"
 _ZONE = "spark.sql.session.timeZone"
 _TYPES = {Kind.TEXT: "string"}
-"""Types that Spark has another name for."""
+"""Spark's names of types, where they differ from ours."""
 _AS_NUMBER = {Kind.TIMESTAMP: F.unix_micros, Kind.DATE: F.unix_date}
-"""Conversions of times and dates to numbers."""
+"""Functions of Spark that convert times and dates to numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """`rows`: the stream's columns and `_time`, in their types. `bad`: the rows of the source, and `_problem`.
+    """The rows of a source after the conversion.
 
-    `count`, `last`: how many rows, and their greatest time, microseconds, None without one. `problems`: how many are
-    bad, and a reason.
+    `rows` have the stream's columns and `_time`, in the stream's types. `bad` are the rows of the source that do not
+    fit, with `_problem`. `count` is the number of `rows`. `last` is their greatest time in microseconds; None without
+    rows. `problems`: the number of bad rows, and one reason.
     """
 
     rows: DataFrame
@@ -59,7 +60,7 @@ class Mapped:
 
 
 def wanted(spec: StreamSpec) -> tuple[Attribute, ...]:
-    """The columns that history has: the stream's, and `_time` if that is not one of them."""
+    """The columns of history: the stream's columns, and `_time` if that is not among them."""
     attributes = spec.schema.attributes
     return attributes if spec.event_time else (*attributes, Attribute(TIME_COLUMN, TIMESTAMP, nullable=False))
 
@@ -72,7 +73,8 @@ def apply(
     until: int | None = None,
     time_unit: TimeUnit | None = None,
 ) -> Mapped:
-    """The rows of `frame` for the stream `spec`; `mapping`: column to an expression of Spark's SQL.
+    """Convert the rows of `frame` to rows of the stream `spec`. `mapping`: from a column to an expression of Spark's
+    SQL.
 
     Rows before `since` or after `until` (microseconds) are left out. `time_unit`: the unit of numbers counted from
     1970.
@@ -140,7 +142,7 @@ def _cast(
 
 
 def _instant(frame: DataFrame, attribute: Attribute, name: str, time_unit: TimeUnit | None) -> Column:
-    """The column, as instants. Times without a zone, and days, are taken as UTC, whatever the zone of the session.
+    """Convert a column to instants. Times without a zone, and days, are UTC, whatever the zone of the session.
 
     Raises InvalidData for a nested column, and for numbers in a TIMESTAMP column without a unit.
     """
@@ -170,7 +172,7 @@ def _instant(frame: DataFrame, attribute: Attribute, name: str, time_unit: TimeU
 
 
 def _problem(attribute: Attribute, source: Column, value: Column, source_type: DataType) -> Column:
-    """Say why a value does not fit; NULL if it does."""
+    """Write the expression that gives the reason why a value does not fit; NULL if it fits."""
     wrong = source.isNotNull() & value.isNull()
     if attribute.type.kind in (Kind.BIGINT, Kind.DECIMAL) and isinstance(source_type, FractionalType):
         wrong = wrong | ~value.try_cast(source_type).eqNullSafe(source)

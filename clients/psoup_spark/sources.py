@@ -1,8 +1,8 @@
 """The streaming source of a feed, from options of a command line: format, path, options, expressions.
 
-files that describe themselves (Parquet, ORC, Avro)    their own schema, as of now
-files that do not (CSV, JSON)                          the stream's columns, unless a schema is given
-anything else (rate, Kafka, sockets)                   what the source says
+files with a schema (Parquet, ORC, Avro)     the schema of the files that exist now
+files without one (CSV, JSON)                the stream's columns, unless the options give a schema
+anything else (rate, Kafka, sockets)         the source's own schema
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psoup_spark.nanoseconds import as_instants, marked
 from psoup_spark.schemas import spark_schema
 
 BATCH_BYTES = 64 * 1024 * 1024
-"""Bytes of a batch of files unless the options say otherwise: the service holds a batch in memory."""
+"""The size in bytes of a batch of files, unless the options say otherwise. The service holds a batch in memory."""
 
 _SELF_DESCRIBING = ("parquet", "orc", "avro")
 _LIMITS = {"maxbytespertrigger", "maxfilespertrigger"}
@@ -27,9 +27,11 @@ _LIMITS = {"maxbytespertrigger", "maxfilespertrigger"}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source to read. `schema` is DDL, `select` expressions of Spark's SQL, `watermark` a delay like "1 minute".
+    """The options of a source. `schema` is DDL, `select` expressions of Spark's SQL, `watermark` a delay like "1
+    minute".
 
-    `time_unit`: what numbers count since 1970 that are to be times; they stay numbers where no watermark needs them.
+    `time_unit`: the unit of numbers counted from 1970. Spark converts only the column of the watermark; other columns
+    stay numbers.
     """
 
     format: str = "parquet"
@@ -41,7 +43,7 @@ class Source:
     time_unit: TimeUnit | None = None
 
     def open(self, spark: SparkSession, stream: StreamInfo) -> DataFrame:
-        """The streaming frame for `stream`. Raises InvalidData for a watermark on a stream without event time."""
+        """Open the streaming frame for `stream`. Raises InvalidData for a watermark on a stream without event time."""
         rows = self._load(spark, stream)
         if self.select is not None:
             rows = rows.selectExpr(*expressions(self.select))
@@ -70,7 +72,7 @@ class Source:
 
 
 def expressions(text: str) -> list[str]:
-    """Cut a SELECT list into its expressions, at the commas outside brackets and quotes."""
+    """Split a SELECT list into its expressions, at the commas outside brackets and quotes."""
     parts, depth, quote, start = [], 0, "", 0
     for place, letter in enumerate(text):
         if quote:

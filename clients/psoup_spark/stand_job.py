@@ -1,4 +1,4 @@
-"""A standing job: data meets queries on Spark, batch after batch, for one or several services to serve.
+"""A standing job: Spark joins data and queries, batch after batch, and one or several services serve the answers.
 
     source ──> micro-batch N ──> cast ─┬─> released, in the order of time ──> chunks, and what all queries match,
                                   ▲    │                                      on the workers ──> SHARED/join-…-N
@@ -6,9 +6,9 @@
                                   └── held by the batch before          service A <── Attach N ───────┤
                                                                         service B <── Attach N ───────┘
 
-Spark repeats batch N until it is written down as done, and a service takes each (query ID, N) once. So no row is lost
-or doubled if the driver, a worker or a service is killed. No row passes through the driver or gRPC. A service reads
-each byte once, and keeps an entry in memory for each chunk. The watermark is the greatest time seen minus the stream's
+Spark repeats batch N until it has recorded N as done, and a service takes each (query ID, N) once. So no row is lost or
+doubled if the driver, a worker or a service is killed. No row passes through the driver or gRPC. A service reads each
+byte once, and keeps an entry in memory for each chunk. The watermark is the greatest time so far minus the stream's
 LATENESS; rows before it are late, and left out.
 """
 
@@ -53,21 +53,27 @@ from psoup_spark.stream_handle import QUERY_ID, Running
 from psoup_storage.formats.history import SERVICE_IDS, read_manifest
 
 QUERIES_SECONDS = 30.0
-"""The greatest age of the list of standing queries while their number stays; longer where making it takes long."""
+"""The greatest age, in seconds, of the list of standing queries while their number stays the same.
+
+The list may become older if the job needs long to fetch it.
+"""
 QUERIES_SHARE = 20
-"""Pause before the list of queries is fetched again, as a multiple of the time of fetching it. After a changed list the
-pause is a quarter of that.
+"""The least pause between two fetches of the list of queries. It is a multiple of a fetch's time.
+
+After the number of queries changed, the pause is a quarter of that.
 """
 MAX_AHEAD = timedelta(days=1)
-"""Rows further past the clock are left out, as the services would refuse the whole batch."""
+"""The greatest distance of a row's time past the clock. Rows beyond it are left out, or services would refuse the
+batch.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StandResult:
     """The outcome of the rows so far: attached in `chunks`, left out as `late` or `ahead`, or `bad`.
 
-    `held`: rows that wait for the watermark. `duplicates`: batches that an earlier run had attached. For a batch that
-    it had only written, just `rows` and `chunks` are known.
+    `held`: rows that wait for the watermark. `duplicates`: batches that an earlier run had attached. If an earlier run
+    had written a batch without attaching it, only its `rows` and `chunks` are known.
     """
 
     rows: int = 0
@@ -79,7 +85,7 @@ class StandResult:
     duplicates: int = 0
 
     def joined(self, later: StandResult) -> StandResult:
-        """Add a later outcome. The sum has the later `held`."""
+        """Add a later outcome. The result has the later `held`."""
         names = [field.name for field in fields(self) if field.name != "held"]
         return StandResult(**{name: getattr(self, name) + getattr(later, name) for name in names}, held=later.held)
 
@@ -139,7 +145,7 @@ def stand(
 
 @dataclass(frozen=True, slots=True)
 class BatchTarget:
-    """Services and folder that batches go to, how rows become those of the stream, and functions that queries call."""
+    """The services and the folder for batches, the mapping of rows, and the functions that queries call."""
 
     addresses: tuple[str, ...]
     stream: str
@@ -176,10 +182,10 @@ class _StandingBatches:
             self.progress(number, result)
 
     def ended(self, query: StreamingQuery) -> None:
-        """Do nothing: the last batch has told all."""
+        """Do nothing, because each batch attaches all its rows before it ends."""
 
     def put(self, frame: DataFrame, place: BatchFolder) -> StandResult:
-        """Attach the batch to every service that lacks it; an earlier attempt may have done a part of that."""
+        """Attach the batch to every service that lacks it. An earlier attempt may have attached it to some services."""
         target, job = self.target, f"spark-{place.query_id}"
         with ExitStack() as opened:
             clients = [opened.enter_context(Client(address)) for address in target.addresses]
@@ -208,7 +214,7 @@ class _StandingBatches:
 
 @dataclass(slots=True)
 class _Queries:
-    """The queries that stand, asked for again when their number changes, and now and then."""
+    """The list of standing queries. It is fetched again when the number of queries changes, and after a pause."""
 
     queries: Statements = ()
     counts: tuple[int, ...] = ()
@@ -223,12 +229,12 @@ class _Queries:
         patience: float,
         signatures: frozenset[str] = frozenset(),
     ) -> Statements:
-        """Return the queries of all services; the numbers of each service begin at a multiple of SERVICE_IDS."""
+        """Return the queries of all services. The numbers of each service begin at another multiple of SERVICE_IDS."""
         stream, streams = sites[0].stream, tuple(site.stream_id for site in sites)
         counts = tuple(insist(patience, partial(client.describe, stream)).queries for client in clients)
         start, shortest = time.monotonic(), QUERIES_SHARE * self.took
         pause = max(QUERIES_SECONDS, shortest) if counts == self.counts else shortest / 4
-        if start - self.asked >= pause or streams != self.streams:  # numbers are those of one life of the data
+        if start - self.asked >= pause or streams != self.streams:  # new streams: numbers of queries begin again
             statements = list[tuple[int, str]]()
             for place, (client, site) in enumerate(zip(clients, sites, strict=True)):
                 numbered = insist(patience, partial(standing_queries, client, site, signatures))
@@ -248,7 +254,7 @@ def release(
     target: BatchTarget,
     queries: Statements,
 ) -> StandResult:
-    """Write the directory of a batch: those of its rows, and of the rows held before, that the watermark has passed.
+    """Write the directory of a batch: its rows, and the rows held before, as far as the watermark has passed them.
 
     The remaining rows are held for the next batch. If no row is released, there is no directory.
     """
@@ -286,7 +292,7 @@ def release(
 
 
 def _mapping(spec: StreamSpec, mapping: Mapping[str, str], watermark: int | None) -> Mapping[str, str]:
-    """Add the column `_time` in system time, where a mapping has none: the time at which the batch is run."""
+    """Add an expression for `_time` in system time, if the mapping has none: the time at which the batch runs."""
     if spec.event_time or any(name.lower() == "_time" for name in mapping):
         return mapping
     now = (
@@ -296,9 +302,9 @@ def _mapping(spec: StreamSpec, mapping: Mapping[str, str], watermark: int | None
 
 
 def _check_whole(lacking: Sequence[tuple[Client, AttachSite]], place: BatchFolder) -> None:
-    """Raise InvalidData if a service has lost, or never had, batches that are attached elsewhere.
+    """Raise InvalidData if a service lacks earlier batches that were attached to other services.
 
-    The folder knows of each batch that all have before the next one is run.
+    Before the next batch runs, the folder records each batch that all services have.
     """
     last_batch = place.last
     last = max([last_batch, *(-1 if site.last is None else site.last for _, site in lacking)])
@@ -317,18 +323,18 @@ def _check_whole(lacking: Sequence[tuple[Client, AttachSite]], place: BatchFolde
 
 
 def _outrun(place: BatchFolder, sites: Sequence[AttachSite]) -> bool:
-    """Whether a batch that is written, and attached nowhere, begins before a watermark that a heartbeat has raised."""
+    """Whether the batch is written but no service has attached it, and a heartbeat passed its first row."""
     watermark = _watermark(sites)
     return place.whole and watermark is not None and read_manifest(place.path).extent.first_time < watermark
 
 
 def _watermark(sites: Sequence[AttachSite]) -> int | None:
-    """Return the greatest watermark of all services, in microseconds: rows before it are late."""
+    """Return the greatest watermark of all services, in microseconds. Rows before it are late."""
     return max((to_micros(site.watermark) for site in sites if site.watermark is not None), default=None)
 
 
 def _check_alike(specs: Mapping[str, StreamSpec]) -> None:
-    """Raise InvalidData if the streams of two services differ in what chunks depend on."""
+    """Raise InvalidData if the streams of two services differ in columns, time column or lateness."""
     (first, spec), *others = specs.items()
     for address, other in others:
         if (spec.schema, spec.time_attribute, spec.lateness) != (other.schema, other.time_attribute, other.lateness):

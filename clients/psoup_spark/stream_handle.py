@@ -1,4 +1,4 @@
-"""Handle of a running Structured Streaming query; base class of Feed and Stand."""
+"""The handle of a running Structured Streaming query; the base class of Feed and Stand."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from psoup_client import PSoupError
 R_co = TypeVar("R_co", covariant=True)
 
 QUERY_ID = "sql.streaming.queryId"
-"""Spark's name of the query's ID among the local properties of the thread that runs its batches."""
+"""The local property in which Spark gives the query's ID to the thread that runs its batches."""
 
 
 class RunningBatches(Protocol[R_co]):
-    """The function that foreachBatch calls. `problem` is what ended the query: Spark keeps only its text."""
+    """The function that foreachBatch calls. `problem` is the error that ended the query; Spark keeps only its text."""
 
     problem: PSoupError | None
 
     @property
     def result(self) -> R_co:
-        """The sum over the batches of this run."""
+        """The sum of the outcomes of this run's batches."""
         ...
 
     def ended(self, query: StreamingQuery) -> None:
-        """Finish, as the query has ended by itself."""
+        """Finish the work after the query has ended by itself."""
         ...
 
 
@@ -38,13 +38,13 @@ class Running(Generic[R_co]):
 
     @property
     def result(self) -> R_co:
-        """The sum over the batches of this run; those that had been taken by an earlier run are duplicates."""
+        """The sum of the outcomes of this run's batches. Batches that an earlier run had sent count as duplicates."""
         return self._batches.result
 
     def wait(self, timeout: int | None = None) -> bool:
-        """Wait until the query ends, `timeout` seconds at most; returns whether it has.
+        """Wait at most `timeout` seconds for the end of the query. Returns whether it has ended.
 
-        Raises the PSoupError that ended it, if one did, else Spark's own StreamingQueryException.
+        Raises the PSoupError that ended it, if there is one, else Spark's own StreamingQueryException.
         """
         try:
             if timeout is not None:
@@ -58,5 +58,5 @@ class Running(Generic[R_co]):
             raise
 
     def stop(self) -> None:
-        """End the query; a batch under way is done again at the next start. May be called twice."""
+        """Stop the query. The next start repeats an unfinished batch. May be called twice."""
         self.query.stop()

@@ -1,10 +1,10 @@
-"""Answers and streams as rows of Spark, a window at a time.
+"""Answers and streams read as rows of Spark, one window at a time.
 
     driver:   cut the stream's time at the quantiles of its tuples       START |-------|-------|-------> NOW
     worker:   register, invoke over its own window, unregister                    each a partition
 
-Windows that end below the watermark are final, so partitions that are read at different moments, or read again, fit
-together. Only the last one grows. This module does not import Spark.
+Windows that end below the watermark are final. So Spark may read partitions at different moments, or read one again.
+Only the last window grows. This module does not import Spark.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from psoup_client import Client
 from psoup_client.times import to_micros
 
 READ_SECONDS = 86_400.0
-"""Deadline of one answer: Spark may read it slowly."""
+"""The deadline of one answer in seconds. Spark may read it slowly."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryRead:
-    """The query to invoke: a registered one, or a `statement` that is registered while it is read."""
+    """The query to invoke: a registered query, or a `statement` that is registered only for the reading."""
 
     address: str
     query: str = ""
@@ -53,7 +53,7 @@ class QueryRead:
                     query.unregister()
 
     def schema(self, window: str) -> pa.Schema:
-        """The columns of the answer; of a registered query."""
+        """The columns of a registered query's answer."""
         with (
             Client(self.address) as client,
             client.query(self.query).stream(
@@ -64,13 +64,13 @@ class QueryRead:
 
 
 def select(stream: str, columns: Sequence[str], condition: str = "") -> str:
-    """Write the statement that reads columns of the kept tuples that satisfy a condition in PSoup's SQL."""
+    """Write the statement that reads columns of the kept tuples. `condition`: a condition in PSoup's SQL."""
     where = f" WHERE {condition}" if condition else ""
     return f"SELECT {', '.join(map(_written, columns))} FROM {_written(stream)}{where} BEGIN (START)"
 
 
 def _written(name: str) -> str:
-    """Quote a name for SQL; the pseudo-columns are words of the language."""
+    """Quote a name for SQL. Pseudo-columns stay unquoted, because they are words of the language."""
     return name if name in ("_id", "_time") else quoted(name)
 
 
@@ -100,7 +100,7 @@ def literal(micros: int) -> str:
 
 
 def _time_of(query: Any, back: int) -> int | None:
-    """The time of the tuple that is the `back`-th from the end."""
+    """The time of the tuple at the `back`-th place from the end; None if there are fewer tuples."""
     end = f" END (NOW - {back - 1} ROWS)" if back > 1 else ""
     times = query.invoke(window=f"BEGIN (NOW - {back} ROWS){end}").rows()
     return to_micros(times[0][0]) if times else None

@@ -1,4 +1,4 @@
-"""Spark's daemon of Python workers, which imports the engine and loads its kernels once. Each worker is a fork of it.
+"""The daemon of Spark's Python workers, which imports the engine and loads its kernels once. Each worker is its fork.
 
 Without this daemon every worker would do that, which takes seconds. Forking is safe, because no loaded module has a
 thread that a fork would lose: gRPC is imported, but has no channel yet. `spark.python.daemon.module` names the daemon.
@@ -18,7 +18,7 @@ from psoup_storage.formats.chunk_file import encode_chunk
 
 
 def load() -> None:
-    """Evaluate some queries over a small chunk, and encode it: what that needs is in memory then."""
+    """Evaluate some queries over a small chunk and encode it, so that all needed code is in memory."""
     spec = create_stream("CREATE STREAM s (x BIGINT)")
     texts = [f"SELECT x FROM s WHERE x > {n} AND x < {2 * n}" for n in range(16)]
     numbers = np.arange(256, dtype=np.int64)
