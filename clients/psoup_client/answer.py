@@ -48,7 +48,7 @@ class Answer:
     @property
     def completeness(self) -> Completeness:
         """The completeness of the rows."""
-        if not isinstance(self._completeness, Completeness):  # most callers never ask, and times take a while to make
+        if not isinstance(self._completeness, Completeness):  # on demand: times are slow to convert
             self._completeness = Completeness.of(self._completeness)
         return self._completeness
 
@@ -132,7 +132,7 @@ class Answer:
         return frame
 
     def _repr_html_(self) -> str:
-        """Show the first rows in a notebook, and how complete they are."""
+        """Show the first rows in a notebook, and the completeness of the answer."""
         rows, columns = self.shape
         shown = self._table.slice(0, html.SHOWN_ROWS).select([*range(min(columns, html.SHOWN_COLUMNS))])
         table = html.table(shown.schema.names, rows_of(shown))
@@ -148,7 +148,7 @@ class Answer:
 
 
 def rows_of(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Give the rows of a table as tuples of Python values."""
+    """Yield the rows of a table as tuples of Python values."""
     if not table.num_columns:
         return iter(())
     return zip(*map(python_values, table.columns), strict=True)
@@ -160,7 +160,7 @@ def _sliced(table: pa.Table, part: slice) -> pa.Table:
 
 
 def _nullable_types() -> dict[pa.DataType, Any]:
-    """Give pandas' types with NULLs for the Arrow types of answers."""
+    """Map the Arrow types of answers to the types of pandas that have NULL."""
     import pandas
 
     return {
@@ -190,7 +190,7 @@ class AnswerStream:
         self.schema: pa.Schema = self._reader.schema
 
     def _noting(self) -> Iterator[Any]:
-        """The messages after the first; the last one may know more of how complete the answer is."""
+        """Yield the messages after the first one. The last message may bring a newer completeness."""
         for reply in self._replies:
             if reply.HasField("completeness"):
                 self.completeness = Completeness.of(reply.completeness)
@@ -209,7 +209,7 @@ class AnswerStream:
         yield from self._reader
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the pieces that were not read yet, once."""
+        """Export the remaining pieces. A second export has none."""
         pieces = pa.RecordBatchReader.from_batches(self.schema, iter(self))
         return pieces.__arrow_c_stream__(requested_schema)
 
@@ -252,17 +252,17 @@ class _ReplyFile:
         return b"".join(pieces)
 
     def readable(self) -> bool:
-        """True: pyarrow asks before it reads."""
+        """True, because pyarrow asks before it reads."""
         return True
 
     def writable(self) -> bool:
-        """False: replies come once, in their order."""
+        """False, because replies only come from the service."""
         return False
 
     def seekable(self) -> bool:
-        """False: replies come once, in their order."""
+        """False, because each reply comes once, in order."""
         return False
 
     def close(self) -> None:
-        """Do no more than note it: the stream owns the call."""
+        """Mark the file as closed. The stream ends the call."""
         self.closed = True

@@ -1,7 +1,7 @@
-"""Refusal of arguments that no request can hold, by name: protobuf names neither the argument nor a way out.
+"""Checks of arguments that no request can hold. The error names the argument, which protobuf's own error does not.
 
 ask(5)              TypeError: sql is 5: give a text
-why(query, 1.5)     the call's own affair: its annotation is neither of a text nor of a whole number
+why(query, 1.5)     not checked here, because the annotation is neither a text nor a whole number alone
 ask("… '\\ud800'")   InvalidRequest: half of a surrogate pair is not UTF-8
 """
 
@@ -22,12 +22,12 @@ _KINDS: Mapping[str, tuple[type[Any], str]] = {"str": (str, "a text"), "int": (I
 _LEAST = -(2**63)
 _END = 2**63
 _NEVER = 1 << 32
-"""The place of an argument that only has a name."""
+"""The position of a keyword-only argument, above every real position."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A checked argument: its place among the method's arguments, and its type."""
+    """A checked argument: its position among the method's arguments, and its type."""
 
     place: int
     name: str
@@ -37,7 +37,7 @@ class _Checked:
 
 
 def checking_arguments(cls: T) -> T:
-    """Make the public methods of a class refuse arguments by name.
+    """Make the public methods of a class check their arguments.
 
     They raise TypeError if the annotation is a text or a whole number and the value is not, ValueError for a number
     beyond 64 bits, and InvalidRequest for a text with half of a surrogate pair.

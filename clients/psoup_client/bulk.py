@@ -29,30 +29,38 @@ from psoup_client.phrases import counted, verb
 from psoup_proto.v1 import queries_pb2
 
 PART_QUERIES = 8_192
-"""Queries of one call. They take some tenths of a second of the service's time, so pushes do not wait long."""
+"""The number of queries in one call.
+
+The service needs some tenths of a second for them, so pushes wait only briefly.
+"""
 
 _PART_BYTES = 1024 * 1024
 _ROWS = "rows of parameters are a list of tuples or dicts, a dict of lists, or a table"
 _SHOWN = 60
-"""Characters of a value in a message."""
+"""The greatest number of characters of a value in a message."""
 _DIGITS = 76
-"""Digits of a decimal that Arrow can send."""
+"""The greatest number of digits of a decimal that Arrow can send."""
 _NAMED = re.compile(r"\$([A-Za-z_]\w*)(?![\w$])")
 
 Progress = Callable[[int, int], None]
-"""Called with the number of queries registered so far, and of all."""
+"""The function that receives the number of queries registered so far, and the number of all queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterTable:
-    """Rows of values: a column for each parameter; `by_name` if columns and parameters have the same names."""
+    """The values of parameters: a column for each parameter, a row for each query.
+
+    `by_name`: columns and parameters have the same names.
+    """
 
     table: pa.Table
     by_name: bool
 
 
 def parameters_of_one(sql: str, params: Any) -> ParameterTable | None:
-    """Make a table of the values for one statement; None without values. Raises the errors of `parameters_of`."""
+    """Build a table with the parameters of one query. Returns None without values. Raises the errors of
+    `parameters_of`.
+    """
     if params is None:
         return None
     if isinstance(params, str | bytes) or not isinstance(params, Sequence | Mapping):
@@ -61,7 +69,7 @@ def parameters_of_one(sql: str, params: Any) -> ParameterTable | None:
 
 
 def parameters_of(sql: str, rows: Any) -> ParameterTable:
-    """Make a table of rows in any form that callers have.
+    """Build a table from rows in any form that callers have.
 
     Raises TypeError, and InvalidData, which names the column and the row.
     """
@@ -88,7 +96,10 @@ def parameters_of(sql: str, rows: Any) -> ParameterTable:
 
 
 def _of_pandas(frame: Any, named: Collection[str]) -> pa.Table:
-    """Make a table of a pandas frame, column by column, as NaN means NULL there; `named`: parameters with names."""
+    """Build a table from a frame of pandas, column by column, because NaN means NULL there.
+
+    `named`: named parameters.
+    """
     columns: dict[str, Any] = {}
     for name, series in columns_of_frame(frame, named, "a parameter of the statement"):
         if name in columns:
@@ -153,7 +164,7 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
 
 
 def _too_long(value: Any) -> str:
-    """The fault of a number with too many digits, and the way out; "" for any other value."""
+    """Describe the problem of a number with too many digits, and the way out. Returns "" for any other value."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         way = "give it as a Decimal" if abs(value) < 10**_DIGITS else "no column has such a number"
         return f"is out of the range of 64 bits; {way}"
@@ -163,7 +174,7 @@ def _too_long(value: Any) -> str:
 
 
 def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
-    """Say why values do not make a column: one is too large or not a parameter, or their types differ."""
+    """Describe why values do not form a column: one is too large or not a parameter, or their types differ."""
     for number, value in enumerate(values, 1):
         if why := _too_long(value):
             return InvalidData(
@@ -192,9 +203,7 @@ def _unfit(name: str, values: Sequence[Any]) -> InvalidData:
 
 @dataclass(frozen=True, slots=True)
 class Tagging:
-    """The columns of the rows that are keys and labels of the queries, and whether queries with these keys are
-    replaced.
-    """
+    """The options of all queries of a call: columns of the rows with keys and labels, replacement, lifetime, pairs."""
 
     key: str | None = None
     labels: Sequence[str] = ()
@@ -203,7 +212,7 @@ class Tagging:
     keep_pairs: bool = False
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise InvalidData if one of them is not among `names`."""
+        """Raise InvalidData if the rows, whose columns are `names`, lack a column for keys or labels."""
         check_replace(self.replace, self.key)
         if isinstance(self.labels, str | Mapping):
             raise TypeError("labels is a list of column names; a label that all rows share needs a column, too")
@@ -216,13 +225,13 @@ class Tagging:
 
 
 def check_replace(replace: bool, key: str | None) -> None:
-    """Raise InvalidData for a call that would replace queries without naming them."""
+    """Raise InvalidData if a call would replace queries and gives no key."""
     if replace and key is None:
         raise InvalidData("replace is for queries with a key; give the key")
 
 
 def lifetime(given: str | dt.timedelta | None) -> str:
-    """The text of a time in days, as the service takes it."""
+    """Convert a lifetime to the text that the service parses; "" without one."""
     if isinstance(given, dt.timedelta):
         return f"{-(-given // dt.timedelta(seconds=1))} SECONDS"
     if given == "":
@@ -233,7 +242,7 @@ def lifetime(given: str | dt.timedelta | None) -> str:
 def requests_of(
     sql: str | Sequence[str], rows: Any, request_id: str | None, tagging: Tagging = Tagging()
 ) -> tuple[int, Iterator[queries_pb2.RegisterManyRequest]]:
-    """Return how many queries there are, and the calls that register them."""
+    """Return the number of queries, and the requests that register them."""
     base = request_id or uuid.uuid4().hex
     if rows is None:
         tagging.check(())
@@ -249,7 +258,7 @@ def requests_of(
 
 
 def _statements(sql: str | Sequence[str]) -> list[str]:
-    """Return the statements, if they are texts."""
+    """Return the statements as a list. Raises TypeError if one is not a text."""
     if isinstance(sql, str):
         return [sql]
     if not isinstance(sql, Iterable) or isinstance(sql, bytes | Mapping):

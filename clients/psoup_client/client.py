@@ -39,7 +39,7 @@ from psoup_client.channel.options import ClientOptions
 
 DEFAULT_ADDRESS = f"127.0.0.1:{PORT}"
 DEFAULT_TIMEOUT = 30.0
-"""Seconds until a call without a `timeout` of its own is given up."""
+"""The default deadline of a call, in seconds."""
 
 
 class Client(  # a group that builds on others stands before them

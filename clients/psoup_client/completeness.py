@@ -40,7 +40,7 @@ class SourceCompleteness(html.Facts):
 
     @staticmethod
     def of(message: types_pb2.SourceCompleteness) -> SourceCompleteness:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         return SourceCompleteness(alias=message.alias, stream=message.stream, idle=message.idle, **_shared(message))
 
 
@@ -82,7 +82,7 @@ class Completeness(html.Facts):
 
     @staticmethod
     def of(message: types_pb2.Completeness) -> Completeness:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         return Completeness(
             sequence=message.sequence,
             now=_optional(message, "now"),
@@ -116,13 +116,16 @@ class Completeness(html.Facts):
         return f"<Completeness: {self.sentence()}>"
 
     def _repr_html_(self) -> str:
-        """Show the sentence in a notebook, the facts behind it, and those of each source of a join."""
+        """Show the sentence and its facts in a notebook, and for a join also the facts of each source."""
         facts = {name: value for name, value in self._facts().items() if name != "sources"}
         return html.paragraph(self.sentence()) + html.facts(facts) + html.items(self.sources)
 
 
 def _held(now: dt.datetime | None, sources: Sequence[SourceCompleteness], final: bool) -> list[str]:
-    """Name the sources that hold back the NOW of a join, if another source is further."""
+    """Name the sources whose watermarks hold back the NOW of a join.
+
+    The list is empty if no source is further ahead.
+    """
     if now is None:
         empty = [source.alias for source in sources if source.watermark is None]
         return [f"NOW begins when something comes to {' and to '.join(empty)}"] if empty else []
@@ -134,7 +137,7 @@ def _held(now: dt.datetime | None, sources: Sequence[SourceCompleteness], final:
 
 
 def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[str]:
-    """Say which tuples of a source (or of the only one) are missing, and why."""
+    """Describe which tuples of a source are missing, and why. An answer over one stream is its own source."""
     parts = _waiting(source, final)
     parts += _refused(source.late, source.late_in_window, "came too late")
     parts += _refused(source.ahead, source.ahead_in_window, "lay too far ahead of the clock")
@@ -146,7 +149,7 @@ def _of_source(source: Completeness | SourceCompleteness, final: bool) -> list[s
 
 
 def _waiting(source: Completeness | SourceCompleteness, final: bool) -> list[str]:
-    """Say how many tuples wait: they can get into a window that is not final, now or when it has moved on."""
+    """Describe how many tuples wait for the watermark. They may still enter a window that is not final."""
     if not source.pending or final:
         return []
     if source.pending_in_window:
@@ -157,7 +160,7 @@ def _waiting(source: Completeness | SourceCompleteness, final: bool) -> list[str
 
 
 def _refused(count: int, inside: int | None, why: str) -> list[str]:
-    """Say how many tuples of the stream were refused, and how many of these are missing in the window."""
+    """Describe how many tuples of the stream were refused, and how many of these are missing in the window."""
     if not count:
         return []
     text = f"{counted(count, 'tuple')} of the stream {why} and {verb(count, 'was', 'were')} refused"
@@ -171,7 +174,7 @@ def _refused(count: int, inside: int | None, why: str) -> list[str]:
 
 
 def _shared(message: types_pb2.Completeness | types_pb2.SourceCompleteness) -> dict[str, Any]:
-    """Read the fields that an answer and a source of it have both."""
+    """Read the fields that the message of an answer and the message of a source have in common."""
     return {
         "watermark": _optional(message, "watermark"),
         "begin": _optional(message, "begin"),

@@ -17,7 +17,7 @@ ORDERS: dict[CostOrder, queries_pb2.CostOrder.ValueType] = {
     "matched": queries_pb2.COST_ORDER_MATCHED,
     "bytes": queries_pb2.COST_ORDER_BYTES,
 }
-"""By what queries can be ordered."""
+"""The orders of a list of costs, by the names that callers use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class QueryCost(html.Facts):
 
     @staticmethod
     def of(message: queries_pb2.QueryCost) -> QueryCost:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         return QueryCost(
             QueryInfo.of(message.query),
             message.tuples,
@@ -104,7 +104,7 @@ class MemoryBill(html.Facts):
         return f"<MemoryBill: {self.used:,} of {counted(self.budget, 'byte')} used>"
 
     def _repr_html_(self) -> str:
-        """Show the largest structures in a notebook, and how much of the budget all take."""
+        """Show the largest structures in a notebook, and the part of the budget that all structures take."""
         items = sorted(self.items, key=lambda item: -item.bytes)
         rows = [(item.structure, item.bytes, item.reclaimable, item.count, item.per) for item in items]
         shown = html.counted_table(("structure", "bytes", "reclaimable", "count", "of"), rows, len(rows), "structure")
@@ -113,6 +113,6 @@ class MemoryBill(html.Facts):
 
     @staticmethod
     def of(message: server_pb2.GetServerInfoResponse) -> MemoryBill:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         items = (MemoryItem(i.structure, i.bytes, i.reclaimable_bytes, i.count, i.per) for i in message.bill)
         return MemoryBill(tuple(items), message.memory_budget)

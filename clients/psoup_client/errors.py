@@ -182,29 +182,29 @@ BY_CODE: dict[grpc.StatusCode, type[PSoupError]] = {
     grpc.StatusCode.UNAVAILABLE: Unavailable,
     grpc.StatusCode.DATA_LOSS: ServerFault,
 }
-"""The class for every gRPC code but OK."""
+"""The class of errors for every gRPC code but OK."""
 
 BY_FIELD: dict[tuple[grpc.StatusCode, str], type[PSoupError]] = {
     (grpc.StatusCode.INVALID_ARGUMENT, "statement"): InvalidStatement,
     (grpc.StatusCode.INVALID_ARGUMENT, "arrow_ipc"): InvalidData,
     (grpc.StatusCode.UNIMPLEMENTED, "statement"): NotSupported,
 }
-"""Finer classes: where the `google.rpc.BadRequest` of a reply names this field of the request."""
+"""The finer class of errors if the `google.rpc.BadRequest` of a reply names this field of the request."""
 
 NO_SUCH_CALL = "NO_SUCH_CALL"
-"""The reason where a service does not know a call at all: it is of an older version, or no PSoup service."""
+"""The reason if a service does not know a call: it has an older version, or is not a PSoup service."""
 
 _DETAILS_KEY = "grpc-status-details-bin"
 
 
 _NOBODY = "failed to connect to all addresses; last error: "
-"""The words of gRPC before the reason, with the address once more."""
+"""The beginning of gRPC's message if it cannot connect. The reason follows, with the address once more."""
 
 
 def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoupError:
-    """Make the SDK's error of a failed call; `address` is named where no service answered.
+    """Convert an error of gRPC to an error of the SDK. The message names `address` if no service answered.
 
-    `lost`: what an earlier attempt at the call ended with, or nothing.
+    `lost`: the error of an earlier attempt at the call, or "".
     """
     code: grpc.StatusCode = problem.code()
     message: str = problem.details() or code.name
@@ -224,7 +224,7 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
 
 
 def _who(message: str) -> str:
-    """The program that answers and does not know a call, by the words of gRPC."""
+    """Describe the program that answered without knowing the call, by the words of gRPC."""
     return "no PSoup service is there" if "HTTP status" in message else "it is of an older version than this"
 
 
@@ -232,11 +232,14 @@ _WAYS = (
     ("Hostname Verification", "its certificate has other names: use a name that is in it"),
     ("Failed parsing HTTP/2", "no gRPC service listens on that port: the page and the metrics have others"),
 )
-"""Words of gRPC about the program that answers, and the way out."""
+"""Words of gRPC about the program that answers, and the advice for the user."""
 
 
 def _unanswered(message: str, address: str) -> str:
-    """Say why no service answers, and what to do. gRPC reports a refused certificate only as a broken connection."""
+    """Describe why no service answers, and the way out.
+
+    gRPC reports a refused certificate only as a broken connection.
+    """
     nobody, secured = message.startswith(_NOBODY), address.startswith("https://")
     why = message.removesuffix(": OK").rpartition(": ")[2] if nobody else message
     why = "the name of the host is not known" if "address lookup failed" in message else why
@@ -258,7 +261,7 @@ def _unanswered(message: str, address: str) -> str:
 
 
 def from_failure(failure: queries_pb2.Failure) -> PSoupError:
-    """Make the error of one query among many."""
+    """Convert the failure of one query among many to an error."""
     kind = _BY_NUMBER.get(failure.code, ServerFault)
     return kind(failure.message, reason=failure.reason or None, facts=dict(failure.facts))
 
@@ -267,7 +270,7 @@ _BY_NUMBER = {code.value[0]: kind for code, kind in BY_CODE.items()}
 
 
 class _Details:
-    """The `google.rpc` details that came with a status; empty where none did.
+    """The `google.rpc` details of a status; empty if the status has none.
 
     `field`: the first field that a BadRequest names. `retry_after`: seconds, from RetryInfo.
     """
@@ -300,7 +303,7 @@ def _number(text: str | None) -> int:
 
 
 def after_rows(problem: PSoupError, rows: int) -> PSoupError:
-    """Make the same error with its row counted among all rows: `rows` came before the part that was refused."""
+    """Return the same error with its row counted among all rows. `rows` rows came before the refused part."""
     row = problem.facts.get("row", "")
     if not rows or not row.isdigit():
         return problem

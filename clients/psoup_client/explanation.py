@@ -31,7 +31,7 @@ class PlanStep(html.Facts):
 
     @staticmethod
     def of(message: queries_pb2.PlanStep) -> PlanStep:
-        """From the wire."""
+        """Convert the message on the wire."""
         return PlanStep(message.depth, message.text, _pattern(message.update_pattern))
 
 
@@ -56,7 +56,7 @@ class PlanNode(html.Facts):
 
     @staticmethod
     def of(message: queries_pb2.PlanNode) -> PlanNode:
-        """From the wire."""
+        """Convert the message on the wire."""
         return PlanNode(
             id=message.id,
             operator=message.operator,
@@ -88,7 +88,7 @@ class Checked(html.Facts):
 
     @staticmethod
     def of(message: queries_pb2.CheckResponse) -> Checked:
-        """From the wire."""
+        """Convert the message on the wire."""
         query = message.query
         return Checked(
             sql=query.statement,
@@ -124,7 +124,7 @@ class Explanation:
 
     @staticmethod
     def of(message: queries_pb2.ExplainResponse) -> Explanation:
-        """From the wire."""
+        """Convert the message on the wire."""
         details = _whole(MessageToDict(message.details))
         steps, nodes = [*map(PlanStep.of, message.plan)], [*map(PlanNode.of, message.nodes)]
         return Explanation([*message.lines], details, steps, nodes)
@@ -141,12 +141,12 @@ class Explanation:
 
 
 def _pattern(value: int) -> str:
-    """Name an update pattern."""
+    """Return the name of an update pattern."""
     return queries_pb2.UpdatePattern.Name(value).removeprefix("UPDATE_PATTERN_").lower()  # type: ignore[arg-type]
 
 
 def _whole(value: Any) -> Any:
-    """Make whole numbers int again: a protobuf Struct knows only doubles."""
+    """Convert whole doubles to int, because a protobuf Struct has only doubles."""
     if isinstance(value, dict):
         return {name: _whole(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """HTML of results for notebooks: small tables of escaped text, which a notebook shows instead of `repr`.
 
-rows   ──table──> the first 20, as HTML, and how many there are      facts ──facts──> a name and its value a row
+rows   ──table──> the first 20 rows as HTML, and the number of rows      facts ──facts──> name and value in each row
 a dataclass that is a `Facts` ──> its fields, as facts
-list of streams, queries or costs ──Listing──> a list as any other, shown as a table; a slice of it is one, too
+list of streams, queries or costs ──Listing──> a list that a notebook shows as a table; so are its slices
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from psoup_client.phrases import counted
 T = TypeVar("T")
 
 SHOWN_ROWS = 20
-"""Most rows of a table that are shown."""
+"""The greatest number of rows that a table shows."""
 
 SHOWN_COLUMNS = 40
-"""Most columns of a table that are shown."""
+"""The greatest number of columns that a table shows."""
 _LINES = 100
-"""Lines of an explanation that are shown: one of a join has some for each source."""
+"""The greatest number of lines of an explanation. For a join, each source has some lines."""
 _CHARS = 200
-"""Characters of a value that are shown."""
+"""The greatest number of characters of a value."""
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Make a table of the first rows."""
+    """Build a table of the first rows."""
     head = "".join(f"<th>{_text(name)}</th>" for name in names)
     shown = islice(rows, SHOWN_ROWS)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
@@ -39,13 +39,13 @@ def table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def counted_table(names: Sequence[str], rows: Iterable[Sequence[Any]], count: int, noun: str) -> str:
-    """Make a table of the first of `count` rows, followed by their number. Without rows, give only the number."""
+    """Build a table of the first of `count` rows, followed by their number. Without rows, return only the number."""
     more = f", the first {SHOWN_ROWS} shown" if count > SHOWN_ROWS else ""
     return (table(names, rows) if count else "") + paragraph(counted(count, noun) + more)
 
 
 def facts(pairs: Mapping[str, Any]) -> str:
-    """Make a table of names and values; values that are None or empty are left out."""
+    """Build a table of names and values. Values that are None or empty are left out."""
     shown = {name: value for name, value in pairs.items() if value is not None and value not in ("", {}, (), [])}
     head = '<tr><th style="text-align: left">{}</th>{}</tr>'
     rows = (head.format(_text(name), _left(value)) for name, value in shown.items())
@@ -58,7 +58,7 @@ class Facts:
     __slots__ = ()
 
     def _facts(self) -> dict[str, Any]:
-        """Give the facts that are shown, by their names."""
+        """Return the shown fields by their names."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]  # every class that inherits this is a dataclass
         return {field.name: getattr(self, field.name) for field in fields if field.repr}
 
@@ -67,19 +67,19 @@ class Facts:
 
 
 def items(things: Sequence[Facts]) -> str:
-    """Make a table of things of one kind, a row each; nothing of no things."""
+    """Build a table with a row for each item. Returns "" for an empty list."""
     rows = [thing._facts() for thing in things[:SHOWN_ROWS]]
     return table([*rows[0]], [[*row.values()] for row in rows]) if rows else ""
 
 
 def lines(texts: Sequence[str]) -> str:
-    """Show the first lines as they are, in letters of one width."""
+    """Show the first lines in a monospaced font, unchanged."""
     more = [f"… {counted(len(texts) - _LINES, 'more line')}"] if len(texts) > _LINES else []
     return f"<pre>{chr(10).join(map(_text, [*texts[:_LINES], *more]))}</pre>"
 
 
 def paragraph(text: str) -> str:
-    """Make a paragraph of a text."""
+    """Build a paragraph with a text."""
     return f"<p>{escape(text)}</p>"
 
 

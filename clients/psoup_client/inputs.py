@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 class ArrowTable(Protocol):
-    """A table of any library that speaks Arrow: PyArrow, pandas, Polars, DuckDB, an answer."""
+    """A table of any library that exports Arrow: PyArrow, pandas, Polars, DuckDB, an answer."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the rows by Arrow's C stream interface."""
@@ -35,7 +35,7 @@ ParameterRows = ArrowTable | Mapping[str, Iterable[object]] | Iterable[Sequence[
 
 
 class PandasOptions(TypedDict, total=False):
-    """Options of `pyarrow.Table.to_pandas`, all of which may be left out; PyArrow describes them."""
+    """The options of `pyarrow.Table.to_pandas`, all optional; PyArrow describes them."""
 
     memory_pool: pa.MemoryPool | None
     categories: Sequence[str] | None

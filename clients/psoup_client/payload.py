@@ -1,4 +1,4 @@
-"""Tables as the bytes of messages: Arrow IPC streams under the message limit, and back."""
+"""Conversion of tables to Arrow IPC streams below the limit of messages, and back."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from psoup_client.channel.connection import MAX_SEND_BYTES
 from psoup_client.errors import InvalidData
 
 BATCH_ROWS = 65_536
-"""Rows of a batch, unless the caller says otherwise."""
+"""The default number of rows in a batch."""
 
 BATCH_BYTES = 8 * 1024 * 1024
-"""Bytes of a batch that splitting aims at; the limit is twice that."""
+"""The size in bytes that `split` aims at. The limit of a batch is twice that."""
 
-_ENVELOPE = 4_096  # what a message needs beside the payload: names, numbers, field headers
+_ENVELOPE = 4_096  # bytes of a message besides the payload: names, numbers, field headers
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A batch, ready to send: `data` is an Arrow IPC stream of `rows` rows, whose `times` are an Arrow column."""
+    """A batch for one message: `data` is an Arrow IPC stream of `rows` rows, whose `times` are an Arrow column."""
 
     data: bytes
     rows: int
@@ -30,11 +30,10 @@ class Payload:
 
 
 def split(table: pa.Table, batch_rows: int = BATCH_ROWS, time_column: str = "") -> Iterator[Payload]:
-    """Cut `table`, in order, into payloads of at most `batch_rows` rows that fit a message each.
+    """Split `table`, in order, into payloads of at most `batch_rows` rows. Each fits a message.
 
-    `time_column` has their times, if they have any.
-
-    Raises InvalidData if a single row does not fit.
+    `time_column`: the column with the rows' times; "" if they have none. Raises InvalidData if a single row does not
+    fit.
     """
     start, at = 0, table.schema.get_field_index(time_column) if time_column else -1
     while start < table.num_rows:
@@ -67,6 +66,6 @@ def _write(table: pa.Table) -> bytes:
 
 
 def read(data: bytes) -> pa.Table:
-    """Read the table in a complete Arrow IPC stream; shares the bytes' memory."""
+    """Read the table in a complete Arrow IPC stream. The table shares the memory of `data`."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()

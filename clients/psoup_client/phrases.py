@@ -1,4 +1,4 @@
-"""Counts in messages of the SDK and of the commands."""
+"""Counts with their nouns and verbs, for messages of the SDK and of the commands."""
 
 from __future__ import annotations
 

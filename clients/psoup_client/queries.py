@@ -1,4 +1,4 @@
-"""Many queries that were registered together, as ranges of numbers. A `Query` object is made on access.
+"""The queries of one registration, stored as ranges of numbers. A `Query` object is made on access.
 
     register_many(…)  ->  Queries   q-7f3a91c2-  1 … 8192        two parts of a call: one range, if nothing came between
                                     q-7f3a91c2-  8193 … 16384
@@ -20,7 +20,7 @@ from psoup_client.session import Session
 from psoup_proto.v1 import queries_pb2
 
 Span = tuple[str, range]
-"""The beginning of the IDs of some queries, and the numbers that follow."""
+"""The prefix of the IDs of some queries, and the numbers that follow it."""
 
 
 class Queries(Sequence[Query]):
@@ -62,7 +62,7 @@ class Queries(Sequence[Query]):
         return Queries(self._client, cut)
 
     def _name(self, place: int) -> tuple[str, int]:
-        """Give what the ID at a place begins with, and its number."""
+        """Return the prefix and the number of the ID at a position."""
         at = bisect_right(self._ends, place)
         prefix, numbers = self._spans[at]
         return prefix, numbers[place - self._ends[at]]
@@ -89,7 +89,7 @@ class Queries(Sequence[Query]):
 
     @staticmethod
     def of(client: Session, ranges: Iterable[queries_pb2.QueryRange]) -> Queries:
-        """From the wire."""
+        """Convert the ranges on the wire."""
         return Queries(client, ((part.query_id_prefix, range(part.first, part.first + part.count)) for part in ranges))
 
     @staticmethod
@@ -99,7 +99,7 @@ class Queries(Sequence[Query]):
 
 
 def ranges_of(queries: Queries) -> list[queries_pb2.QueryRange]:
-    """The queries as on the wire."""
+    """Convert the queries to ranges on the wire."""
     spans = queries._spans
     return [
         queries_pb2.QueryRange(query_id_prefix=prefix, first=numbers.start, count=len(numbers))
@@ -108,7 +108,7 @@ def ranges_of(queries: Queries) -> list[queries_pb2.QueryRange]:
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:
-    """The same queries in as few spans as there can be."""
+    """Join adjacent spans, so that the same queries take as few spans as possible."""
     last: Span | None = None
     for prefix, numbers in spans:
         if not numbers:

@@ -30,7 +30,7 @@ from psoup_client.times import Instant
 from psoup_proto.v1 import queries_pb2, statements_pb2
 
 ONE_MESSAGE_BYTES = 1024 * 1024
-"""Most bytes of an answer in one message; larger answers come in pieces."""
+"""The greatest size of an answer in one message, in bytes. Larger answers come in pieces."""
 
 
 @checking_arguments
@@ -190,20 +190,20 @@ class Query:
 
 
 def unregister(client: Session, query_id: str, key: str = "") -> None:
-    """Forget the query with an ID or a key; raises NotFound."""
-    query_id = fetch_info(client, query_id, key).query_id  # the call below does not raise NotFound: it may be repeated
+    """Unregister the query with an ID or a key. Raises NotFound."""
+    query_id = fetch_info(client, query_id, key).query_id  # the repeatable call below never raises NotFound
     request = queries_pb2.UnregisterRequest(query_id=query_id, allow_missing=True)
     client.note_sequence(client.connection.call(client.connection.queries.Unregister, request).sequence)
 
 
 def fetch_info(client: Session, query_id: str, key: str = "") -> QueryInfo:
-    """Ask the service for a query by its ID or its key; raises NotFound."""
+    """Ask the service for a query by its ID or its key. Raises NotFound."""
     request = queries_pb2.GetQueryRequest(query_id=str(query_id), key=key)
     return QueryInfo.of(client.connection.call(client.connection.queries.GetQuery, request).query)
 
 
 def ids_of(queries: Iterable[Query | str] | None) -> Iterator[str]:
-    """Give the IDs of queries; raises TypeError for what is neither a query nor a text."""
+    """Yield the IDs of queries. Raises TypeError for an item that is neither a query nor a text."""
     if isinstance(queries, str):
         raise TypeError(f"queries is {queries!r}: give a list of queries or IDs")
     for query in queries or ():
@@ -213,6 +213,6 @@ def ids_of(queries: Iterable[Query | str] | None) -> Iterator[str]:
 
 
 def answer_of(reply: queries_pb2.InvokeResponse | statements_pb2.AskResponse, query_id: str = "") -> Answer:
-    """Make an answer from one message. `query_id`: the query; "" for a statement that was asked once."""
+    """Build an answer from one message. `query_id`: the query; "" for a statement that was asked once."""
     key = reply.key if isinstance(reply, queries_pb2.InvokeResponse) else ""
     return Answer(read(reply.arrow_ipc), reply.completeness, query_id, key)

@@ -18,9 +18,9 @@ def question_of(
     accept_truncation: bool,
     **more: Any,
 ) -> _Request:
-    """Return a request of a `kind` with the arguments of `Query.invoke`; `more` are its other fields.
+    """Build a request of the type `kind` from the arguments of `Query.invoke`. `more`: its other fields.
 
-    Raises what `to_proto` raises for `as_of`.
+    Raises the errors of `to_proto` for `as_of`.
     """
     time = None if as_of is None else to_proto(as_of)
     return kind(as_of=time, window=window, windows=windows, accept_truncation=accept_truncation, **more)

@@ -47,7 +47,7 @@ class Results(Mapping[str, frozenbitarray]):
         completeness: Completeness | None,
         more: bool = False,
     ) -> None:
-        """Take a row of bits for each query: the first tuple has the lowest bit of the first byte."""
+        """Store a row of bits for each query. The first tuple has the lowest bit of the first byte."""
         self.first_id = first_id
         self.end_id = end_id
         self.query_ids = query_ids
@@ -74,7 +74,9 @@ class Results(Mapping[str, frozenbitarray]):
         return f"<Results of {counted(len(self), 'query')} over the tuples {self.first_id} to before {self.end_id}>"
 
     def _repr_html_(self) -> str:
-        """Show the first tuples in a notebook, a column for each query, headed by its key or ID and its count."""
+        """Show the first tuples in a notebook, with a column for each query. The heading has its key or ID, and its
+        count.
+        """
         count, shown = self.end_id - self.first_id, self.query_ids[: html.SHOWN_COLUMNS]
         rows = [self[query_id] for query_id in shown]
         names = [f"{name}: {bits.count():,}" for name, bits in zip(self._names(), rows, strict=False)]
@@ -87,7 +89,7 @@ class Results(Mapping[str, frozenbitarray]):
         return html.table(["tuple", *names], marks) + html.paragraph(size) + said
 
     def _names(self) -> list[str]:
-        """Give the key of each query, or else its ID."""
+        """Return the key of each query, or its ID if it has no key."""
         return [key or query_id for query_id, key in zip(self.query_ids, self.query_keys, strict=True)]
 
     def to_arrow(self) -> pa.Table:
@@ -102,7 +104,7 @@ class Results(Mapping[str, frozenbitarray]):
 
 
 _NAMES = 1_024
-"""Names of queries in a call."""
+"""The greatest number of query names in one call."""
 
 _ID = re.compile(r"q-[0-9a-f]{8}-[0-9]{1,19}", re.ASCII)
 
@@ -113,7 +115,10 @@ def gathered(
     queries: Iterable[Query | str] | None,
     labels: Mapping[str, str] | None,
 ) -> Results:
-    """Make the calls for the window and limits of `request` (a ResultsRequest): each of some queries and tuples."""
+    """Make the calls for the window and limits of `request` (a ResultsRequest).
+
+    Each call gets some queries and tuples.
+    """
     if isinstance(queries, str | Mapping):
         raise TypeError(f"queries is {queries!r}: give a list of queries, IDs and keys; labels go with labels=")
     if queries is not None and labels is not None:
@@ -155,7 +160,7 @@ def _name(query: Query | str) -> str:
 
 
 class _Parts:
-    """The replies so far: whole rows, query after query."""
+    """The bits from the replies so far, with a complete row for each query."""
 
     def __init__(self) -> None:
         self.query_ids = list[str]()
@@ -166,7 +171,7 @@ class _Parts:
         self._completeness: Completeness | None = None
 
     def take(self, call: Callable[[Any], Any], request: Any) -> Any:
-        """Take all tuples of the first queries of a request; returns the first reply."""
+        """Fetch all tuples of the first queries of a request, in as many calls as needed. Returns the first reply."""
         first = reply = call(request)
         self._window = self._window or (reply.first_id, reply.end_id)
         rest, pieces = type(request)(), [[row] for row in _rows_of(reply)]
@@ -187,14 +192,14 @@ class _Parts:
         return first
 
     def go_on(self, request: Any) -> None:
-        """Let a request for other queries have the same window."""
+        """Set the window of a request for further queries to the window of the first reply."""
         for field in ("begin", "end", "last", "query_ids", "keys", "accept_truncation"):
             request.ClearField(field)
         assert self._window is not None
         request.first_id, request.end_id = self._window
 
     def results(self, names: Sequence[str]) -> Results:
-        """All of it, in the order of `names`: IDs or keys."""
+        """Build the results of all replies, in the order of `names` (IDs or keys)."""
         places = {key: place for place, key in enumerate(self._keys) if key}
         places.update((query_id, place) for place, query_id in enumerate(self.query_ids))
         order = list(dict.fromkeys(places[name] for name in names))
@@ -210,6 +215,6 @@ class _Parts:
 
 
 def _rows_of(reply: Any) -> list[bytes]:
-    """The rows of a reply."""
+    """Split the bits of a reply into the rows of its queries."""
     size = -(-(reply.next_id - reply.first_id) // 8)
     return [reply.bits[size * at : size * (at + 1)] for at in range(len(reply.query_ids))]

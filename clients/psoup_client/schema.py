@@ -1,4 +1,4 @@
-"""Streams, queries and the server as the SDK shows them: frozen dataclasses made from the wire's messages.
+"""Descriptions of streams, queries and the server: frozen dataclasses, converted from the messages on the wire.
 
 Nothing here calls the service.
 """
@@ -39,7 +39,7 @@ class ColumnInfo(html.Facts):
 
     @staticmethod
     def of(message: types_pb2.Column) -> ColumnInfo:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         data_type = message.type
         if data_type.kind == types_pb2.KIND_DECIMAL:
             text = f"DECIMAL({data_type.precision},{data_type.scale})"
@@ -118,7 +118,7 @@ class StreamInfo(html.Facts):
 
     @staticmethod
     def of(message: streams_pb2.Stream) -> StreamInfo:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         return StreamInfo(
             name=message.name,
             stream_id=message.stream_id,
@@ -166,7 +166,7 @@ class QuerySource(html.Facts):
 
     @staticmethod
     def of(message: queries_pb2.QuerySource) -> QuerySource:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         kind = window_kind(message.window_kind)
         return QuerySource(message.alias, message.stream, message.clause, message.window, kind)
 
@@ -209,14 +209,14 @@ class QueryInfo(html.Facts):
         return html.facts(self._facts()) + (html.items(self.sources) if len(self.sources) > 1 else "")
 
     def _listed(self) -> dict[str, Any]:
-        """Give the facts that a list of queries shows."""
+        """Return the facts that a list of queries shows."""
         return {"query": self.query_id, "key": self.key, "labels": self.labels, "sql": self.sql}
 
     @staticmethod
     def of(message: queries_pb2.Query) -> QueryInfo:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         sources = tuple(map(QuerySource.of, message.sources))
-        if not sources:  # one stream: what is said of the query is said of its source
+        if not sources:  # one stream: the query's own fields describe its source
             kind = window_kind(message.window_kind)
             sources = (QuerySource(message.stream, message.stream, message.clause, message.window, kind),)
         return QueryInfo(
@@ -262,7 +262,7 @@ class SuppliedFunction(html.Facts):
 
     @staticmethod
     def of(message: server_pb2.SuppliedFunction) -> SuppliedFunction:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         return SuppliedFunction(
             message.name,
             tuple(message.arguments),
@@ -313,7 +313,7 @@ class ServerInfo(html.Facts):
 
     @staticmethod
     def of(message: server_pb2.GetServerInfoResponse) -> ServerInfo:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         return ServerInfo(
             version=message.version,
             incarnation=message.incarnation,
@@ -336,10 +336,10 @@ class ServerInfo(html.Facts):
 
 
 def columns_of(messages: Sequence[types_pb2.Column]) -> tuple[ColumnInfo, ...]:
-    """Make the columns of the messages on the wire, in order."""
+    """Convert the columns on the wire, in order."""
     return tuple(ColumnInfo.of(message) for message in messages)
 
 
 def window_kind(kind: int) -> str:
-    """Name the kind of a window: `snapshot`, `landmark` or `sliding`."""
+    """Return the name of a window's kind: `snapshot`, `landmark` or `sliding`."""
     return types_pb2.WindowKind.Name(kind).removeprefix("WINDOW_KIND_").lower()  # type: ignore[arg-type]

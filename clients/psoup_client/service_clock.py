@@ -1,4 +1,4 @@
-"""The clock of a service, beside the wall clock of its machine."""
+"""The clock of a service, compared with the wall clock of its machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ServiceClock(Facts):
 
     @classmethod
     def of(cls, message: server_pb2.ClockState) -> ServiceClock:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         pending = from_proto(message.pending_since) if message.HasField("pending_since") else None
         followed_in = message.followed_in.ToTimedelta()
         wall, time, last = map(from_proto, (message.wall_time, message.service_time, message.last_time))

@@ -25,7 +25,7 @@ from psoup_client.schema import StreamInfo
 from psoup_proto.v1 import streams_pb2
 
 PAGE = 1_000
-"""Elements of one reply to a call that lists."""
+"""The number of elements in one reply of a call that lists."""
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Session:
         if schema is not None:
             try:
                 return to_table(data, schema, times)
-            except InvalidData:  # perhaps the stream has other columns by now
+            except InvalidData:  # the stream may have other columns by now: describe it again
                 fresh = self.describe(stream, wait_for=0)
                 if fresh.columns == schema.columns:
                     raise
@@ -68,7 +68,7 @@ class Session:
         return to_table(data, self.describe(stream, wait_for=0), times)
 
     def _time_column(self, stream: str) -> str:
-        """The name of the column with the times of a stream's rows, if its schema is known; else empty."""
+        """Return the column with the times of a stream's rows if the schema is known, else ""."""
         schema = self._schemas.get(stream.lower())
         return "" if schema is None else schema.time_column
 
@@ -81,7 +81,7 @@ class Session:
         except OutOfRange as problem:
             if problem.reason != "UNKNOWN_SEQUENCE":
                 raise
-            self.last_sequence = self.known_sequence = 0  # the service has restarted since, and counts anew
+            self.last_sequence = self.known_sequence = 0  # the service restarted and counts events from the start
             return attempt(0)
 
     def note_sequence(self, sequence: int) -> None:
@@ -103,7 +103,7 @@ class Session:
         timeout: float | None = None,
         names: Names = (),
     ) -> Any:
-        """Make a reading call with the sequence that it must reflect. `names` are those of `Connection.call`."""
+        """Make a reading call with the sequence that its reply must reflect. `names`: see `Connection.call`."""
 
         def attempt(sequence: int) -> Any:
             request.min_sequence = sequence
@@ -119,7 +119,7 @@ class Session:
         wait_for: int | None = None,
         timeout: float | None = None,
     ) -> Iterator[Any]:
-        """Give the elements of `field` in all pages of a call that lists."""
+        """Yield the elements of `field` from all pages of a call that lists."""
         while True:
             reply = self._read(method, request, wait_for, timeout)
             yield from getattr(reply, field)

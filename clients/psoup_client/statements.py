@@ -1,10 +1,10 @@
-"""Statements in a text: the beginning and end of each, and the word that shows its kind.
+"""The statements in a text: the beginning and end of each, and the first word, which shows its kind.
 
     -- set up; once             a comment ends at its line, and /* these /* may nest */ */
     CREATE STREAM s (x TEXT);   ──> line 2, column 1: "CREATE STREAM s (x TEXT)"
     SELECT ';' FROM s;          ──> line 3, column 1: a ; between quotes ends nothing, nor in E'\\';' and $$;$$
 
-Only the service checks whether a statement is valid, and what it means.
+Only the service checks whether a statement is valid, and finds its meaning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORD = re.compile(r"[A-Za-z_]*")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of a text. `line` and `column`, from 1, are those of its first word; `number` counts from 1."""
+    """A statement of a text. `line` and `column`, from 1, are the place of its first word; `number` counts from 1."""
 
     number: int
     text: str
@@ -35,12 +35,12 @@ class Statement:
         return first_word(self.text)
 
     def place(self, line: int, column: int) -> tuple[int, int]:
-        """The place in the whole text of a line and a column of the statement."""
+        """Convert a line and a column of the statement to those of the whole text."""
         return self.line + line - 1, column + (self.column - 1 if line == 1 else 0)
 
 
 def statements_of(text: str) -> Iterator[Statement]:
-    """Give the statements of a text, separated by a ;, without empty ones and without the comments before them."""
+    """Yield the statements of a text, separated by a ;. Empty statements and leading comments are left out."""
     start = number = line = counted = 0
     while start < len(text):
         begin, end = _after_space(text, start), _end(text, start)
@@ -54,14 +54,14 @@ def statements_of(text: str) -> Iterator[Statement]:
 
 
 def first_word(text: str) -> str:
-    """The word that says what a statement is, in capitals; "" if it begins with none."""
+    """Return the first word of a statement in capitals; "" if it does not begin with a word."""
     match = _WORD.match(text, _after_space(text, 0))
     assert match is not None, "nothing is a match, too"
     return match.group().upper()
 
 
 def _after_space(text: str, at: int) -> int:
-    """The place of what is not a space or a comment, from `at` on."""
+    """Return the position of the first character from `at` on that is neither space nor comment."""
     while True:
         solid = _SOLID.search(text, at)
         assert solid is not None, "the end is a match, too"
@@ -72,7 +72,7 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _end(text: str, at: int) -> int:
-    """The place of the next ; from `at` on that ends a statement, or the end of the text."""
+    """Return the position of the next ; from `at` on that ends a statement, or the end of the text."""
     while (mark := _MARK.search(text, at)) is not None:
         if mark.group() == ";":
             return mark.start()
@@ -81,7 +81,7 @@ def _end(text: str, at: int) -> int:
 
 
 def _after(text: str, mark: str, at: int) -> int:
-    """The place after a quote or a comment that begins with `mark`, and whose inside begins at `at`."""
+    """Return the position after a quote or a comment. It begins with `mark`, and its content begins at `at`."""
     if mark == "/*":
         depth = 1
         for edge in _EDGE.finditer(text, at):

@@ -39,7 +39,7 @@ PLACE = "_query"
 """The name of the first column."""
 
 _FEW = 1_000
-"""IDs that go as texts; more go as numbers, in a tenth of the bytes."""
+"""The greatest number of IDs that a request has as texts. More IDs go as numbers, in a tenth of the bytes."""
 
 
 class Places(Sequence[int]):
@@ -87,7 +87,7 @@ class Places(Sequence[int]):
 
 
 class _Numbered:
-    """IDs by place, as what they begin with and their numbers."""
+    """A sequence of query IDs, stored as a common prefix and numbers."""
 
     def __init__(self, prefix: str, numbers: Places) -> None:
         self._prefix = prefix
@@ -218,7 +218,7 @@ class AnswerTable:
         return Answer(self._table, self.completeness[0].completeness if self.completeness else None)  # type: ignore[arg-type]
 
     def _repr_html_(self) -> str:
-        """Show the first rows in a notebook, and how complete they are."""
+        """Show the first rows in a notebook, and their completeness."""
         rows = self._table.slice(0, html.SHOWN_ROWS).select([*range(min(len(self.columns), html.SHOWN_COLUMNS))])
         cells = zip(*(column.to_pylist() for column in rows.columns), strict=True)
         return html.table(rows.schema.names, cells) + html.paragraph(self.sentence())
@@ -229,7 +229,7 @@ def table_request(
     labels: Mapping[str, str] | None,
     key_prefix: str | None,
 ) -> tuple[queries_pb2.InvokeTableRequest, Sequence[str] | Queries]:
-    """Make the request for some queries, and their IDs by place, if known."""
+    """Build the request for some queries. Also returns their IDs in order, if known."""
     if (queries is not None) + bool(labels) + bool(key_prefix) != 1:
         raise ValueError("say which queries: by their IDs, by labels, or by a prefix of keys")
     check_labels(labels)
@@ -251,7 +251,7 @@ def table_request(
 
 
 def _numbers(ids: Sequence[str], prefix: str) -> list[int] | None:
-    """The numbers of IDs that all begin with `prefix`; None if they are otherwise."""
+    """Return the numbers of IDs that all begin with `prefix`. Returns None if an ID has another form."""
     texts = pa.array(ids, pa.string())
     rest = pc.utf8_slice_codeunits(texts, len(prefix))
     digits = pc.and_(pc.ascii_is_decimal(rest), pc.less(pc.binary_length(rest), 19))
@@ -262,7 +262,7 @@ def _numbers(ids: Sequence[str], prefix: str) -> list[int] | None:
 
 
 def table_of(replies: Iterator[Any], ids: _Ids) -> AnswerTable:
-    """Read the messages of a table."""
+    """Build a table from the messages of a reply."""
     messages = list(replies)
     if not messages:
         raise ServerFault("the service ended a table before it began")

@@ -1,4 +1,4 @@
-"""Keys and labels as arguments of calls: what no request can hold is refused by its name, before anything is sent."""
+"""Checks of keys and labels before a request is sent. The error names the argument."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from psoup_client.errors import InvalidData
 
 
 def check_key(key: str | None) -> None:
-    """Raise InvalidData for an empty key, which a request cannot tell from none."""
+    """Raise InvalidData for an empty key, because a request cannot distinguish it from no key."""
     if key == "":
         raise InvalidData("the key is empty; give a text, or leave it out")
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from google.protobuf.timestamp_pb2 import Timestamp
 
 Instant = dt.datetime | int | str
-"""A time as callers give it: a datetime, microseconds since 1970 UTC, or ISO 8601 text."""
+"""A time in the forms that callers use: a datetime, microseconds since 1970 UTC, or ISO 8601 text."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FIRST = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -44,18 +44,18 @@ def to_micros(value: Instant) -> int:
 
 
 def to_proto(value: Instant) -> Timestamp:
-    """Make the instant a protobuf Timestamp."""
+    """Convert an instant to a protobuf Timestamp."""
     seconds, micros = divmod(to_micros(value), 1_000_000)
     return Timestamp(seconds=seconds, nanos=micros * 1_000)
 
 
 def from_proto(value: Timestamp) -> dt.datetime:
-    """Make the instant an aware datetime in UTC: the first or last that Python knows, if it lies beyond."""
+    """Convert to an aware datetime in UTC. An instant that Python lacks becomes the first or last datetime."""
     return from_micros(value.seconds * 1_000_000 + value.nanos // 1_000)
 
 
 def from_micros(value: int) -> dt.datetime:
-    """Make microseconds since 1970 an aware datetime in UTC, as `from_proto`."""
+    """Convert microseconds since 1970 to an aware datetime in UTC, with the limits of `from_proto`."""
     try:
         return _EPOCH + dt.timedelta(microseconds=value)
     except OverflowError:
@@ -63,7 +63,7 @@ def from_micros(value: int) -> dt.datetime:
 
 
 def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column; a DATE or TIMESTAMP that Python does not have is a text.
+    """Convert a column to Python values. A DATE or TIMESTAMP that Python lacks becomes a text.
 
     >>> python_values(pa.array([15_888, 364_522_972, None], pa.date32()))
     [datetime.date(2013, 7, 2), '1000000-01-01', None]

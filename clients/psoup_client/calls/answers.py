@@ -2,7 +2,7 @@
 
     IDs ── blocks of 512 ──> InvokeMany ──> outcomes of the first k ──> answers, in order
                  ^                                  |
-                 '────── those after them ──────────'   (the next call is under way while these are looked at)
+                 '────── the remaining IDs ─────────'   (a thread makes the next call while the caller reads these)
 
 For the answer of a single query see `Query.invoke`.
 """
@@ -29,7 +29,7 @@ from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import queries_pb2
 
 _BLOCK = 512
-"""IDs of a call: more than fit a reply, unless answers are tiny."""
+"""The number of IDs in one call. A reply has room for fewer answers, unless they are tiny."""
 
 
 @checking_arguments
@@ -186,7 +186,7 @@ class AnswerCalls(Session):
     def _names(
         self, queries: Iterable[Query | str] | None, keys: Iterable[str] | None, labels: Mapping[str, str] | None
     ) -> Iterator[str]:
-        """Give the IDs or keys of the queries that a caller means."""
+        """Yield the IDs or keys of the queries that the caller's arguments name."""
         if (queries is not None) + (keys is not None) + (labels is not None) != 1:
             raise ValueError("give queries, keys or labels: one of them")
         if isinstance(keys, str):
@@ -238,7 +238,7 @@ class AnswerCalls(Session):
         matched: list[list[str]] = []
         for start in range(0, len(tuple_ids), PAGE):
             end = min(start + PAGE, len(tuple_ids))
-            while len(matched) < end:  # a reply may be of the first ones only
+            while len(matched) < end:  # a reply may have only the first tuples
                 part = tuple_ids[len(matched) : end]
                 request = queries_pb2.MatchesManyRequest(stream=stream, tuple_ids=part, limit=limit, keys=keys)
                 reply = self._read(self.connection.queries.MatchesMany, request, wait_for, timeout)
@@ -252,7 +252,7 @@ class AnswerCalls(Session):
 
 
 def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) -> Iterator[tuple[str, Any]]:
-    """Give each ID with its outcome, in order; the next call is under way while the caller looks at them."""
+    """Yield each ID with its outcome, in order. A thread makes the next call while the caller reads the outcomes."""
     pending: deque[str] = deque(islice(query_ids, _BLOCK))
     with ThreadPoolExecutor(1, "psoup-invoke") as thread:
         coming = thread.submit(invoke, tuple(pending)) if pending else None
@@ -267,7 +267,7 @@ def _outcomes(invoke: Callable[[Iterable[str]], Any], query_ids: Iterator[str]) 
 
 
 def _large(stream: Callable[[], Any], query_id: str, key: str) -> Answer | PSoupError:
-    """Read an answer that does not fit in one message."""
+    """Fetch in pieces an answer that does not fit in one message."""
     try:
         with stream() as pieces:
             answer: Answer = pieces.read_all()

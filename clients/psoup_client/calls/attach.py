@@ -2,7 +2,7 @@
 
     begin_attach("flights", "years") ──> AttachSite: folder, columns, bound ──> a directory ──> attach(site, name)
 
-What writes the directory is `psoup_spark`.
+Jobs in `psoup_spark` write the directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from psoup_client.times import from_proto
 from psoup_proto.v1 import attach_pb2
 
 TIMEOUT = 3_600.0
-"""Seconds that attaching may take: every byte is read by the service."""
+"""The deadline of attaching, in seconds. The service reads every byte."""
 
 
 @dataclass(frozen=True, slots=True)

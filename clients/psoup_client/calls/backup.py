@@ -24,9 +24,9 @@ from psoup_proto.v1 import backup_pb2
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SHOWN = 200
-"""Characters of a name that a message shows."""
+"""The greatest number of characters of a name in a message."""
 Progress = Callable[[str, int, int], None]
-"""Function called with the name of the present file, the received bytes and all bytes."""
+"""The function that receives the name of the present file, the received bytes and the bytes of all files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class BackupResult(html.Facts):
 
 
 class Receiver:
-    """Writer of the messages of one backup to the new folder `folder`. A complete file is on the disk.
+    """The writer of a backup's messages to the new folder `folder`. A complete file is on the disk.
 
-    The sender may be any program, so each file must have a name of a backup and must be new. It is opened relative to
-    its folder without following links. All files together must have the bytes of the plan. Use it in a `with`
-    statement.
+    The sender may be any program. So each file must have a name that backups use, and must be new. The receiver opens
+    it relative to its folder without following links. All files must add up to the bytes of the plan. Use it in a
+    `with` statement.
     """
 
     def __init__(self, folder: Path, progress: Progress) -> None:
@@ -58,7 +58,7 @@ class Receiver:
         self._left = self._announced = 0
         self._file: BinaryIO | None = None
         self._folders: dict[tuple[str, ...], int] = {(): _open_folder(str(folder))}
-        """The handles of the folders, by their parts."""
+        """The open folders of the backup: the parts of each path, and the handle."""
 
     def __enter__(self) -> Receiver:
         return self
@@ -70,7 +70,7 @@ class Receiver:
             os.close(self._folders.popitem()[1])
 
     def take(self, message: backup_pb2.BackupResponse) -> None:
-        """Take the next message; raises InvalidData if it does not fit the messages before it."""
+        """Write the next message. Raises InvalidData if it does not fit the messages before it."""
         part = message.WhichOneof("part")
         if part == "plan":
             self._take_plan(message.plan)
@@ -84,7 +84,7 @@ class Receiver:
             raise _wrong("an empty message")
 
     def end(self) -> BackupResult:
-        """Complete the last file and the backup; raises InvalidData if something is missing."""
+        """Complete the last file and the backup. Raises InvalidData if files or bytes are missing."""
         if (plan := self.plan) is None:
             raise _wrong("no plan")
         self._complete()
@@ -133,7 +133,7 @@ class Receiver:
         self._file = os.fdopen(handle, "wb")
 
     def _folder(self, parts: tuple[str, ...]) -> int:
-        """Return the handle of a folder, which is made when its first file comes."""
+        """Return the handle of a folder. The first file in it creates the folder."""
         if parts not in self._folders:
             above = self._folder(parts[:-1])
             os.mkdir(parts[-1], 0o700, dir_fd=above)

@@ -1,8 +1,8 @@
-"""Calls of the CoverService: a job asks for chunks on disk that queries have not met, and hands in their matches.
+"""Calls of the CoverService: a job asks for chunks on disk that do not cover some queries, and hands in the matches.
 
     begin_cover([query]) ──> CoverSite: folder, chunks, numbers ──> a directory ──> cover(site, name)
 
-`psoup_spark` evaluates the queries.
+Jobs in `psoup_spark` evaluate the queries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psoup_client.errors import NotFound
 from psoup_proto.v1 import cover_pb2
 
 TIMEOUT = 600.0
-"""Seconds that a call may take: the service looks at every chunk on disk."""
+"""The deadline of a call, in seconds. The service looks at every chunk on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class CoverCalls(QueryCalls):
         """
         try:
             return self._cover(directory, site.stream, site.queries[0])
-        except NotFound:  # unregistered while the job ran: any other one says as well whose chunks they are
+        except NotFound:  # unregistered meanwhile: any other query names the stream as well
             standing = {query.id for query in self.queries(site.stream)}
             standing |= {query.id for query in self.queries(site.stream, include_sides=True)}
             other = next((query for query in site.queries if query in standing), None)

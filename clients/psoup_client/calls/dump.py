@@ -29,20 +29,18 @@ from psoup_client.calls.queries import QueryCalls
 from psoup_client.errors import InvalidData
 
 Progress = Callable[[int, int], None]
-"""Told how many rows of how many are done."""
+"""The function that receives the number of finished rows, and the number of all rows."""
 
 FORM = 1
-"""The form of dumps that this version writes and reads."""
+"""The version of the dump format that this release writes and reads."""
 
 DESCRIPTION = "stream.json"
 _FILE = re.compile(r"part-[0-9]{5,9}\.parquet")
 _SHOWN = 200
-"""Characters of a name that a message shows."""
+"""The greatest number of characters of a name in a message."""
 FILE_ROWS = 262_144
 FILE_BYTES = 128 * 1024 * 1024
-"""A file ends with the batch that reaches this size or the limit of rows, because the service takes a file as one
-batch.
-"""
+"""The size in bytes after which a file ends. The service takes a file as one batch, so files must not grow further."""
 
 _TIMEOUT = 86_400.0
 
@@ -63,10 +61,10 @@ class DumpInfo(html.Facts):
 
 
 def read_description(folder: Path) -> DumpInfo:
-    """Read the description of a dump. Raises InvalidData if the folder is not a dump, or has an unknown form.
+    """Read the description of a dump. Raises InvalidData if the folder is not a dump, or has an unknown format.
 
-    A dump may come from elsewhere, so each of its files must have a name that `dump` gives, and must be a file in the
-    folder.
+    A dump may come from elsewhere. So each of its files must have a name that `dump` gives, and must be a regular file
+    in the folder.
     """
     path = folder / DESCRIPTION
     if not path.is_file():
@@ -93,7 +91,7 @@ def read_description(folder: Path) -> DumpInfo:
 
 
 def open_part(folder: Path, name: str) -> BinaryIO:
-    """Open a file of a dump, and not what a link in its place leads to. Raises InvalidData if it is not a file."""
+    """Open a file of a dump without following a link. Raises InvalidData if it is not a regular file."""
     try:
         handle = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -146,7 +144,7 @@ class DumpCalls(QueryCalls):
 
 
 def _files(batches: Any) -> Iterator[list[pa.RecordBatch]]:
-    """Gather the batches of each file: the memory that a dump takes."""
+    """Group the batches that go into one file. This group is the memory that a dump takes."""
     pieces: list[pa.RecordBatch] = []
     for batch in (whole.slice(start, FILE_ROWS) for whole in batches for start in range(0, len(whole), FILE_ROWS)):
         pieces.append(batch)
@@ -158,7 +156,7 @@ def _files(batches: Any) -> Iterator[list[pa.RecordBatch]]:
 
 
 def _write(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> int:
-    import pyarrow.parquet as pq  # it takes 14 ms, which most clients need not spend
+    import pyarrow.parquet as pq  # imported here: it takes 14 ms, and most clients do not need it
 
     with open(path, "wb") as file:
         pq.write_table(pa.Table.from_batches(batches, schema), file, compression="zstd")
@@ -168,4 +166,4 @@ def _write(path: Path, schema: pa.Schema, batches: list[pa.RecordBatch]) -> int:
 
 
 def _ignore(done: int, total: int) -> None:
-    """Tell no progress."""
+    """Ignore the progress."""

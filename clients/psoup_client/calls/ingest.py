@@ -49,7 +49,7 @@ class IngestCalls(Session):
         try:
             result = pusher.push(split(table, time_column=self._time_column(stream)), timeout)
         except (InvalidData, NotFound):
-            self._schemas.pop(stream.lower(), None)  # the name may be another stream's by now
+            self._schemas.pop(stream.lower(), None)  # another stream may have the name by now
             raise
         self.note_sequence(result.sequence)
         return result

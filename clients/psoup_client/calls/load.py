@@ -73,7 +73,7 @@ class LoadCalls(IngestCalls, StreamCalls):
         return result
 
     def _stream_of(self, dumped: DumpInfo, name: str) -> StreamInfo:
-        """Describe the stream that the dump goes to, which is created if it is missing."""
+        """Describe the stream that receives the dump. Creates the stream if it is missing."""
         try:
             return self.describe(name)
         except NotFound:
@@ -82,8 +82,8 @@ class LoadCalls(IngestCalls, StreamCalls):
             return self.describe(name)
 
     def _add(self, stage: Stage, folder: Path, name: str, info: StreamInfo) -> None:
-        """Add the rows of a file, which are in the order of their times, if none of them is late."""
-        import pyarrow.parquet as pq  # it takes 14 ms, which most clients need not spend
+        """Add the rows of a file to the stage. Raises FailedPrecondition if the first row, the oldest, is late."""
+        import pyarrow.parquet as pq  # imported here: it takes 14 ms, and most clients do not need it
 
         try:
             with open_part(folder, name) as file:
@@ -109,7 +109,7 @@ def _rows_refused(result: PushResult, rows: int, stream: str) -> FailedPrecondit
 
 
 def _check_empty(info: StreamInfo, dumped: DumpInfo, folder: Path, stage: Stage) -> None:
-    """Raise FailedPrecondition if the stream has tuples, as nothing of this dump was loaded."""
+    """Raise FailedPrecondition if the stream has tuples, because none of them comes from this dump."""
     others = max(info.tuples + info.pending, info.next_tuple_id)
     if others:
         stage.abort()

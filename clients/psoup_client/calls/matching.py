@@ -2,7 +2,7 @@
 
 rows ── messages ──> Match ──> the first k rows with their queries ──> a table of pairs
                        ^                        |
-                       '── those after them ────'
+                       '── the remaining rows ──'
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from psoup_client.times import Instant, to_proto
 from psoup_proto.v1 import matching_pb2, queries_pb2
 
 _ROWS = 16_384
-"""Rows of a message: those that do not fit a reply are sent again."""
+"""The number of rows in a message. Rows whose pairs do not fit the reply are sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,11 @@ class WhyStep(html.Facts):
 
     @property
     def _part(self) -> str:
-        """The part of a statement, as people call it."""
+        """The clause of the statement that the condition belongs to, such as WHERE."""
         return "WHERE" if self.kind == "factor" else self.kind
 
     def _shown(self) -> dict[str, str]:
-        """The values as people write them, without the condition itself unless that is NULL or an error."""
+        """The values of the condition, written without types. TRUE or FALSE of the condition itself is left out."""
         said = {self.text: "TRUE" if self.passed else "FALSE"}.items()
         return {text: _plain(value) for text, value in self.values.items() if (text, value) not in said}
 
@@ -125,18 +125,18 @@ class Why:
         return "All conditions are met" if kept_out is None else f"Kept out by {kept_out.text}"
 
     def _repr_html_(self) -> str:
-        """Show the conditions in a notebook, a row each."""
+        """Show the conditions in a notebook, one in each row."""
         rows = [("✓" if step.passed else "✗", step._part, step.text, step._shown()) for step in self.steps]
         shown = html.counted_table(("met", "kind", "condition", "values"), rows, len(rows), "condition")
         return shown + html.paragraph(self._verdict())
 
 
 _TYPED = re.compile(r"CAST\((\S+) AS [^']+\)|(?:TIMESTAMP|DATE) '([^']+)'|(-?[0-9.]+)e0")
-"""Matches an SQL constant with its type; a group has only the value."""
+"""Pattern of an SQL constant with its type. A group matches the value alone."""
 
 
 def _plain(value: str) -> str:
-    """Leave the type of a constant out: 99.50 for CAST(99.50 AS DECIMAL(9,2)), and so of times and doubles."""
+    """Remove the type from a constant: 99.50 for CAST(99.50 AS DECIMAL(9,2)). The same holds for times and doubles."""
     literal = _TYPED.fullmatch(value)
     return value if literal is None else next(group for group in literal.groups() if group is not None)
 
@@ -170,7 +170,7 @@ class MatchingCalls(Session):
         request = matching_pb2.WhyRequest(query_id=query_id, key=key or "")
         if as_of is not None:
             request.as_of.CopyFrom(to_proto(as_of))
-        if isinstance(tuple, int | Integral):  # those of NumPy, as in a frame, too
+        if isinstance(tuple, int | Integral):  # also NumPy's integers, as frames have them
             if not -(2**63) <= int(tuple) < 2**63:
                 raise ValueError(f"tuple is {tuple}, which is out of the range of 64 bits")
             request.tuple_id = int(tuple)
@@ -333,7 +333,10 @@ class MatchingCalls(Session):
         wait_for: int | None,
         timeout: float | None,
     ) -> Iterator[MatchResult]:
-        """Give the pages of one message; `first`: the number of its first row."""
+        """Match the rows of one message and yield the pages of pairs.
+
+        `first`: the number of the message's first row.
+        """
         done, request.after_query_id = 0, ""
         while done < sent.num_rows:
             names = naming(len(request.arrow_ipc), request.stream)
@@ -355,7 +358,7 @@ _NO_PAIRS = pa.table({"row": pa.array([], pa.int64()), "query": pa.array([], pa.
 
 
 def _names_of(label_columns: object, first: str) -> Sequence[str]:
-    """The names of labels; raises TypeError and ValueError for names that cannot be columns beside the others."""
+    """Check the names of labels. Raises TypeError, and ValueError for a name that would be that of two columns."""
     if isinstance(label_columns, str) or not isinstance(label_columns, Sequence):
         raise TypeError(f"label_columns is {label_columns!r}: give a list of names of labels")
     for name in label_columns:
@@ -367,7 +370,7 @@ def _names_of(label_columns: object, first: str) -> Sequence[str]:
 
 
 def _named(pairs: pa.Table, prefix: str, labels: Sequence[str]) -> pa.Table:
-    """Write the IDs of queries in the place of their numbers, and NULL for what no query has."""
+    """Replace the numbers of queries by their IDs, and add missing columns of keys and labels with NULL."""
     query_ids = pc.binary_join_element_wise(prefix, pc.cast(pairs["query"], pa.string()), "")
     pairs = pairs.set_column(1, "query_id", query_ids)
     for place, name in enumerate(("key", *labels), 2):

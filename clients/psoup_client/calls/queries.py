@@ -1,4 +1,4 @@
-"""Calls of the QueryService about queries themselves: they are registered, listed, priced and forgotten."""
+"""Calls of the QueryService about queries themselves: register, list, price and unregister them."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class QueryCalls(Session):
 
 
 def _check_one(query: Query | str | None, key: str | None) -> None:
-    """Raise ValueError unless a query is named by either its ID or its key."""
+    """Raise ValueError unless exactly one of ID and key names the query."""
     if (query is None) == (key is None):
         raise ValueError("give the query's ID, or its key")
     check_key(key)

@@ -34,7 +34,7 @@ class ServerCalls(Session):
                     self.connection.server.GetServerInfo, request, left, repeat=False, wait_for_ready=True
                 )
             except (DeadlineExceeded, Unavailable) as problem:
-                if problem.reason == "STARTING":  # it answers at once
+                if problem.reason == "STARTING":  # a starting service refuses at once, so wait here
                     time.sleep(min(0.1, left))
                 continue
             if reply.state == "serving":

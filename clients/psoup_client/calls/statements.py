@@ -103,7 +103,7 @@ class StatementCalls(StreamCalls):
         request = statements_pb2.ExecuteRequest(statement=sql, allow_existing=if_not_exists)
 
         def allow_existing() -> None:
-            request.allow_existing = True  # the attempt before may have been carried out
+            request.allow_existing = True  # the lost attempt may have created it
 
         reply = self.connection.call(
             self.connection.statements.Execute,
@@ -117,7 +117,7 @@ class StatementCalls(StreamCalls):
             return self.ask(sql, timeout=timeout) if reply.answer.too_large else answer_of(reply.answer)
         if kind == "dropped":
             self.note_sequence(reply.dropped.sequence)
-            self._schemas.clear()  # which stream it was only the service has read
+            self._schemas.clear()  # only the service knows which stream the statement changed
             return None
         return self._defined(reply.created if kind == "created" else reply.altered)
 

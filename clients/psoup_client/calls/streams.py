@@ -24,7 +24,7 @@ class StreamCalls(Session):
         request = streams_pb2.CreateStreamRequest(statement=sql, allow_existing=if_not_exists)
 
         def allow_existing() -> None:
-            request.allow_existing = True  # the attempt before may have been carried out
+            request.allow_existing = True  # the lost attempt may have created it
 
         return self._defined(
             self.connection.call(self.connection.streams.CreateStream, request, before_repeating=allow_existing)
@@ -52,7 +52,7 @@ class StreamCalls(Session):
         reply = self.connection.call(self.connection.streams.DropStream, request)
         self.note_sequence(reply.sequence)
         self._schemas.pop(stream.lower(), None)
-        return reply.queries if reply.sequence else info.queries  # a repeated call finds nothing left to drop
+        return reply.queries if reply.sequence else info.queries  # 0: a lost attempt has dropped it already
 
     def streams(self, *, wait_for: int | None = None) -> list[StreamInfo]:
         """List all streams in the order of their names, with what this client did (or as of `wait_for`)."""
@@ -61,7 +61,7 @@ class StreamCalls(Session):
         return Listing(map(StreamInfo.of, messages), "stream", StreamInfo._facts)
 
     def _defined(self, reply: Any) -> StreamInfo:
-        """The stream in the reply to a definition. Its schema is remembered from now on."""
+        """Return the stream in the reply to CREATE or ALTER, and remember its schema."""
         self.note_sequence(reply.sequence)
         info = StreamInfo.of(reply.stream)
         self._schemas[info.name.lower()] = info

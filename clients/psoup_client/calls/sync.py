@@ -1,8 +1,8 @@
-"""Calls of the SyncService: copies of answers are kept up to date by their changes.
+"""Calls of the SyncService: changes bring copies of answers up to date.
 
 copies ── wants with tokens, 1,000 at most ──> Sync ──> changes of the first k ──> each applied as a whole
                           ^                                     |
-                          '── those after them, and those that are not complete ──'
+                          '── the remaining copies, and incomplete ones ──'
 copies ── wants with tokens ──> Watch ──> changes as they come
 """
 

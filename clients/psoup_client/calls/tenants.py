@@ -1,4 +1,4 @@
-"""Calls of the AdminService: tenants, and what each may have."""
+"""Calls of the AdminService about tenants and their quotas."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Tenant(Facts):
 
     @classmethod
     def of(cls, tenant: admin_pb2.Tenant) -> Tenant:
-        """Read what the service tells."""
+        """Convert the service's message."""
         quotas = Quotas(**{field.name: getattr(tenant.quotas, field.name) for field in fields(Quotas)})
         return cls(tenant.name, quotas, from_proto(tenant.create_time) if tenant.HasField("create_time") else None)
 
@@ -123,7 +123,7 @@ class TenantCalls(Session):
 
 
 def _quotas(values: Mapping[str, float]) -> admin_pb2.Quotas:
-    """The message of some quotas; raises InvalidRequest for a name or a number that cannot be one."""
+    """Build the message of some quotas. Raises InvalidRequest for an unknown name or an invalid number."""
     fields_by_name = admin_pb2.Quotas.DESCRIPTOR.fields_by_name
     unknown = next((name for name in values if name not in fields_by_name), None)
     if unknown is not None:

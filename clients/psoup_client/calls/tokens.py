@@ -28,7 +28,7 @@ class AccessToken(Facts):
 
     @classmethod
     def of(cls, token: admin_pb2.Token) -> AccessToken:
-        """Read what the service tells."""
+        """Convert the service's message."""
         expires = from_proto(token.expire_time) if token.HasField("expire_time") else None
         names = token.token_id, token.name, tuple(token.roles), tuple(token.streams)
         return cls(*names, from_proto(token.issue_time), expires, token.expired, token.tenant)

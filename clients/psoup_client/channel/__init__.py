@@ -1,4 +1,4 @@
-"""The channel: calls on their way to a service, with credentials, deadlines and retries.
+"""The channel: sends calls to a service, with credentials, deadlines and retries.
 
     address, options ──> Connection ──stub──> call ──status──> error of the SDK, or a retry after a pause
 

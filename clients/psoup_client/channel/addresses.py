@@ -1,4 +1,4 @@
-"""Addresses of services, as they are written and as gRPC takes them.
+"""Addresses of services: the form that users write, and the form that gRPC takes.
 
 localhost                   localhost:7433, in plain text
 https://psoup.example.org   psoup.example.org:7433, over TLS
@@ -12,7 +12,7 @@ import re
 from urllib.parse import quote
 
 PORT = 7433
-"""The port of a service that is told no other."""
+"""The default port of a service."""
 
 _RESOLVED = re.compile(r"(unix|unix-abstract|vsock|dns|ipv4|ipv6|xds):")
 """The prefixes of addresses in gRPC's own form."""
@@ -23,13 +23,11 @@ TLS = "https://"
 _HOST = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%\w]+\]|[^\s:/\[\]]+)(:(?P<port>[0-9]{1,5}))?")
 
 _LONGEST_PATH = 107
-"""Bytes of a Unix socket's path: what Linux allows."""
+"""The greatest number of bytes in the path of a Unix socket, a limit of Linux."""
 
 
 def completed(address: str) -> str:
-    """Return an address with its port: 7433 for a host without one. Raises TypeError, and ValueError for an invalid
-    address.
-    """
+    """Return an address with its port, by default 7433. Raises TypeError, and ValueError for an invalid address."""
     if not isinstance(address, str):
         raise TypeError(f"the address is {address!r}: write it as text, such as '127.0.0.1:7433'")
     if _RESOLVED.match(address):

@@ -42,39 +42,39 @@ from psoup_proto.v1 import (
 )
 
 MAX_SEND_BYTES = 16 * 1024 * 1024
-"""Largest request; the service takes no larger one."""
+"""The greatest size of a request in bytes. The service accepts no larger request."""
 
 MAX_RECEIVE_BYTES = 64 * 1024 * 1024
-"""Largest reply. A row of an answer comes in one message, whatever its size."""
+"""The greatest size of a reply in bytes. A row of an answer is never split among messages."""
 
 Names = tuple[tuple[str, str | bytes], ...]
 
 _ENVELOPE = 4_096
-"""Bytes of a request beside its payload, at most."""
+"""An upper bound of a request's bytes besides its payload."""
 
 _LONGEST_NAME = 1_024
 
 
 def naming(payload: int, stream: str | None = None) -> Names:
-    """Make metadata that declare the most bytes of a request with such a payload, and the stream of a push.
+    """Make metadata that declare an upper bound of the request's bytes, and the stream of a push.
 
-    By these a service can refuse a request before it is sent, and gives a long one more time.
+    So a service can refuse a large request before its bytes arrive, or give it more time.
     """
     names: Names = (("psoup-size", str(max(payload, min(payload + _ENVELOPE, MAX_SEND_BYTES)))),)
     return names if stream is None else (*names, *naming_stream(stream))
 
 
 def naming_stream(stream: str) -> Names:
-    """Make metadata that name the stream alone."""
+    """Make metadata that name only the stream."""
     raw = stream.encode("utf-8", "replace")
     return (("psoup-stream-bin", raw),) if len(raw) <= _LONGEST_NAME else ()
 
 
 def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
-    """List gRPC's arguments of a channel. The caller's arguments override those of the SDK."""
+    """List gRPC's arguments of a channel. The caller's arguments replace the SDK's."""
     retry = options.retry
     arguments = {
-        "grpc.enable_retries": 1,  # of a request that the service has not seen; the SDK makes all other attempts
+        "grpc.enable_retries": 1,  # gRPC may resend what the service has not seen; the SDK repeats the rest
         "grpc.enable_http_proxy": 0,  # plain text, and tokens, must not go through a proxy that the environment names
         "grpc.per_rpc_retry_buffer_size": MAX_SEND_BYTES,
         "grpc.max_send_message_length": MAX_SEND_BYTES,
@@ -120,10 +120,10 @@ class Connection:
         self.retry = options.retry
         self._throttle = Throttle()
         self._reached = False
-        """Whether the service has answered a call."""
+        """Whether the service has ever answered a call."""
         encrypted = options.credentials is not None or self.address.startswith(TLS)
         self._token = CallToken(options.token, self.address, encrypted=encrypted)
-        """Metadata of every call."""
+        """The token in the metadata of every call."""
         self._channel = _open_channel(address, options)
         self._closed = False
         self.streams = streams_pb2_grpc.StreamServiceStub(self._channel)
@@ -150,7 +150,7 @@ class Connection:
         wait_for_ready: bool = False,
         names: Names = (),
     ) -> Any:
-        """Make a unary call and return its reply; raises PSoupError. `timeout` is for all attempts together.
+        """Make a unary call and return its reply. Raises PSoupError. `timeout` is for all attempts together.
 
         With `wait_for_ready` it waits for a server to start; without `repeat` it is tried once. `before_repeating`
         changes the request so that it may be sent twice. `names`: metadata about the request, which the service reads
@@ -172,7 +172,7 @@ class Connection:
                 before_repeating()
 
     def stream(self, method: Any, request: Any, timeout: float | None = None) -> Generator[Any]:
-        """Give the messages of a call with many replies. `timeout` is for the whole call. Raises PSoupError.
+        """Yield the messages of a call with many replies. `timeout` is for the whole call. Raises PSoupError.
 
         The call begins with the first `next`. Until the first message has come it is repeated like `call`. Later it is
         not repeated, because a second answer might not continue the first one. Closing the iterator cancels the call.
@@ -196,14 +196,14 @@ class Connection:
             self._wait(attempts, error)
 
     def open(self, method: Any, request: Any, timeout: float | None = None, *, names: Names = ()) -> Any:
-        """Start a streaming call, once; the caller cancels it when it is done."""
+        """Start a streaming call, without repetition. The caller must cancel it at its end."""
         self._check_open()
         return method(request, timeout=self._seconds(timeout), metadata=(*self._token.metadata(), *names))
 
     def replies(self, call: Any, request: Any = None, lost: str = "") -> Generator[Any]:
-        """Give the messages of an opened call. The call is cancelled when the iteration ends or is abandoned.
+        """Yield the messages of an opened call, and cancel the call when the iteration ends or is abandoned.
 
-        gRPC itself never ends a call whose replies are not read any more. `lost`: the error of the previous attempt.
+        gRPC itself never ends a call whose replies nobody reads. `lost`: the error of the previous attempt.
         """
         try:
             yield from call
@@ -218,21 +218,22 @@ class Connection:
         self._channel.close()
 
     def _answered(self) -> None:
-        """Note that the service has answered a call."""
+        """Record that the service has answered a call."""
         self._reached = True
         self._throttle.succeeded()
 
     def _wait(self, attempts: CallAttempts, error: PSoupError, repeat: bool = True) -> None:
-        """Wait before the next attempt at a call; raises `error` if there is none."""
-        self._reached |= error.reason != type(error).reason  # a service said what is wrong
+        """Wait before the next attempt at a call. Raises `error` if no attempt is left."""
+        self._reached |= error.reason != type(error).reason  # a reason in the reply shows that a service answered
         if not repeat or not isinstance(error, Unavailable):
             raise error
         attempts.wait(error, self._reached)
 
     def _failure(self, problem: grpc.RpcError, given_up: bool, request: Any = None, lost: str = "") -> PSoupError:
-        """Make the error of a call, which this side may have given up.
+        """Convert an error of gRPC to an error of the SDK. `given_up`: this client cancelled the call.
 
-        Cancelled from afar is Unavailable: a service that ends does that, and gRPC where more calls wait than may.
+        A call that was cancelled elsewhere becomes Unavailable. A service cancels its calls when it ends. gRPC cancels
+        a call above the limit of waiting calls.
         """
         if problem.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and request is not None:
             size = request.ByteSize()
@@ -245,10 +246,10 @@ class Connection:
         return error
 
     def _seconds(self, timeout: float | None) -> float:
-        """Return the deadline of a call that names `timeout`, or none."""
+        """Return the deadline of a call in seconds: `timeout`, or the client's default."""
         return self.timeout if timeout is None else seconds(timeout)
 
     def _check_open(self) -> None:
-        """Raise Cancelled on a closed channel. With interceptors, gRPC itself would end the process."""
+        """Raise Cancelled if the channel is closed. gRPC with interceptors would end the whole process."""
         if self._closed:
             raise Cancelled("the client is closed; make a new one: Client(address)")

@@ -21,30 +21,34 @@ from typing import Any
 import grpc
 
 MAX_ATTEMPTS = 10_000
-"""Of one call; more are a loop of the caller's own."""
+"""The greatest number of attempts at one call. Callers may repeat calls themselves if they want more."""
 
 LONGEST_SECONDS = 1_000_000_000.0
-"""Thirty years. gRPC takes a deadline that is much further away for one that has passed."""
+"""The longest timeout, thirty years in seconds. gRPC treats a deadline much further away as already passed."""
 
 MAX_PAUSE_SECONDS = 86_400.0
-"""A day: gRPC counts the milliseconds of a pause in 32 bits."""
+"""The longest pause, a day in seconds. gRPC counts the milliseconds of a pause in 32 bits."""
 
 MIN_PAUSE_SECONDS = 0.01
-"""Least pause. gRPC loses calls whose pause it rounds to zero: with 0.001 s every third call waited for its
-deadline.
+"""The shortest pause in seconds. gRPC loses calls whose pause it rounds to zero.
+
+With 0.001 s every third call waited for its deadline.
 """
 
 
 def seconds(timeout: float) -> float:
-    """Return a timeout as gRPC can take it: `math.inf` is the longest. Raises TypeError for what is not a number."""
+    """Return a timeout that gRPC can take; `math.inf` becomes the longest one.
+
+    Raises TypeError if it is not a number.
+    """
     check_number("timeout", timeout)
-    if not timeout >= 0:  # NaN is not
+    if not timeout >= 0:  # also refuses NaN
         raise ValueError(f"timeout is {timeout}: give seconds, 0 or more")
     return min(timeout, LONGEST_SECONDS)
 
 
 def check_number(name: str, value: object, kind: type = Real) -> None:
-    """Raise TypeError for a value that is not a number (`kind` int: not a whole one)."""
+    """Raise TypeError for a value that is not a number of the type `kind`."""
     if not isinstance(value, kind) or isinstance(value, bool):
         wanted = "a whole number" if kind is int else "a number"
         raise TypeError(f"{name} is {value!r}: give {wanted}")
@@ -124,13 +128,13 @@ class ClientOptions:
     """The access token, a secret; None: that of the environment (`psoup_client.channel.token`), "": none."""
 
     def __post_init__(self) -> None:
-        """Raise TypeError for what gRPC would stumble over at the first call."""
+        """Raise TypeError for an option of a wrong type, which gRPC would report only at the first call."""
         if not isinstance(self.retry, RetryOptions):
             raise TypeError(f"retry is {self.retry!r}: give RetryOptions(...)")
         if not isinstance(self.token, str | None):
-            raise TypeError(f"token is of the type {type(self.token).__name__}: give a text")  # and not its value
+            raise TypeError(f"token is of the type {type(self.token).__name__}: give a text")  # without the secret
         if self.credentials is not None and not isinstance(self.credentials, grpc.ChannelCredentials):
-            kind = type(self.credentials).__name__  # and not its value: it may be a secret
+            kind = type(self.credentials).__name__  # the value may be a secret
             raise TypeError(f"credentials are of the type {kind}: give what grpc.ssl_channel_credentials(...) returns")
         if not isinstance(self.interceptors, list | tuple):
             raise TypeError(f"interceptors is {self.interceptors!r}: give a tuple of interceptors")

@@ -1,4 +1,4 @@
-"""Patience with a service that is away: pauses that double, and an end.
+"""Retries while a service is away: pauses that double, and the time after which the client gives up.
 
 `CallAttempts` is for one call, within its deadline: a unary call, or a streaming one until it begins. `Patience` is for
 a producer or a watch, which end after a time without progress.
@@ -14,7 +14,7 @@ from psoup_client.errors import DeadlineExceeded, PSoupError, Unavailable
 
 
 class Patience:
-    """The pauses between attempts, those of `retry`, for `seconds` since the first failure."""
+    """The pauses between attempts, from `retry`. They end `seconds` after the first failure."""
 
     def __init__(self, seconds: float, retry: RetryOptions = RetryOptions()) -> None:
         self._seconds = seconds
@@ -22,12 +22,12 @@ class Patience:
         self.reset()
 
     def reset(self) -> None:
-        """Begin again with the first pause and the whole time: there was progress."""
+        """Begin again with the first pause and the whole time, because there was progress."""
         self._first_failure: float | None = None
         self._pauses = self._retry.pauses()
 
     def next(self, problem: PSoupError) -> float:
-        """Return the seconds until the next attempt; raises `problem` when the time is used up."""
+        """Return the seconds until the next attempt. Raises `problem` when the time is used up."""
         now = time.monotonic()
         if self._first_failure is None:
             self._first_failure = now
@@ -37,39 +37,44 @@ class Patience:
 
 
 def passes(problem: PSoupError) -> bool:
-    """Whether the same call may succeed later: no service answers now, or it says when to come again."""
+    """Whether the same call may succeed later, because the service is away or says when to try again."""
     return isinstance(problem, Unavailable | DeadlineExceeded) or problem.retry_after is not None
 
 
 _TOKENS = 10
-"""Most tokens. A failure takes one; with half of them or less no call is repeated, as in gRPC."""
+"""The greatest number of retry tokens. A failed call takes one.
+
+No call is repeated while half of them or fewer are left, as in gRPC.
+"""
 
 _EARNED = 0.5
-"""Part of a token that a success earns."""
+"""The part of a token that a successful call adds."""
 
 
 class Throttle:
-    """The tokens of all calls of a connection: a service that fails most of them is not asked again by each."""
+    """The retry tokens that all calls of a connection share. So clients do not repeat calls to a service that fails
+    most.
+    """
 
     def __init__(self) -> None:
         self._tokens = float(_TOKENS)
         self._lock = threading.Lock()
 
     def failed(self) -> bool:
-        """Take a token; returns whether calls may be repeated now."""
+        """Take a token. Returns whether calls may be repeated now."""
         with self._lock:
             self._tokens = max(0.0, self._tokens - 1)
             return self._tokens > _TOKENS / 2
 
     def succeeded(self) -> None:
-        """Earn a part of a token."""
+        """Add a part of a token."""
         if self._tokens < _TOKENS:
             with self._lock:
                 self._tokens = min(float(_TOKENS), self._tokens + _EARNED)
 
 
 class CallAttempts:
-    """The attempts at one call, with `seconds` for all of them. `lost`: the message of the last failure."""
+    """The attempts at one call, within `seconds` for all of them. `lost`: the message of the last failure."""
 
     def __init__(self, seconds: float, retry: RetryOptions, throttle: Throttle) -> None:
         self._deadline = time.monotonic() + seconds
@@ -81,11 +86,11 @@ class CallAttempts:
         self.lost = ""
 
     def left(self) -> float:
-        """Return the seconds that the next attempt has, above 0."""
+        """Return the remaining seconds for the next attempt, above 0."""
         return max(0.001, self._deadline - time.monotonic())
 
     def wait(self, error: Unavailable, reached: bool) -> None:
-        """Wait before the next attempt; raises `error` if no attempt is left.
+        """Wait before the next attempt. Raises `error` if no attempt is left.
 
         `reached`: whether the service has answered this client before, so that it may be restarting.
         """

@@ -1,10 +1,10 @@
-"""TLS of a client, from files that the environment names: trusted authorities, and the client's certificate.
+"""The TLS credentials of a client: environment variables name files with trusted authorities and its own certificate.
 
     PSOUP_CA                 PEM file of the authorities that may sign the service's certificate
-    PSOUP_CERT, PSOUP_KEY    PEM files of the client's own certificate and key, where the service wants one
+    PSOUP_CERT, PSOUP_KEY    PEM files of the client's own certificate and key, if the service asks for one
 
-Without PSOUP_CA, gRPC's own list of public authorities is used. The files are read when a client is made.
-`ClientOptions` accepts credentials that were made in another way.
+Without PSOUP_CA, gRPC's own list of public authorities is used. The files are read when a client is created.
+`ClientOptions` accepts credentials from any other source.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CA = "PSOUP_CA"
 CERTIFICATE = "PSOUP_CERT"
 KEY = "PSOUP_KEY"
 VARIABLES = (CA, CERTIFICATE, KEY)
-"""All variables of the environment, each the path of a file."""
+"""The environment variables, each with the path of a file."""
 
 
 def tls_credentials() -> grpc.ChannelCredentials:
-    """Credentials as the environment names them. Raises InvalidRequest for what cannot be read, or is missing."""
+    """Load the credentials that the environment names. Raises InvalidRequest for a missing or unreadable file."""
     authorities, certificate, key = map(_content, VARIABLES)
     if (certificate is None) != (key is None):
         present, missing = (CERTIFICATE, KEY) if key is None else (KEY, CERTIFICATE)
@@ -35,7 +35,7 @@ def tls_credentials() -> grpc.ChannelCredentials:
 
 
 def _check(authorities: bytes | None, certificate: bytes | None) -> None:
-    """Raise InvalidRequest for files that gRPC would only write lines about, and then blame the service."""
+    """Raise InvalidRequest for invalid files. gRPC would only log them, and report a broken service."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if authorities is not None:
         try:

@@ -29,26 +29,30 @@ TOKEN_ADDRESS = "PSOUP_TOKEN_ADDRESS"
 _HERE = re.compile(r"(unix:|unix-abstract:|(ipv4:)?127\.\d+\.\d+\.\d+:|localhost:|\[::1\]:|ipv6:\[::1\]:)")
 _SENT = re.compile(r"[!-~]{1,4096}")
 _LIKE_A_TOKEN = re.compile(r"\s*(psoup_|eyJ[\w-]*\.)")
-"""The beginnings of tokens: of the service, and of identity providers."""
+"""Pattern of the beginnings of tokens: the service's own, and JSON Web Tokens of identity providers."""
 
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class CallToken:
-    """The metadata of a client's calls. A token file that the environment names is read again when it has changed, so a
-    new token in it replaces an expiring one. If the file cannot be read, the old token is sent.
+    """The metadata of a client's calls, with its token.
+
+    A token file that the environment names is read again when it has changed, so a new token in it replaces an expiring
+    one. If the file cannot be read, the old token is sent.
     """
 
     def __init__(self, token: str | None, address: str, *, encrypted: bool) -> None:
-        """As `token_metadata`, whose errors it raises."""
+        """Read the token. Raises the errors of `token_metadata`."""
         self._read = partial(token_metadata, token, address, encrypted=encrypted)
         self._path = "" if token is not None else os.environ.get(TOKEN_FILE, "")
         self._seen = _state(self._path)
         self._metadata = self._read()
 
     def metadata(self) -> Metadata:
-        """The metadata of the next call. Some microseconds with a file, for a look at it."""
+        """Return the metadata of the next call. With a token file this takes some microseconds, to check the file's
+        state.
+        """
         if self._path and (state := _state(self._path)) != self._seen:
             with suppress(InvalidRequest):
                 if token := self._read():
@@ -58,8 +62,7 @@ class CallToken:
 
 
 def token_metadata(token: str | None, address: str, *, encrypted: bool) -> Metadata:
-    """Make the metadata of every call; empty without a token. `token`: None for the token of the environment, "" for
-    none.
+    """Make the metadata of every call; empty without a token. `token`: None for the environment's token, "" for none.
 
     Raises InvalidRequest for an unreadable or empty file, and for an invalid token. Also raises it if the token would
     go to another machine in plain text, or to an address that PSOUP_TOKEN_ADDRESS lacks.
@@ -82,7 +85,10 @@ def token_metadata(token: str | None, address: str, *, encrypted: bool) -> Metad
 
 
 def _state(path: str) -> tuple[int, ...]:
-    """A mark that differs when a file was changed or replaced; () if there is none."""
+    """Return the state of a file: its time, size and inode.
+
+    It differs after a change. Returns () for a missing file.
+    """
     try:
         facts = os.stat(path)
     except OSError:
@@ -91,12 +97,12 @@ def _state(path: str) -> tuple[int, ...]:
 
 
 def in_environment() -> bool:
-    """Whether the environment has a token, or names its file."""
+    """Whether the environment has a token, or names a token file."""
     return bool(os.environ.get(TOKEN_FILE) or os.environ.get(TOKEN))
 
 
 def _check_address(origin: str, address: str) -> None:
-    """Raise InvalidRequest if the environment says that its token is for other addresses than this one."""
+    """Raise InvalidRequest if PSOUP_TOKEN_ADDRESS does not have this address."""
     named = [name for text in os.environ.get(TOKEN_ADDRESS, "").split(",") if (name := text.strip())]
     try:
         addresses = [completed(name) for name in named]
@@ -110,14 +116,14 @@ def _check_address(origin: str, address: str) -> None:
 
 
 def _of_environment() -> tuple[str, str]:
-    """The token that the environment has, or nothing, and where it is."""
+    """Return the environment's token and the name of its source; two empty texts without one."""
     path = os.environ.get(TOKEN_FILE)
     if not path:
         return os.environ.get(TOKEN, ""), f"the access token in {TOKEN}"
     try:
         token = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeError) as problem:
-        if _LIKE_A_TOKEN.match(path):  # which no message says
+        if _LIKE_A_TOKEN.match(path):  # a token in place of a path: no message may show it
             raise InvalidRequest(
                 f"{TOKEN_FILE} takes the path of a file: its value begins as a token does, and names no file that can"
                 f" be read; {TOKEN} takes a token itself"

@@ -1,4 +1,4 @@
-"""Arrays of Arrow -> arrays of Arrow for a column of a stream, where no value is changed."""
+"""Conversion of Arrow arrays to arrays for a column of a stream, without a change of any value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 def fit_array(array: Column, column: ColumnInfo, times: TimeOptions) -> Column:
-    """Make an array one that the service takes for `column`; raises InvalidData that names the row. O(values)."""
+    """Convert an array for `column`. Raises InvalidData that names the row. O(values)."""
     if pa.types.is_dictionary(array.type):
         array = _decoded(array, column)
     if array.type == column.arrow or pa.types.is_null(array.type) or goes_as_it_is(array.type, column.arrow):
@@ -45,11 +45,11 @@ def _decoded(array: Column, column: ColumnInfo) -> Column:
 
 
 def _decode(array: Column) -> Column:
-    """Write out the values of a dictionary array."""
+    """Replace dictionary encoding by plain values."""
     if isinstance(array, pa.ChunkedArray):
         return pa.chunked_array([_decode(chunk) for chunk in array.chunks], None if array.num_chunks else pa.string())
     values = array.dictionary
-    if pa.types.is_string_view(values.type):  # Polars has these; pyarrow cannot take rows of them
+    if pa.types.is_string_view(values.type):  # an array of Polars; pyarrow cannot `take` from it
         values = values.cast(pa.large_string())
     return values.take(array.indices)
 
@@ -57,14 +57,14 @@ def _decode(array: Column) -> Column:
 def _value(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
-    except (KeyError, *REFUSALS):  # a time zone, nanoseconds or a year that a datetime does not have
+    except (KeyError, *REFUSALS):  # a datetime lacks this zone, nanoseconds or year
         kind = scalar.type
         unit: Any = kind.unit if pa.types.is_timestamp(kind) else "D" if pa.types.is_date32(kind) else "ms"
         return np.datetime64(scalar.value, unit)
 
 
 def _first_bad_row(array: Column, target: pa.DataType, times: TimeOptions) -> int | None:
-    """Find the first row that cannot be converted, by halving. O(rows) conversions in all."""
+    """Find the first row that cannot be converted, by bisection. Converts O(rows) values."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2

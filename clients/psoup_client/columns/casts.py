@@ -1,4 +1,4 @@
-"""Arrow arrays -> the Arrow types of a stream's columns, if no value changes by that.
+"""Casts of Arrow arrays to the Arrow types of a stream's columns, if they change no value.
 
     float  1.5  ──> DECIMAL(9,2)   1.50      exact at the column's scale: 0.1 + 0.2 is not
     int64  1.7e12  ──> TIMESTAMP   with a unit: epoch milliseconds
@@ -22,19 +22,19 @@ import pyarrow as pa
 from psoup_client.columns import decimals
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
-"""The unit of numbers that are times: since 1970."""
+"""The unit of numbers that are times since 1970."""
 
 UNITS: dict[TimeUnit, float] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.001}
-"""Microseconds of the units in which times since 1970 come as numbers."""
+"""The number of microseconds in each unit."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
 
 _ZONED = r"(\d\s*[Zz]|:\d{2}([.,]\d+)?\s*[+-]\d{2}(:?\d{2})?)\s*$"
-"""Text of a time that ends in a zone; the -01 of 2024-05-01 is none."""
+"""Pattern of a time's text that ends in a zone. The -01 of 2024-05-01 does not match."""
 
 _NUMBER = r"^\s*[+-]?\d+(\.\d*)?\s*$"
 _SHORT = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%D": "%m/%d/%y", "%R": "%H:%M", "%e": "%d"}
-"""Directives of C that Python has under a longer name only."""
+"""Directives of C's strptime, and the longer form that Python needs."""
 
 _SCALES = {"s": 6, "ms": 3, "us": 0}
 
@@ -63,7 +63,7 @@ class TimeOptions:
 
 
 def unit_of(text: str | None) -> TimeUnit | None:
-    """The unit of that name; None for None. Raises ValueError for another text."""
+    """Return the unit with that name; None for None. Raises ValueError for another text."""
     unit = next((unit for unit in UNITS if unit == text), None)
     if text is not None and unit is None:
         raise ValueError(f"time_unit is {text!r}: give one of {', '.join(UNITS)}")
@@ -71,7 +71,7 @@ def unit_of(text: str | None) -> TimeUnit | None:
 
 
 ISO = TimeOptions()
-"""Times as ISO 8601 writes them."""
+"""The options for times in ISO 8601 alone."""
 
 
 def _long(given: str) -> str:
@@ -91,7 +91,7 @@ def _check_format(given: str, long: str) -> None:
 
 
 def goes_as_it_is(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the service takes `source` for `target` and no value of it can fail."""
+    """Whether the service itself takes `source` for `target`, and the cast of no value can fail."""
     t = pa.types
     if t.is_integer(target):
         return bool(t.is_integer(source) and not t.is_uint64(source))
@@ -123,7 +123,7 @@ def _is_text(source: pa.DataType) -> bool:
 
 
 def cast(array: pa.Array | pa.ChunkedArray, target: pa.DataType, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
-    """Convert every value to `target`, or raise."""
+    """Convert every value to `target`. Raises one of REFUSALS if a value cannot be converted."""
     t = pa.types
     if _is_text(array.type):
         if t.is_timestamp(target):
@@ -153,11 +153,14 @@ def _decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Arra
 
 
 def _exact_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array:
-    """Take floats that are the nearest ones of a decimal number with the scale of `target`; raises ValueError."""
+    """Convert floats to decimals with the scale of `target`.
+
+    Raises ValueError for a float that is not nearest to one.
+    """
     unscaled, valid = _scaled(array, target.scale)
     if (np.abs(unscaled) >= 10**target.precision).any():
         raise ValueError(f"it is too large for {target}")
-    parts = np.empty((len(unscaled), 2), np.int64)  # 128 bits: the number, and its sign
+    parts = np.empty((len(unscaled), 2), np.int64)  # 128 bits: the number, and its sign extension
     parts[:, 0], parts[:, 1] = unscaled, unscaled >> 63
     decimals = pa.Array.from_buffers(target, len(parts), [None, pa.py_buffer(parts)])
     return _where(valid, decimals)
@@ -170,7 +173,7 @@ def _scaled(array: pa.Array | pa.ChunkedArray, scale: int) -> tuple[Any, Any]:
     rounds to the nearest. So equality shows that the float stands for exactly this number. For a 32-bit float the bound
     is 2^24.
     """
-    import pyarrow.compute as pc  # it takes 40 ms, which most clients need not spend
+    import pyarrow.compute as pc  # imported here: it takes 40 ms, and most clients do not need it
 
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_float16(array.type):
@@ -188,14 +191,14 @@ def _scaled(array: pa.Array | pa.ChunkedArray, scale: int) -> tuple[Any, Any]:
 
 
 def _where(valid: Any, values: pa.Array) -> pa.Array:
-    """Put NULL in the place of each missing value."""
+    """Replace the values that `valid` does not mark by NULL."""
     import pyarrow.compute as pc
 
     return values if valid.all() else pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
 
 
 def _from_epoch(array: pa.Array | pa.ChunkedArray, unit: TimeUnit | None) -> pa.Array | pa.ChunkedArray:
-    """Read numbers as times since 1970; raises where a part of a microsecond would be lost."""
+    """Convert numbers to times since 1970. Raises an error if a part of a microsecond would be lost."""
     if unit is None:
         raise ValueError("a number is a time only with a unit")
     if pa.types.is_integer(array.type):
@@ -207,7 +210,10 @@ def _from_epoch(array: pa.Array | pa.ChunkedArray, unit: TimeUnit | None) -> pa.
 
 
 def _parse_times(text: pa.Array | pa.ChunkedArray, times: TimeOptions) -> pa.Array | pa.ChunkedArray:
-    """Read texts as instants: numbers of the unit, then the formats, then ISO 8601, with or without a zone."""
+    """Convert texts to instants.
+
+    It tries numbers of the unit, then the formats, then ISO 8601, with or without a zone.
+    """
     if times == ISO:
         return _parse_iso(text)
     import pyarrow.compute as pc
@@ -237,7 +243,7 @@ def _epoch_of_text(text: pa.Array, unit: TimeUnit) -> pa.Array:
 
 
 def _parse_format(text: pa.Array, given: str) -> pa.Array:
-    """Read the texts in one format; NULL for texts in another format."""
+    """Parse texts in one format. A text in another format becomes NULL."""
     import pyarrow.compute as pc
 
     different = pc.utf8_trim_whitespace(text).dictionary_encode()
@@ -262,7 +268,7 @@ def _read(value: str | None, given: str) -> dt.datetime | None:
 
 
 def _parse_iso(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Read ISO 8601 text, with or without a zone; digits below a microsecond have to be 0."""
+    """Parse ISO 8601 texts, with or without a zone. Digits below a microsecond have to be 0."""
     import pyarrow.compute as pc
 
     zoned = pc.match_substring_regex(text, _ZONED)
@@ -279,7 +285,7 @@ def _parse_iso(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def failing(count: int, attempt: Callable[[int, int], object]) -> list[int]:
-    """Find the values, of `count`, for which `attempt` raises. `attempt(start, stop)` tries a range of them.
+    """Find the values, among `count`, for which `attempt` raises. `attempt(start, stop)` tries a range of them.
 
     O(failing * log(count)) calls.
     """

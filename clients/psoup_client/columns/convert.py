@@ -1,6 +1,6 @@
-"""Rows of callers -> an Arrow table that fits a stream.
+"""Conversion of callers' rows to an Arrow table that fits a stream.
 
-    pa.Table, pa.RecordBatch, pandas, Polars, DuckDB ...   (whatever speaks Arrow)
+    pa.Table, pa.RecordBatch, pandas, Polars, DuckDB ...   (any library that exports Arrow)
     [{"a": 1}, {"a": 2}]     {"a": [1, 2]}                 (Python values)
 
 Columns are found by name, in any case. Values are converted if none changes (`psoup_client.columns.casts`). Text
@@ -27,7 +27,7 @@ from psoup_client.schema import ColumnInfo, StreamInfo
 
 
 def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Table:
-    """Make `data` a table with columns of `stream` only, each of a type that the service takes. O(rows)."""
+    """Convert `data` to a table with columns of `stream` only, in types that the service takes. O(rows)."""
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])  # PyArrow has no arrays of some types, and a table has pieces
     if isinstance(data, pa.Table):
@@ -52,11 +52,11 @@ def to_table(data: Any, stream: StreamInfo, times: TimeOptions = ISO) -> pa.Tabl
 
 
 _MADE = {"generator": ": list(rows)", "Series": ": series.to_frame()"}
-"""Conversions of data that is nearly rows."""
+"""Types that are nearly rows, and the expression by which the caller converts them."""
 
 
 def table_of(data: Any) -> pa.Table:
-    """Make a table of an object that exports Arrow. Raises InvalidData unless it has rows with names."""
+    """Convert an object that exports Arrow to a table. Raises InvalidData unless it has named columns."""
     try:
         return pa.table(data)
     except REFUSALS as problem:
@@ -85,7 +85,7 @@ def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
 
 
 def _assemble(named: Sequence[tuple[str, Any]], stream: StreamInfo, times: TimeOptions) -> pa.Table:
-    """Match columns with the stream's, and convert each."""
+    """Find the stream's column for each column, and convert the values."""
     columns_by_name = {column.name.lower(): column for column in stream.columns}
     given: dict[str, Any] = {}
     for name, values in named:
@@ -128,7 +128,7 @@ def _unknown(name: str, stream: StreamInfo) -> str:
 def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
     if column.nullable or not array.null_count:
         return
-    import pyarrow.compute as pc  # it takes 40 ms, which most clients need not spend
+    import pyarrow.compute as pc  # imported here: it takes 40 ms, and most clients do not need it
 
     row = pc.index(pc.is_null(array), True).as_py()
     raise InvalidData(
@@ -138,7 +138,7 @@ def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
 
 
 def array_of(values: Any, column: ColumnInfo, times: TimeOptions = ISO) -> pa.Array | pa.ChunkedArray:
-    """Make the values of a column an array that the service takes; raises InvalidData that names the row."""
+    """Convert the values of a column to an array that the service takes. Raises InvalidData that names the row."""
     if is_series(values):
         return fit_series(values, column, times)
     if isinstance(values, pa.Array | pa.ChunkedArray):

@@ -1,4 +1,4 @@
-"""Exact decimals: numbers and texts -> DECIMAL values, without loss of a digit.
+"""Exact decimals: conversion of numbers and texts to DECIMAL values, without loss of a digit.
 
     "1.50"  Decimal("1.5")      at most 38 decimal places, no exponent     Arrow converts
     "1e-5000"  1.5000…000       everything else                            one by one, in Python
@@ -17,16 +17,16 @@ from typing import Any
 import pyarrow as pa
 
 PLACES = range(-20, 39)
-"""Scales of types and decimal places of numbers that Arrow rescales to a column's."""
+"""The scales from which Arrow can rescale a number to a column's scale."""
 
 _LONGEST = 40
-"""Characters of a number of 38 digits with a sign and a point."""
+"""The greatest length of a text with 38 digits, a sign and a point."""
 _PLAIN = r"^[+-]?([0-9]{1,38}(\.[0-9]{0,38})?|\.[0-9]{1,38})$"
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9})?", re.ASCII)
 
 
 def exact(value: Decimal, target: pa.DataType) -> Decimal:
-    """Return the number in few decimal places; raises ValueError if it is not exact in `target`. O(digits)."""
+    """Return the number with few decimal places. Raises ValueError if `target` cannot hold it exactly. O(digits)."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise ValueError(f"{value} is not a valid number")
@@ -45,18 +45,18 @@ def exact(value: Decimal, target: pa.DataType) -> Decimal:
 
 
 def are_near(values: Iterable[Any]) -> bool:
-    """Whether all numbers among some values are written without an exponent, and in at most 38 digits. O(values).
+    """Whether all numbers among some values have no exponent and at most 38 digits, so that Arrow may rescale them.
 
-    Arrow rescales no others. Texts tell it in 0.15 us a value; `as_tuple` takes three times as long.
+    O(values). A check of the text takes 0.15 us a value; `as_tuple` takes three times as long.
     """
     texts = [*map(str, values)]
     return max(map(len, texts), default=0) <= _LONGEST and "E" not in "".join(texts)
 
 
 def of_texts(texts: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Read texts as decimals. Raises ArrowException or ValueError for a value that `target` cannot hold exactly.
+    """Parse texts as decimals. Raises ArrowException or ValueError for a value that `target` cannot hold exactly.
 
-    O(bytes); a microsecond for each value once one of them has an exponent, or more than 38 digits in a row.
+    O(bytes). It takes a microsecond for each value if one of them has an exponent, or more than 38 digits in a row.
     """
     import pyarrow.compute as pc
 
@@ -66,7 +66,7 @@ def of_texts(texts: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array
 
 
 def of_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Rescale decimals of a scale of at least `PLACES.start`.
+    """Rescale decimals whose scale is at least `PLACES.start`.
 
     Raises ArrowException or ValueError for a value that is not exact in `target`.
     """

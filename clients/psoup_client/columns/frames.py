@@ -1,7 +1,7 @@
-"""Columns of pandas -> arrays of Arrow. NaN, NaT and NA become NULL, which is their meaning in pandas.
+"""Conversion of pandas columns to Arrow arrays. NaN, NaT and NA become NULL, which is their meaning in pandas.
 
-index named "id"          a column like the others, if it is the only one of that name
-index without a name      numbers of rows, and left out
+index named "id"          a column, unless the frame has another column of that name
+index without a name      numbers of rows, which are left out
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from psoup_client.schema import ColumnInfo
 
 
 def is_pandas(data: Any) -> bool:
-    """Whether it is a frame of pandas: none exists before pandas is imported, or while it is being imported."""
+    """Whether an object is a frame of pandas. It never is before pandas is completely imported."""
     return _is_of_pandas(data, "DataFrame")
 
 
 def is_series(values: Any) -> bool:
-    """Whether it is a column of pandas, or an index."""
+    """Whether an object is a series or a simple index of pandas."""
     return _is_of_pandas(values, "Series") or (_is_of_pandas(values, "Index") and not hasattr(values, "levels"))
 
 
@@ -62,14 +62,14 @@ def columns_of_frame(frame: Any, names: Collection[str], kind: str) -> list[tupl
 
 
 def fit_series(series: Any, column: ColumnInfo, times: TimeOptions) -> Column:
-    """Make a column of pandas an array that the service takes for `column`; raises InvalidData that names the row."""
+    """Convert a pandas column to an array for `column`. Raises InvalidData that names the row."""
     kinds = _kinds(series)
     if goes_together(kinds) or kinds == _TEXTS:
         typed = column.arrow if Decimal in kinds and pa.types.is_decimal(column.arrow) else None
         try:
             if typed is None or are_near(series):
                 return fit_array(pa.array(series, typed, from_pandas=True), column, times)
-        except REFUSALS:  # a type that Arrow does not have, or objects that do not have the type
+        except REFUSALS:  # Arrow lacks the type, or an object has another one
             pass
         except InvalidData:
             if series.dtype != object:
@@ -78,23 +78,23 @@ def fit_series(series: Any, column: ColumnInfo, times: TimeOptions) -> Column:
 
 
 def guessed_series(series: Any) -> Column:
-    """Make a column of pandas an array of its own type; raises as `plain.guessed`."""
+    """Convert a pandas column to an array of its own type. Raises the errors of `plain.guessed`."""
     kinds = _kinds(series)
     return pa.array(series, from_pandas=True) if goes_together(kinds) or kinds == _TEXTS else guessed(_values(series))
 
 
 _TEXTS = frozenset({str, float})
-"""Types of a column of texts in which NaN is NULL: Arrow takes no other float among texts."""
+"""The Python types in a column of texts whose NaN means NULL. Arrow refuses any other float among texts."""
 
 
 def _kinds(series: Any) -> frozenset[type]:
-    """Return the types of the objects in a column; none if all have the type of the column."""
+    """Return the types of the objects in a column; none if pandas knows one type for the whole column."""
     objects = series.dtype.categories if hasattr(series.dtype, "categories") else series
     return frozenset() if objects.dtype != object else kinds_of(objects.tolist())
 
 
 def _values(series: Any) -> list[Any]:
-    """Return the Python values of a column, None for each that pandas holds to be missing."""
+    """Return the Python values of a column, with None for each value that pandas regards as missing."""
     objects = series.astype(object)
     try:
         missing = objects.isna()

@@ -1,7 +1,7 @@
-"""Lists of Python values -> arrays of Arrow for a column of a stream.
+"""Conversion of lists of Python values to Arrow arrays for a column of a stream.
 
-[1, 2.0]  [Decimal("1.5"), 2]          Arrow guesses a type that holds all, and `casts` changes none
-[date, datetime]  [np.int8(1), 2.0]    one by one, each made the column's own type, or refused with its row
+[1, 2.0]  [Decimal("1.5"), 2]          Arrow guesses a type that holds all values, and `casts` converts the array
+[date, datetime]  [np.int8(1), 2.0]    Python converts each value to the column's type, or refuses it with its row
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from psoup_client.schema import ColumnInfo
 from psoup_client.times import to_micros
 
 _FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
-"""A part of a second below a microsecond."""
+"""Pattern of a fraction of a second with digits below a microsecond."""
 
 _DIGITS = 40
-"""Digits of a number that may be a BIGINT or a time: one of more is not written out."""
+"""The greatest number of digits of a number that may be a BIGINT or a time."""
 
 
 def fit_list(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> Column:
-    """Make values an array that the service takes for `column`; raises InvalidData that names the row.
+    """Convert values to an array for `column`. Raises InvalidData that names the row.
 
-    O(values): some nanoseconds each where they are of one type, and microseconds where they are of several.
+    O(values): some nanoseconds each if all have one type, and some microseconds if they have several types.
     """
     kinds = kinds_of(values)
     if goes_together(kinds):
-        typed = column.arrow if Decimal in kinds and pa.types.is_decimal(column.arrow) else None  # 8 times as fast
+        typed = column.arrow if Decimal in kinds and pa.types.is_decimal(column.arrow) else None  # 8 times faster
         try:
             if typed is None or are_near(values):
                 return fit_array(pa.array(values, typed), column, times)
         except (InvalidData, *REFUSALS):
-            pass  # a value that does not fit, or fits in another form: now one by one
+            pass  # some value needs a conversion, or does not fit: convert one by one
     form, stored = _form_of(column.arrow, times)
     fits = []
     for row, value in enumerate(values):
@@ -60,7 +60,7 @@ Form = Callable[[Any], Any]
 
 
 def _form_of(target: pa.DataType, times: TimeOptions) -> tuple[Form, pa.DataType]:
-    """Return the function that makes a value fit, and the Arrow type of its results."""
+    """Return the function that converts one value for the column, and the Arrow type of its results."""
     t = pa.types
     if t.is_timestamp(target):
         return lambda value: _micros(value, times), pa.int64()
@@ -149,7 +149,7 @@ def _double(value: Any) -> float:
 
 
 def stands_for(number: float, value: Decimal) -> bool:
-    """Whether a float is a decimal number, or is written as it."""
+    """Whether a float equals a decimal number, or has the same digits when written."""
     return math.isfinite(number) and (value == number or value == Decimal(repr(number)))
 
 
@@ -162,7 +162,7 @@ def _truth(value: Any) -> bool:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise _not_valid(value)
-    value.encode()  # half of a surrogate pair is not UTF-8
+    value.encode()  # raises for half of a surrogate pair, which is not UTF-8
     return value
 
 

@@ -1,4 +1,4 @@
-"""Refusals of values that a column does not take: the row, the value, the column, and the way out."""
+"""Errors for values that do not fit a column. They name the row, the value, the column, and the way out."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from psoup_client.schema import ColumnInfo
 COUNTS = '; if it counts from 1970, say what: time_unit="s" (--time-unit s), or "ms", "us", "ns"'
 
 _COUNT = re.compile(r"[+-]?\d{9,19}(\.\d*)?")
-"""A text that looks like a number of seconds since 1970, or of less."""
+"""Pattern of a text that looks like a count of seconds, or of a smaller unit, since 1970."""
 
 _WRITTEN = {"TIMESTAMP": "2013-07-04T12:00:00Z", "DATE": "2013-07-04"}
-"""Texts of these types."""
+"""Examples of texts for types of times."""
 
 _BELOW = ("ns", "ps", "fs", "as")
-"""Units of NumPy below a microsecond."""
+"""NumPy's units below a microsecond."""
 
 _SHOWN = 80
 
@@ -42,11 +42,11 @@ _WAYS = {
     ("BOOLEAN", int): "; give True or False",
     ("DATE", dt.datetime): "; a DATE has no time of day: give value.date(), or make the column TIMESTAMP",
 }
-"""The way out for a value of a Python type in a column of a type."""
+"""The advice for a value of a Python type in a column of an SQL type."""
 
 
 def misfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) -> InvalidData:
-    """Make the error of a value that does not fit a column."""
+    """Build the error for a value that does not fit a column."""
     place = "" if row is None else f"row {row}: "
     facts = {"column": column.name, "row": "-1" if row is None else str(row)}
     subject = f"{place}{shown(value)} in column {column.name!r}"
@@ -61,10 +61,10 @@ def misfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) 
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error shows it, at most 80 characters."""
+    """Write a value for an error, in at most 80 characters."""
     try:
         text = str(value) if isinstance(value, Decimal | np.generic) else repr(value)
-    except ValueError:  # Python writes integers of up to 4,300 digits
+    except ValueError:  # Python refuses to write an integer of more than 4,300 digits
         return f"a number of {value.bit_length():,} bits" if isinstance(value, int) else f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 

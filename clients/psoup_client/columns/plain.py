@@ -21,7 +21,7 @@ import pyarrow as pa
 _PLAIN = frozenset({bool, int, float, str, Decimal, dt.date, dt.datetime})
 _NONE = type(None)
 _PAIRS = (frozenset({int, float}), frozenset({int, Decimal}))
-"""Types that Arrow makes one of, and raises where a value would be changed."""
+"""Pairs of types that Arrow converts to one type. Arrow raises an error if that would change a value."""
 
 
 def kinds_of(values: Iterable[object]) -> frozenset[type]:
@@ -30,13 +30,14 @@ def kinds_of(values: Iterable[object]) -> frozenset[type]:
 
 
 def goes_together(kinds: frozenset[type]) -> bool:
-    """Whether Arrow can be left to guess the type of an array of such values."""
+    """Whether Arrow may guess the type of an array whose values have these types."""
     return kinds <= _PLAIN if len(kinds) < 2 else kinds in _PAIRS
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to None or a plain type; a value of an unknown type is unchanged. Raises ValueError if the
-    conversion loses something.
+    """Convert a value to None or a plain type. A value of an unknown type is returned unchanged.
+
+    Raises ValueError if the conversion would lose something.
     """
     kind = type(value)
     if kind in _PLAIN or kind is _NONE:
@@ -54,12 +55,12 @@ def plain(value: Any) -> Any:
 
 
 def plain_values(values: Sequence[Any]) -> list[Any]:
-    """Return all values as `plain` does."""
+    """Convert all values by `plain`."""
     return [plain(value) for value in values]
 
 
 def _is_missing(value: object) -> bool:
-    """Whether it is NaT or NA of pandas."""
+    """Whether a value is NaT or NA of pandas."""
     pandas = sys.modules.get("pandas")
     return value is getattr(pandas, "NaT", None) or value is getattr(pandas, "NA", None)
 
@@ -81,7 +82,7 @@ def _of_numpy(value: Any) -> Any:
 
 
 def _of_instant(value: np.datetime64) -> dt.datetime | dt.date | None:
-    """Make a datetime, or a date of one that has whole days."""
+    """Convert a NumPy time to a datetime, or to a date if its unit is a day or longer."""
     if np.isnat(value):
         return None
     unit = np.datetime_data(value.dtype)[0]
@@ -95,7 +96,7 @@ def _of_instant(value: np.datetime64) -> dt.datetime | dt.date | None:
 
 
 def _of_datetime(value: dt.datetime) -> dt.datetime:
-    if getattr(value, "nanosecond", 0):  # a Timestamp of pandas
+    if getattr(value, "nanosecond", 0):  # only a Timestamp of pandas has nanoseconds
         raise ValueError(f"{value} has nanoseconds")
     return dt.datetime.combine(dt.date(value.year, value.month, value.day), value.timetz())
 
@@ -108,11 +109,11 @@ _COPIES: tuple[tuple[type, Any], ...] = (
     (dt.datetime, _of_datetime),
     (dt.date, lambda day: dt.date(day.year, day.month, day.day)),
 )
-"""Converters of subclasses to the plain types; datetime comes before date, of which it is a subclass."""
+"""Functions that convert instances of subclasses to the plain type. Datetime comes before its base class date."""
 
 
 def guessed(values: Sequence[Any]) -> pa.Array | pa.ChunkedArray:
-    """Make an array of values whose type is not known, such as parameters. O(values).
+    """Build an array of values whose type is not known, such as parameters. O(values).
 
     A date among datetimes becomes its midnight. Raises TypeError for values of several types, and ValueError or an
     error of Arrow for a value that would change.
@@ -134,12 +135,11 @@ def guessed(values: Sequence[Any]) -> pa.Array | pa.ChunkedArray:
 
 
 def typed(values: Any) -> pa.Array | pa.ChunkedArray:
-    """Make an array of values with a type of their own, such as NumPy's and Polars'. Raises TypeError for any other
-    value.
+    """Build an array of values that already have a type, such as arrays of NumPy and Polars.
 
-    Raises an error of Arrow for a type that Arrow lacks.
+    Raises TypeError for any other value, and an error of Arrow for a type that Arrow lacks.
     """
-    if hasattr(values, "__arrow_c_stream__"):  # nanoseconds of Polars would be cut on the way through Python
+    if hasattr(values, "__arrow_c_stream__"):  # a detour by Python values would cut nanoseconds of Polars
         return pa.chunked_array(values)
     kind = getattr(values, "dtype", None)
     if kind is None or kind == np.dtype(object) or hasattr(kind, "categories"):

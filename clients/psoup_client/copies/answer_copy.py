@@ -66,7 +66,7 @@ class Synced(html.Facts):
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The rows of a copy and all that is known of them; replaced as a whole."""
+    """The rows of a copy and all facts about them. A change replaces the whole state."""
 
     table: pa.Table | None = None
     token: bytes = b""
@@ -99,9 +99,7 @@ class AnswerCopy:
         self._state = _State()
         self._greatest = 0
         self._named: Literal["id", "key", "key alone"] = "id"
-        """The name by which the query is asked for: its ID; if the ID is gone, its key with the token; if the key is
-        another query's now, the key without the token.
-        """
+        """The name of the query in the next request. `key`: its key with the token; `key alone`: without it."""
 
     @property
     def query_id(self) -> str:
@@ -246,7 +244,7 @@ def copy_of_bytes(session: Session, data: bytes) -> AnswerCopy:
 
 
 def want_of(copy: AnswerCopy) -> sync_pb2.Want:
-    """The want of a copy, on the wire."""
+    """Build the want of a copy, as on the wire."""
     by_id = copy._named == "id" and copy._query_id
     return sync_pb2.Want(
         query_id=copy._query_id if by_id or not copy.key else "",
@@ -258,18 +256,18 @@ def want_of(copy: AnswerCopy) -> sync_pb2.Want:
 
 
 def token_of(copy: AnswerCopy) -> bytes:
-    """The token that identifies a copy's rows. Each change brings a new one."""
+    """Return the token that identifies a copy's rows. Each change brings a new one."""
     return copy._state.token
 
 
 def falls_back(copy: AnswerCopy, want: sync_pb2.Want, error: PSoupError) -> bool:
-    """Whether to ask for a copy again by its key, because the query of its ID is gone, for example after a restore.
+    """Whether to request a copy again by its key, because its query ID is gone, for example after a restore.
 
     `want`: the request that ended with the error.
     """
     if want.query_id and copy.key and isinstance(error, NotFound):
         copy._named = "key"
-    elif want.key and want.token and error.reason == "TOKEN_QUERY":  # another query has the key by now
+    elif want.key and want.token and error.reason == "TOKEN_QUERY":  # the key now names another query
         copy._named = "key alone"
     else:
         copy._named = "id"
@@ -300,7 +298,7 @@ def applied(copy: AnswerCopy, change: sync_pb2.Change, body: sync_pb2.SyncBody) 
 def sync_copies(
     session: Session, copies: Sequence[AnswerCopy], max_bytes: int | None, wait_for: int | None, timeout: float | None
 ) -> list[Synced]:
-    """Bring copies up to date, in as many calls as it takes, or until `max_bytes` have come."""
+    """Bring copies up to date, in as many calls as needed, or until `max_bytes` have arrived."""
     done = [Synced() for _ in copies]
     open_, received = list(range(len(copies))), 0
     while open_ and (max_bytes is None or received < max_bytes):
@@ -311,13 +309,13 @@ def sync_copies(
         received += size
         again = list[int]()
         for place, (want, token), outcome in zip(some, zip(wants, tokens, strict=True), body.outcomes, strict=False):
-            if token_of(copies[place]) != token:  # it was given twice, or another thread was faster
+            if token_of(copies[place]) != token:  # the copy was given twice, or another thread changed it
                 again.append(place)
                 continue
             if outcome.WhichOneof("outcome") == "failure":
                 error = from_failure(outcome.failure)
                 done[place] = replace(done[place], error=error)
-                if falls_back(copies[place], want, error):  # and a change takes the error away
+                if falls_back(copies[place], want, error):  # a later change clears the error
                     again.append(place)
                 continue
             try:
@@ -338,9 +336,7 @@ def changes(
     wait_for: int | None = None,
     timeout: float | None = None,
 ) -> tuple[sync_pb2.SyncBody, int]:
-    """Ask for the changes of some copies in one call; returns the outcomes of the first copies, and the received
-    bytes.
-    """
+    """Request changes of copies in one call. Returns the outcomes of the first copies, and the received bytes."""
     request = sync_pb2.SyncRequest(
         wants=wants, max_bytes=min(max_bytes, _REPLY_BYTES), compression=sync_pb2.COMPRESSION_ZSTD
     )
@@ -362,13 +358,13 @@ def changes(
 
 
 def _after(first: Synced, later: Synced) -> Synced:
-    """The changes of a call and of a later one together."""
+    """Add up the changes of two successive calls."""
     came = later.came if later.reset else first.came + later.came
     return replace(later, came=came, gone=first.gone + later.gone, reset=first.reset or later.reset)
 
 
 def _changed(state: _State, change: sync_pb2.Change) -> _State:
-    """The rows that stay, and the new ones, in the order of their tuple IDs, with the token."""
+    """Build the state after a change: the rows that stay, the new rows in their order, and the token."""
     schema, form, rows = state.schema, state.form, state.table
     if change.reset:
         form = change.form
@@ -387,7 +383,7 @@ def _changed(state: _State, change: sync_pb2.Change) -> _State:
 
 
 def now_of(change: sync_pb2.Change, streams: Sequence[sync_pb2.StreamTime]) -> dt.datetime | None:
-    """NOW of an answer: the least of its streams, if the change says nothing else; None while one has seen nothing."""
+    """Return the change's NOW, or else the least NOW of its streams. None if a stream has no tuple yet."""
     if change.HasField("now"):
         return from_proto(change.now)
     sources = [streams[at] for at in change.streams]

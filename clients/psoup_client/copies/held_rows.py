@@ -1,7 +1,7 @@
 """The rows of a copy by their tuple IDs: the rows that stay after a change, and their order.
 
 _id1 _id2  …            keep  [4, 13) [0, 9)      new rows
-3    8                  leaves, as 3 is outside   sorted in among those that stay, by all their tuple IDs
+3    8                  leaves, as 3 is outside   sorted in among the rows that stay, by all their tuple IDs
 5    2                  stays
 """
 
@@ -18,19 +18,23 @@ import pyarrow.compute as pc
 from psoup_proto.v1 import sync_pb2
 
 _HIDDEN = 2
-"""Number of columns before the answer's own, for one source: `_id` and `_time`."""
+"""The number of hidden columns before the answer's own columns, for one source: `_id` and `_time`."""
 
 
 def hidden_columns(form: sync_pb2.CopyForm) -> int:
-    """The number of columns before the answer's: tuple IDs, and `_time`, but of joins whose rows do not age."""
+    """Return the number of hidden columns before the answer's: the tuple IDs, and `_time`.
+
+    A join has `_time` only if its rows leave a sliding window.
+    """
     if form.whole:
         return 0
     return form.id_columns + form.HasField("width") if form.id_columns > 1 else _HIDDEN
 
 
 def staying(table: pa.Table, form: sync_pb2.CopyForm, keep: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Whether each row stays: its tuple ID is in an interval. For a joined row, each tuple ID must be in the interval
-    of its column.
+    """Return a mask of the rows that stay. Their tuple ID is in an interval of `keep`.
+
+    A joined row stays if each tuple ID is in the interval of its column.
     """
     ends = np.fromiter(accumulate(keep), np.int64, len(keep))
     if form.id_columns <= 1:
@@ -43,18 +47,18 @@ def staying(table: pa.Table, form: sync_pb2.CopyForm, keep: Sequence[int]) -> np
 
 
 def in_order(table: pa.Table, id_columns: int) -> pa.Table:
-    """The rows ascending by their tuple IDs, which are the first columns."""
+    """Sort the rows by their tuple IDs, which are the first columns."""
     ids = [column.to_numpy() for column in table.columns[:id_columns]]
     numbers = ids[0] if id_columns == 1 or not len(table) else _numbered(ids)
     if numbers is None:
         return table.take(pa.array(np.lexsort(ids[::-1])))
     if bool((numbers[1:] > numbers[:-1]).all()):
         return table
-    return table.take(pa.array(np.argsort(numbers, kind="stable")))  # most are in order: hardly more than a look
+    return table.take(pa.array(np.argsort(numbers, kind="stable")))  # fast, because most rows are in order already
 
 
 def _numbered(ids: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64] | None:
-    """A number for each row, in the order of all its tuple IDs; None if these lie too far apart."""
+    """Return an integer for each row, in the order of its tuple IDs. Returns None if the integers need over 63 bits."""
     numbers, room = np.zeros(len(ids[0]), np.int64), 1
     for column in ids:
         low, high = int(column.min()), int(column.max())
@@ -66,7 +70,7 @@ def _numbered(ids: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64] | N
 
 
 def order_of(columns: Sequence[pa.ChunkedArray], keys: Sequence[sync_pb2.SortKey]) -> pa.Array:
-    """The order of rows by some keys. NaN is the greatest number; rows with equal keys keep their order."""
+    """Return the order of rows by some keys. NaN is the greatest number; rows with equal keys keep their order."""
     order = pa.array(np.arange(len(columns[0])))
     for column, key in reversed(list(zip(columns, keys, strict=True))):
         direction = "descending" if key.descending else "ascending"

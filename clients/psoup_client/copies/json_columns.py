@@ -1,4 +1,4 @@
-"""Rows that come as columns in JSON, back as an Arrow table of their schema: `Change.columns_json` in sync.proto."""
+"""Conversion of a change's rows, columns in JSON, to an Arrow table: `Change.columns_json` in sync.proto."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pyarrow as pa
 
 
 def from_json(raw: bytes, schema: pa.Schema, differences: int) -> pa.Table:
-    """Make the table. The first columns, `differences` of them, are differences to the value before."""
+    """Build the table.
+
+    The first `differences` columns are delta encoded: each value is a difference to the one before.
+    """
     columns = json.loads(raw) if raw else [[] for _ in schema]
     arrays = []
     for place, (field, values) in enumerate(zip(schema, columns, strict=True)):

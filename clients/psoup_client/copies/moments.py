@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 _STEP_US = 5_000_000
-"""Microseconds by which the wall clock may be off without being called set."""
+"""The greatest error of the wall clock, in microseconds, that does not count as a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +31,24 @@ class Moment:
 
 
 def moment() -> Moment:
-    """Read the clocks."""
+    """Read the local clocks."""
     boot_id = _boot_id()
     boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000 if boot_id else 0
     return Moment(time.time_ns() // 1_000, boot, boot_id)
 
 
 def elapsed(then: Moment, later: Moment) -> int:
-    """Microseconds between two moments: since boot, if it is the same boot, else by the wall clock; 0 at least."""
+    """Return the microseconds between two moments, at least 0.
+
+    They are measured by the boot clock if the boot is the same, else by the wall clock.
+    """
     if _same_boot(then, later):
         return later.boot - then.boot
     return max(later.wall - then.wall, 0)
 
 
 def step(then: Moment, later: Moment) -> int:
-    """Microseconds by which the wall clock was set between two moments; 0 if it was not set, or if that is unknown."""
+    """Return the microseconds by which the wall clock was set between two moments; 0 if that is unknown."""
     if not _same_boot(then, later):
         return 0
     by = (later.wall - then.wall) - (later.boot - then.boot)
@@ -58,7 +61,7 @@ def _same_boot(then: Moment, later: Moment) -> bool:
 
 @cache
 def _boot_id() -> str:
-    """The identity of this boot of the machine; "" if it is not known."""
+    """Return the identity of this boot of the machine; "" if it is not known."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return ""
     try:

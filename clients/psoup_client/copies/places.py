@@ -1,4 +1,4 @@
-"""Rows of a copy without tuple IDs, identified by their positions in the answer: some leave, move, or come between.
+"""Rows of a copy without tuple IDs, identified by their positions in the answer: some leave, move, or are inserted.
 
 rows     a b c d e      removed 1 3      places 2 4      new x f
 after    a c x e f      a, c, e stay, at the positions 0, 1, 3 that no new row takes
@@ -19,8 +19,10 @@ Positions: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def positions(change: sync_pb2.Change, rows: int) -> tuple[Positions, Positions, Positions]:
-    """Places of rows in a copy of `rows` rows: rows that stay, ascending; their new places; places of the new rows,
-    ascending.
+    """Return three arrays of positions for a copy of `rows` rows.
+
+    They are the old positions of the rows that stay, ascending; the new positions of these rows; and the positions of
+    the new rows, ascending.
     """
     stays, pairs = ~_inside(change.removed, rows), np.array(change.moved, np.int64).reshape(-1, 2).cumsum(axis=0)
     stay = np.flatnonzero(stays)
@@ -34,7 +36,7 @@ def positions(change: sync_pb2.Change, rows: int) -> tuple[Positions, Positions,
 
 
 def placed(rows: pa.Table, new: pa.Table, change: sync_pb2.Change) -> pa.Table:
-    """The rows after a change: those that stay, and the new ones between them."""
+    """Build the rows after a change, with the new rows at their positions."""
     stay, after, places = positions(change, rows.num_rows)
     order = np.empty(len(after) + len(places), np.int64)
     order[after], order[places] = stay, np.arange(rows.num_rows, rows.num_rows + len(places))
@@ -42,6 +44,6 @@ def placed(rows: pa.Table, new: pa.Table, change: sync_pb2.Change) -> pa.Table:
 
 
 def _inside(differences: Sequence[int], count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """A mask of the positions up to `count` that are in intervals, whose ends are given as differences."""
+    """Return a mask of the positions below `count` inside intervals. Their ends are given as differences."""
     ends = np.fromiter(accumulate(differences), np.int64, len(differences))
     return np.asarray(np.searchsorted(ends, np.arange(count), "right") % 2 == 1)

@@ -1,6 +1,6 @@
-"""Replies with changes of copies, checked carefully: the service may be broken, or be another program.
+"""Replies with changes of copies. Each is checked, because the service may be broken, or be another program.
 
-body, compressed ── size told, at most 64 MiB ──> SyncBody ── as many rows as told ──> a table
+body, compressed ── declared size, at most 64 MiB ──> SyncBody ── declared number of rows ──> a table
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _WRONG = (
     ValueError,
     pa.ArrowException,
 )
-"""The error that ends the reading of a reply which is not as it should be."""
+"""The exceptions that an invalid reply may raise while it is read."""
 
 
 @contextmanager
 def suspicious() -> Iterator[None]:
-    """A context in which a reply that cannot be read is a ServerFault, reason BAD_REPLY."""
+    """Convert exceptions from an invalid reply inside the block to ServerFault, reason BAD_REPLY."""
     try:
         yield
     except (*_WRONG, DecodeError) as problem:
@@ -47,7 +47,7 @@ def suspicious() -> Iterator[None]:
 
 
 def body_of(reply: sync_pb2.SyncResponse | sync_pb2.WatchResponse) -> sync_pb2.SyncBody:
-    """Read a reply, which says before it is decompressed how large it is. Raises ServerFault."""
+    """Decompress and parse a reply, after a check of its declared size. Raises ServerFault."""
     with suspicious():
         raw = reply.body
         if reply.compression != sync_pb2.COMPRESSION_UNSPECIFIED:
@@ -58,7 +58,7 @@ def body_of(reply: sync_pb2.SyncResponse | sync_pb2.WatchResponse) -> sync_pb2.S
 
 
 def placed_among(wanted: Sequence[T], body: sync_pb2.SyncBody) -> list[tuple[T, sync_pb2.SyncOutcome]]:
-    """The outcomes of a message, each with its want. Raises ServerFault for an outcome that was not asked for."""
+    """Pair each outcome of a message with its want. Raises ServerFault for an outcome without a want."""
     with suspicious():
         if any(place < 0 for place in body.places):
             raise ValueError("an outcome at a place below 0")
@@ -66,7 +66,7 @@ def placed_among(wanted: Sequence[T], body: sync_pb2.SyncBody) -> list[tuple[T, 
 
 
 def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema) -> pa.Table:
-    """The new rows of a change. Their number and the intervals are checked.
+    """Build a table of a change's new rows. Checks their number and the intervals.
 
     Raises ValueError and similar errors for an invalid change; see `suspicious`.
     """
@@ -83,8 +83,9 @@ def new_rows(change: sync_pb2.Change, form: sync_pb2.CopyForm, schema: pa.Schema
 
 
 def _check_intervals(name: str, differences: Sequence[int], sources: int, bound: int = -(2**63)) -> None:
-    """Raise ValueError unless the differences give ascending intervals, none empty; for joined rows, one for each
-    source.
+    """Raise ValueError unless the differences give ascending intervals that are not empty.
+
+    Joined rows need one interval for each source.
     """
     steps = np.fromiter(differences, np.int64, len(differences))
     grows = steps[1:] if sources == 1 else steps[1::2]

@@ -1,11 +1,11 @@
-"""Watched copies of answers: each change comes as it becomes visible, until the program ends the watch.
+"""Watched copies of answers: each change arrives as it becomes visible, until the program ends the watch.
 
     wants with tokens ──> Watch ──> message ──> changes, each applied as a whole ──> (copy, what has changed)
-         ^                             └ the connection is lost, the service restarts, an hour is over
-         '───── a pause, then the same call with the tokens that the copies have by then ──'
+         ^                             └ the connection is lost, the service restarts, ten minutes are over
+         '───── a pause, then the same call with the present tokens of the copies ──'
 
-A slow program gets one change for everything that has happened meanwhile; nothing is queued for it. A service of an
-older version, which does not know Watch, is polled by Sync, with pauses.
+The service queues nothing for a slow program, and sends one change for everything that happened meanwhile. A service of
+an older version, which does not know Watch, is polled by Sync, with pauses.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from psoup_client.session import Session
 from psoup_proto.v1 import sync_pb2
 
 MOST_WATCHED = 1_000
-"""Copies of one watch."""
+"""The greatest number of copies in one watch."""
 FIRST_POLL_S = 1.0
-"""Seconds from a change to the next question, to a service that does not know Watch."""
+"""The first pause, in seconds, between two polls of a service that does not know Watch."""
 
 LONGEST_POLL_S = 60.0
-"""Most seconds between two such questions, after many without a change."""
+"""The longest pause, in seconds, between two such polls, after many polls without a change."""
 _POLL_BYTES = 1024 * 1024
 _CALL_S = 600.0
-"""Seconds after which a call is ended and made anew, so that a silently lost connection is noticed."""
+"""The seconds after which a call ends and a new call begins. So the client notices a silently lost connection."""
 
 
 class WatchMessages:
-    """The messages of Watch, which go on after a lost connection. `wants`: gives the wants at the beginning of a call.
+    """The messages of Watch, which continue after a lost connection. `wants`: returns the wants for the next call.
 
-    Iterating waits for the next message; `close`, from any thread, ends that. Raises the error of a call, and
-    Unavailable if the service is away for longer than `patience` seconds. `polls`: called with the reason if the
-    service does not know Watch and is polled. `received`: received bytes.
+    The iterator waits for the next message, until any thread calls `close`. Raises the error of a call, and Unavailable
+    if the service is away for longer than `patience` seconds. `polls`: called with the reason if the service does not
+    know Watch and is polled. `received`: received bytes.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class WatchMessages:
                 self.anew()
                 if problem.reason == NO_SUCH_CALL and not begun:
                     self._polls(problem)
-                    self._polls = lambda _: None  # it is told once
+                    self._polls = lambda _: None  # report it only once
                     self._replies = self._polled()
                     continue
                 call_is_over = begun and isinstance(problem, DeadlineExceeded)
@@ -106,19 +106,19 @@ class WatchMessages:
         return self._closed.is_set()
 
     def anew(self) -> None:
-        """Make the call again with the next message: the wants are other ones by now."""
+        """Cancel the call, so that the next message comes from a new call with the present wants."""
         if self._call is not None:
             self._call.cancel()
         self._call = self._replies = None
 
     def close(self) -> None:
-        """End the call, and the iteration."""
+        """End the call and the iteration."""
         self._closed.set()
         if (call := self._call) is not None:
             call.cancel()
 
     def _polled(self) -> Iterator[sync_pb2.SyncBody]:
-        """Replies of Sync, asked again and again, with pauses that grow while nothing changes."""
+        """Yield replies of repeated Sync calls. The pauses between them grow while nothing changes."""
         pause = 0.0
         while not self._closed.wait(pause * random.uniform(0.5, 1.0)):
             wants, at, changed, left = list(self._wants()), 0, False, False
@@ -133,13 +133,13 @@ class WatchMessages:
             pause = 0.0 if left else FIRST_POLL_S if changed or not pause else min(2 * pause, LONGEST_POLL_S)
 
     def _wait(self, problem: PSoupError) -> None:
-        """Wait before the next attempt, for a random part of the pause: clients do not come back all at once."""
+        """Wait before the next attempt for a random part of the pause, so that not all clients return at once."""
         if not passes(problem):
             raise problem
         self._closed.wait(self._patience.next(problem) * random.uniform(0.5, 1.0))
 
     def _begin(self, sequence: int) -> Any:
-        """The first message of a call that begins as of an event."""
+        """Start a Watch call that reflects at least the event `sequence`. Returns its first message."""
         request = sync_pb2.WatchRequest(
             wants=self._wants(),
             max_bytes=self._max_bytes,
@@ -168,7 +168,7 @@ class Watching:
         self._wanted = list[tuple[AnswerCopy, sync_pb2.Want]]()
         """The copies of the present call, with their wants."""
         self._tokens = dict[AnswerCopy, bytes]()
-        """The state that the service assumes of each copy."""
+        """The token of each copy that the service assumes now."""
         self._new = set(self._copies)
         self._found = deque[tuple[AnswerCopy, Synced]]()
         self._messages = WatchMessages(session, self._wants, progress=progress, patience=patience, polls=_warn)
@@ -186,7 +186,7 @@ class Watching:
         if self._messages.closed:
             raise StopIteration
         while not self._found:
-            if not self._copies:  # nothing is left to watch
+            if not self._copies:  # all copies have been removed
                 raise StopIteration
             self._take(next(self._messages))
         return self._found.popleft()
@@ -202,7 +202,9 @@ class Watching:
         return wants
 
     def _take(self, body: sync_pb2.SyncBody) -> None:
-        """Apply a message. If some copies must be asked for in another way, a new call is made for all."""
+        """Apply a message. If some copies need another kind of request, cancel the call, so that a new one has all
+        copies.
+        """
         anew = False
         for (copy, want), outcome in placed_among(self._wanted, body):
             if outcome.HasField("failure"):
@@ -213,7 +215,7 @@ class Watching:
                 self._copies.remove(copy)
                 self._found.append((copy, Synced(error=error)))
                 continue
-            if token_of(copy) != self._tokens[copy]:  # it was synced by itself meanwhile
+            if token_of(copy) != self._tokens[copy]:  # the caller has synced this copy meanwhile
                 anew = True
                 continue
             try:

@@ -44,17 +44,17 @@ from psoup_client.session import Session
 from psoup_proto.v1 import ingest_pb2
 
 WINDOW_BATCHES = 64
-"""Batches under way at most."""
+"""The greatest number of unacknowledged batches."""
 
 WINDOW_BYTES = 64 * 1024 * 1024
-"""Bytes under way at most; one batch may always go."""
+"""The greatest number of unacknowledged bytes. A single batch may be larger."""
 
 CALL_SECONDS = 600.0
-"""Deadline of one PushStream call; a producer that lives longer opens the next."""
+"""The deadline of one PushStream call in seconds. A producer that lives longer starts the next call."""
 
 
 class ProducerOptions(TypedDict, total=False):
-    """Options of a producer, all of which may be left out; see `Producer`."""
+    """The options of a producer, all optional; see `Producer`."""
 
     name: str | None
     epoch: int | None
@@ -125,7 +125,7 @@ class Producer:
         self._changed = threading.Condition()
         self._window: deque[tuple[int, Payload]] = deque()
         self._window_used = 0
-        self._sent = 0  # how many of the window's first batches the present call has taken
+        self._sent = 0  # the number of first batches in the window that this call has sent
         self._next = number
         self._acknowledged = number
         self._rows = 0
@@ -213,7 +213,7 @@ class Producer:
         return len(self._window) < self._window_batches and self._window_used + size <= self._window_bytes
 
     def _wait(self, ready: Callable[[], bool], timeout: float | None) -> None:
-        """Wait, holding the condition, until `ready`, failure or `timeout`."""
+        """Wait until `ready`, a failure or `timeout`. The caller holds the condition."""
         wait = None if timeout is None else seconds(timeout)
         self._changed.wait_for(lambda: ready() or self._error is not None or self._closing, wait)
         if self._error is not None:
@@ -248,7 +248,7 @@ class Producer:
             with self._changed:
                 if self._acknowledged > before or not self._window:
                     self._patience.reset()
-                if problem.reason == "STREAM_IDLE":  # the service needed its place while nothing was sent
+                if problem.reason == "STREAM_IDLE":  # the service gave the idle call's place to another
                     continue
                 pause = self._patience.next(problem)
             if self._on_wait is not None:
@@ -257,7 +257,10 @@ class Producer:
                 self._changed.wait_for(lambda: self._closing, pause)
 
     def _one_call(self) -> PSoupError:
-        """Run one PushStream until it ends; returns why, if it may be tried again, and raises if not."""
+        """Run one PushStream call until it ends.
+
+        Returns the error if the call may be repeated, and raises it if not.
+        """
         requests = _SentRequests(self)
         connection = self._client.connection
         with self._changed:
@@ -282,7 +285,7 @@ class Producer:
         return Unavailable(f"the service at {connection.address} ended the stream of pushes")
 
     def _acknowledge(self, reply: Any) -> None:
-        number, payload = self._window[0]  # no other thread takes batches away
+        number, payload = self._window[0]  # only this thread removes batches
         if reply.number != number:
             raise ServerFault(f"the service replied to batch {reply.number}, and batch {number} was the next")
         refused = refused_of(payload, reply, self._rows)
@@ -301,7 +304,10 @@ class Producer:
             self._on_reply(self._result)
 
     def _fail(self, problem: PSoupError) -> None:
-        """End with this problem. The row it names is in the first batch without a reply: say where it is among all."""
+        """End the producer with this problem, and add the row's number among all pushed rows.
+
+        The problem's row is in the first batch without a reply.
+        """
         with self._changed:
             if problem.facts.get("row", "").isdigit():
                 problem.facts["pushed_row"] = str(self._rows + int(problem.facts["row"]))
@@ -309,7 +315,7 @@ class Producer:
             self._changed.notify_all()
 
     def _next_request(self, requests: _SentRequests) -> ingest_pb2.PushStreamRequest | None:
-        """Wait for the next batch of the present call; None when the call is over."""
+        """Wait for the next batch of the present call. Returns None when the call is over."""
         with self._changed:
             self._changed.wait_for(lambda: requests.stopped or self._closing or self._sent < len(self._window))
             if requests.stopped or self._closing:
@@ -327,7 +333,7 @@ class Producer:
 
 
 class _SentRequests:
-    """Requests of one call: an iterator that gRPC drains in a thread of its own, until it is stopped."""
+    """The requests of one call. gRPC reads this iterator in a thread of its own, until `stop`."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
@@ -343,7 +349,7 @@ class _SentRequests:
         return request
 
     def stop(self) -> None:
-        """Let gRPC's thread go."""
+        """End the iteration, so that gRPC's thread ends."""
         with self._producer._changed:
             self.stopped = True
             self._producer._changed.notify_all()

@@ -21,12 +21,12 @@ from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
 
 _FORGOTTEN_AFTER_S = 60.0
-"""Seconds that a producer has been silent, at least, when the service forgets it for another."""
+"""The shortest silence in seconds after which the service may forget a producer in favour of another."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushedRows:
-    """Rows that one event took: where the service finds their tuple IDs."""
+    """The rows that one event took. The service finds their tuple IDs by these numbers."""
 
     sequence: int
     first_row: int
@@ -55,7 +55,7 @@ class PushResult(html.Facts):
     sent: tuple[PushedRows, ...] = field(default=(), compare=False, repr=False)
 
     def of(self, stream: str, replies: Sequence[Any]) -> PushResult:
-        """Name the stream and the rows of all replies (PushResponse)."""
+        """Add the stream's name and the sent rows of all replies (PushResponse)."""
         sent = [PushedRows(reply.sequence, reply.first_row, reply.accepted) for reply in replies if reply.accepted]
         return replace(self, stream=stream, sent=tuple(sent))
 
@@ -87,7 +87,7 @@ class PushResult(html.Facts):
 
 
 def refused_of(payload: Payload, reply: Any, before: int) -> RefusedRows:
-    """Find the rows of a batch that its reply says were refused; `before`: how many were pushed before it."""
+    """Find the rows of a batch that its reply reports as refused. `before`: the number of rows pushed before it."""
     if payload.times is None or not reply.late + reply.ahead:
         return NONE_REFUSED
     return refused_rows(instants(payload.times), reply.late, reply.ahead, before)
@@ -96,8 +96,8 @@ def refused_of(payload: Payload, reply: Any, before: int) -> RefusedRows:
 class DirectPusher:
     """The hidden producer of `Client.push`, one for each stream. It makes retries of a call harmless.
 
-    Numbers have no gaps, so pushes of several threads go one after the other. After any failure it takes a new epoch,
-    because the number may be used up or not.
+    Numbers have no gaps, so a lock orders the pushes of several threads. After any failure the producer takes a new
+    epoch, because the service may have used the number or not.
     """
 
     def __init__(self, client: Session, stream: str) -> None:
@@ -112,7 +112,7 @@ class DirectPusher:
         self._renew()
 
     def push(self, payloads: Iterable[Payload], timeout: float | None) -> PushResult:
-        """Send the batches in order; raises PSoupError at the first that is not taken."""
+        """Send the batches in order. Raises PSoupError for the first refused batch."""
         result, rows, replies = PushResult(), 0, list[Any]()
         with self._lock:
             for payload in payloads:
@@ -152,7 +152,7 @@ class DirectPusher:
             return self._connection.call(self._connection.ingest.Push, request, timeout, names=names)
         except BaseException as problem:
             if isinstance(problem, PSoupError) and problem.reason in ("PRODUCER_FORGOTTEN", "UNKNOWN_SEQUENCE"):
-                self._client.known_sequence = int(problem.facts["sequence"])  # less, if the service counts anew
+                self._client.known_sequence = int(problem.facts["sequence"])  # smaller after a new start of the count
             self._renew()
             raise
 
@@ -178,7 +178,7 @@ class Position(html.Facts):
 
     @staticmethod
     def of(message: ingest_pb2.GetProducerResponse) -> Position:
-        """Make one of the message on the wire."""
+        """Convert the message on the wire."""
         rows = message.rows if message.HasField("rows") else None
         return Position(message.epoch, message.number, rows, message.sequence, from_proto(message.time))
 
@@ -191,7 +191,7 @@ def ids_of(reply: Any) -> range | list[int | None]:
 
 
 def together(parts: Sequence[range | list[int | None]]) -> range | list[int | None]:
-    """Concatenate IDs; the result is a range if they are consecutive.
+    """Concatenate IDs. The result is a range if they are consecutive.
 
     >>> together([range(3, 5), range(5, 9)]), together([range(3, 5), [7, None]])
     (range(3, 9), [3, 4, 7, None])

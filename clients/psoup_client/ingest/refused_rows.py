@@ -1,8 +1,8 @@
-"""Rows that the service refused for their times, found by the counts in its reply.
+"""Rows that the service refused for their times. The client finds them from the counts in the reply.
 
     times of a batch   12:07  11:02  12:05  19:00  11:30        reply: 2 late, 1 ahead
     by time            11:02  11:30 | 12:05  12:07 | 19:00
-                       '-- late --'                 ahead       the least are the late ones, the greatest those ahead
+                       '-- late --'                 ahead       the least times are late, the greatest are ahead
 
 A row is late if its time is below the watermark of that moment, and ahead if it is above a bound. So the counts are
 enough to find these rows. That also works for a lost reply that the service repeats from memory.
@@ -21,7 +21,7 @@ from psoup_client import html
 from psoup_client.html import SHOWN_ROWS
 
 LISTED = 65_536
-"""Rows of each kind that a PushResult lists at most."""
+"""The greatest number of rows of each kind that a PushResult lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +48,34 @@ class RefusedRows(html.Facts):
 NONE_REFUSED = RefusedRows()
 
 OnRefused = Callable[[RefusedRows], None]
-"""Told of refused rows."""
+"""The function that receives refused rows."""
 
 
 def behind(refused: RefusedRows, rows: int) -> RefusedRows:
-    """Count the numbers from the first of all rows; `rows` came before it."""
+    """Return the rows with numbers counted among all rows. `rows` rows came before them."""
     return RefusedRows(tuple(row + rows for row in refused.late), tuple(row + rows for row in refused.ahead))
 
 
 def instants(times: Any) -> Any:
-    """The times of an Arrow column without NULL, int64[n] of microseconds; not copied where they are one piece."""
+    """Return the times of an Arrow column without NULL, int64[n] of microseconds. A single chunk is not copied."""
     return times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy()
 
 
 def refused_rows(times: Any, late: int, ahead: int, before: int = 0) -> RefusedRows:
     """Find `late` and `ahead` refused rows by the times of all rows (int64[n]). Row numbers begin at `before`. O(n).
 
-    The result is empty if the counts do not fit the times, because the reply belongs to other rows.
+    If the counts do not fit the times, the reply belongs to other rows, and the result is empty.
     """
     if late + ahead > len(times):
         return NONE_REFUSED
-    rows = _of_least(times, late), _of_least(~times, ahead)  # ~ turns the order round, and no integer is too small
+    rows = _of_least(times, late), _of_least(~times, ahead)  # ~ reverses the order, and unlike - it cannot overflow
     if [len(kind) for kind in rows] != [late, ahead]:
         return NONE_REFUSED
     return RefusedRows(*(tuple((kind + before).tolist()) for kind in rows))
 
 
 def _of_least(values: Any, count: int) -> Any:
-    """Find the rows of the `count` least values, and of those that are equal to the last of them."""
+    """Find the rows of the `count` least values, and all rows equal to the last of these."""
     if not count:
         return np.zeros(0, np.int64)
     return np.flatnonzero(values <= np.partition(values, count - 1)[count - 1])

@@ -1,7 +1,7 @@
-"""The rows that fit a stream, and the reason for each other row.
+"""The division of rows into rows that fit a stream, and rows with a reason why they do not.
 
-rows ──to_table──> table                          they fit: the usual case, and nothing else is done
-  └── one does not ──> column by column, halved ──> rows to leave out ──to_table──> table of the others
+rows ──to_table──> table                          all rows fit: the usual case, and nothing else is done
+  └── one does not ──> column by column, bisected ──> rows to leave out ──to_table──> table of the remaining rows
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup_client.schema import ColumnInfo, StreamInfo
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """The table of the rows that fit, their places among those given, and a reason for each other place."""
+    """The table of the rows that fit, their positions among the given rows, and a reason for each other position."""
 
     table: pa.Table
     kept: Any
@@ -33,8 +33,8 @@ class Sifted:
 def sift(data: Any, stream: StreamInfo, times: TimeOptions = ISO, text_bytes: int = 0) -> Sifted:
     """Divide the rows of an Arrow table, or dicts, into fitting and refused ones.
 
-    `text_bytes`: most bytes of one text (`ServerInfo.text_bytes`); 0 for no limit. Raises InvalidData for a fault of
-    the whole table: an unknown column, or one of another type. O(rows + refused * log(rows)).
+    `text_bytes`: the greatest size of one text (`ServerInfo.text_bytes`); 0 for no limit. Raises InvalidData for a
+    fault of the whole table: an unknown column, or one of another type. O(rows + refused * log(rows)).
     """
     return _without_extremes(_fitting(data, stream, times), stream, text_bytes)
 
@@ -54,7 +54,7 @@ def _fitting(data: Any, stream: StreamInfo, times: TimeOptions) -> Sifted:
 
 
 def _without_extremes(sifted: Sifted, stream: StreamInfo, text_bytes: int) -> Sifted:
-    """Refuse values that have their column's type, and that the service does not take."""
+    """Refuse values that have their column's type but that the service refuses: long texts, infinite times."""
     refused = dict[int, str]()
     for column in stream.columns:
         if column.name in sifted.table.column_names:
@@ -77,7 +77,7 @@ def _long(values: Any, column: ColumnInfo, text_bytes: int) -> dict[int, str]:
 
 
 def _infinite(values: Any, column: ColumnInfo) -> dict[int, str]:
-    """Say which times and dates are infinite in the systems that they come from."""
+    """Return a message for each row whose time or date means infinity in the system that it comes from."""
     if not (pa.types.is_timestamp(column.arrow) or pa.types.is_date(column.arrow)):
         return {}
     whole = pa.int32() if pa.types.is_date(column.arrow) else pa.int64()
@@ -105,7 +105,7 @@ def _refused(data: Any, stream: StreamInfo, times: TimeOptions) -> dict[int, str
 
 
 def _unfit(values: Any, column: ColumnInfo, times: TimeOptions) -> dict[int, str]:
-    """Say why values do not fit a column, by their rows."""
+    """Return a message for each row whose value does not fit the column."""
     reasons = dict[int, str]()
 
     def attempt(low: int, high: int) -> None:
@@ -128,7 +128,7 @@ def _nulls(values: Any) -> Sequence[int]:
 
 
 def _without_time(table: pa.Table, stream: StreamInfo) -> Any:
-    """Find the rows without a time, if the stream has one of its own."""
+    """Return a mask of the rows without a time, if the stream has a time column."""
     if stream.time_column not in table.column_names:
         return np.zeros(1, bool)
     return table.column(stream.time_column).is_null().to_numpy()
