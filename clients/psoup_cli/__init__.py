@@ -1,1 +1,1 @@
-"""The `psoup` command: one module a command."""
+"""The `psoup` command, with one module for each subcommand."""

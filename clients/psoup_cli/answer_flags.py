@@ -11,11 +11,11 @@ import typer
 from psoup_client.times import to_micros
 
 SHOWN_ROWS = 100
-"""Rows of a table, by default."""
+"""The default number of rows that a table shows."""
 
 
 class Format(StrEnum):
-    """Forms of an answer."""
+    """The formats of a printed answer."""
 
     table = "table"
     csv = "csv"
@@ -49,7 +49,7 @@ ManyKeys = Annotated[
 
 
 def windows_of(texts: list[str]) -> dict[str, Any]:
-    """Read --window: a window for all sources, or windows by their names in the statement."""
+    """Read --window: a window for all sources, or windows by the names of sources in the statement."""
     named = [text.partition("=") for text in texts if "=" in text]
     if len(named) < len(texts) > 1 or len({alias.strip() for alias, _, _ in named}) < len(named):
         raise typer.BadParameter("give --window once, or as ALIAS='BEGIN ... END ...' once for each source")
@@ -59,7 +59,7 @@ def windows_of(texts: list[str]) -> dict[str, Any]:
 
 
 def chosen_form(single: bool, choice: Format | None, as_json: bool) -> Format:
-    """Choose the format: the wanted one, else the one that reads best here."""
+    """Choose the format: the given one, else a table on a terminal, CSV for a single answer, or JSON."""
     if as_json and choice not in (None, Format.json):
         raise typer.BadParameter("--json and another --format exclude each other")
     terminal = sys.stdout.isatty()

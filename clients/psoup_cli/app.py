@@ -1,4 +1,4 @@
-"""The list of commands. Each is a module of its own; this one only puts them together.
+"""The list of commands. Each command has its own module; this module registers them.
 
 Data goes to standard output, messages to standard error. Exit codes: see `psoup_cli.common`.
 """
@@ -39,7 +39,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         try:
             print(f"psoup {metadata.version('psoup')}")
-        except metadata.PackageNotFoundError:  # run from its sources, never installed
+        except metadata.PackageNotFoundError:  # run from the sources without installation
             print("psoup 0+unknown")
         raise typer.Exit
 
@@ -84,7 +84,7 @@ app.command("unregister", short_help="Forget a standing query.")(unregister)
 app.add_typer(recharge.app, name="recharge", short_help="Bring copies of answers up to date.")
 app.command("explain", short_help="Explain how a query is kept.")(explain.explain)
 app.command("match", short_help="Say which queries rows would match.")(match.match)
-_negative = {"ignore_unknown_options": True}  # -1 is a tuple ID: of history that was attached
+_negative = {"ignore_unknown_options": True}  # attached history has tuple IDs below 0, such as -1
 app.command("matches", short_help="Say which queries a tuple matched.", context_settings=_negative)(matches.matches)
 app.command("results", short_help="Draw which tuples satisfy which queries.")(results.results)
 app.command("why", short_help="Say why a tuple is in an answer, or not.", context_settings=_negative)(why.why)

@@ -40,10 +40,10 @@ EXIT_CODES: tuple[tuple[type[PSoupError], int], ...] = (
     (FailedPrecondition, 5),
     (PSoupError, 1),
 )
-"""The first class that fits decides."""
+"""The exit code for each class of errors. The first matching class decides."""
 
 REFUSED = 6
-"""Some rows of a push were refused, and the others taken."""
+"""The exit code of a push if some rows were refused, and the remaining rows were taken."""
 
 Address = Annotated[
     str | None,
@@ -92,7 +92,7 @@ def confirmed(question: str, yes: bool) -> bool:
 
 
 def exit_code(problem: PSoupError) -> int:
-    """Return the exit code of the `psoup` command for an error of the SDK: what is not an ID names nothing, too."""
+    """Return the exit code of the `psoup` command for an error of the SDK. A malformed ID counts as not found."""
     if problem.reason in ("MALFORMED_ID", "UNKNOWN_TUPLE"):
         return NOT_FOUND
     return next(code for kind, code in EXIT_CODES if isinstance(problem, kind))
@@ -102,14 +102,14 @@ OfKey = Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The qu
 
 
 def query_of(client: Client, query_id: str | None, key: str | None) -> Query:
-    """Return the query that has an ID, or a key."""
+    """Return the query with an ID or a key."""
     if (query_id is None) == (key is None):
         raise typer.BadParameter("give the ID of a query, or --key")
     return client.query(query_id, key=key)
 
 
 def labels_of(given: list[str] | None) -> dict[str, str]:
-    """Take labels apart."""
+    """Parse labels NAME=VALUE to a dict."""
     labels = dict[str, str]()
     for text in given or ():
         name, equals, value = text.partition("=")
@@ -121,7 +121,7 @@ def labels_of(given: list[str] | None) -> dict[str, str]:
 
 
 def unreadable(problem: OSError | ValueError) -> str:
-    """Say why a file cannot be read."""
+    """Describe why a file cannot be read."""
     if isinstance(problem, OSError) and problem.filename and problem.strerror:
         return f"{problem.filename} cannot be read: {problem.strerror}"
     return f"the file is not UTF-8: {problem}" if isinstance(problem, UnicodeError) else str(problem)
@@ -134,10 +134,10 @@ def message(text: str) -> None:
 
 @contextmanager
 def connect(address: str | None, timeout: float | None = None) -> Iterator[Client]:
-    """Open a client for one command, by flags, environment and psoup.toml.
+    """Open a client for one command, from its flags, the environment and psoup.toml.
 
-    At its end it waits until every call sees the command's changes, because the next command is another client, which
-    does not wait.
+    At its end it waits until every call sees the command's changes. The next command is another client, and it would
+    not wait for them.
     """
     settings = client_settings(address, timeout)
     if notice := address_notice(settings):
@@ -149,10 +149,10 @@ def connect(address: str | None, timeout: float | None = None) -> Iterator[Clien
 
 
 def _wait_until_visible(client: Client) -> None:
-    """Wait within the timeout. The changes are safe already, so a wait in vain gives a message, not an error.
+    """Wait until the command's changes are visible, within the timeout.
 
-    A refused credential also shows that the change is visible: the first token was made, or the caller's own was
-    revoked.
+    The changes are on disk already, so a timeout gives a message and not an error. A refused credential also shows that
+    the change is visible: it made the first token, or revoked the caller's own.
     """
     try:
         client.wait_for(client.last_sequence)
@@ -170,7 +170,7 @@ _OWN_WORDS = (
     (r"Input should be less than or equal to (.*)", r"it takes \1 at most"),
     (r"Value error, (.*)", r"\1"),
 )
-"""Words of the command line's parser for a wrong value, and the words in their place."""
+"""Patterns of messages from the command line's parser, and the texts that replace them."""
 
 
 def _in_own_words(said: str) -> str:
@@ -181,10 +181,10 @@ def _in_own_words(said: str) -> str:
 
 
 class ErrorGroup(TyperGroup):
-    """Runs commands; what the SDK raises becomes a message on standard error and an exit code."""
+    """A group of commands that turns errors of the SDK into a message on standard error and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the line names."""
+        """Run the command that the command line names."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as problem:
@@ -199,7 +199,7 @@ class ErrorGroup(TyperGroup):
         except BrokenPipeError:
             discard_output()
             raise typer.Exit(0) from None
-        except UnicodeError as problem:  # of an argument or of standard input
+        except UnicodeError as problem:  # in an argument, or on standard input
             message(f"psoup: the text is not UTF-8: {problem}")
             raise typer.Exit(1) from None
         except OSError as problem:

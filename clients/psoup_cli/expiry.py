@@ -1,4 +1,4 @@
-"""When an access token ends, as people write it: `90 days`, `12h`, `2030-01-01`."""
+"""The end of an access token, as people write it: `90 days`, `12h`, `2030-01-01`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import typer
 from psoup_client.times import to_micros
 
 _UNITS = {"min": 60, "minute": 60, "h": 3_600, "hour": 3_600, "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800}
-"""Seconds of each unit; the long ones have an s, or not."""
+"""The seconds of each unit. Users may add an s to the long names."""
 
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", re.ASCII)
 _LAST_US = 253_402_300_799_000_000
-"""The last microsecond that a token can hold, but for a second: of the year 9999."""
+"""The latest end of a token, in microseconds: the last second of the year 9999."""
 
 
 def read_expiry(text: str | None, now_us: int) -> dt.timedelta | None:
-    """Say how long from now a token is to last: a number of a unit, or until a time, UTC if no zone is in it.
+    """Convert the text to a lifetime from now: a number with a unit, or an instant, in UTC if it has no zone.
 
     Raises BadParameter.
     """

@@ -14,7 +14,7 @@ from psoup_client.columns.casts import TimeOptions, unit_of
 
 
 class FileFormat(StrEnum):
-    """Formats that can be read."""
+    """The formats of files that the commands read."""
 
     csv = "csv"
     json = "json"
@@ -74,7 +74,7 @@ def file_options(
     date_format: list[str] | None = None,
     time_unit: str | None = None,
 ) -> FileOptions:
-    """Put the options together; raises BadParameter."""
+    """Build the options of reading from the flags. Raises BadParameter."""
     try:
         return FileOptions(
             nulls=tuple(null or ()),
@@ -91,7 +91,7 @@ def file_options(
 
 
 def files_of(given: list[str], format: FileFormat | None) -> list[tuple[str, str]]:
-    """Find the files that are named, each with its format; raises BadParameter if one is missing or unclear."""
+    """Find the files by names and patterns, each with its format. Raises BadParameter if one is missing or unclear."""
     try:
         files = [(path, format_of(path, format.value if format else None)) for path in paths_of(given)]
     except ValueError as problem:

@@ -1,4 +1,7 @@
-"""The entry of the `psoup` command. It loads the rest late, so that Ctrl-C is clean from the first moment on."""
+"""The entry of the `psoup` command.
+
+It imports the other modules late, so that Ctrl-C ends it quietly from the start.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a character that the terminal cannot show is not an error
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC writes of handshakes that fail; the command says so itself
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # the command itself reports a failed handshake
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if given[:1] != ["spark"]:  # which may have use for pandas
+        if given[:1] != ["spark"]:  # Spark's commands may need pandas
             from psoup_service.process.lean import leave_out_pandas
 
-            leave_out_pandas()  # a third of the time until a command begins
+            leave_out_pandas()  # importing it is a third of the start of a command
         from psoup_cli.app import app
 
         app(args=given, prog_name="psoup")

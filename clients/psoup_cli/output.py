@@ -29,21 +29,21 @@ from psoup_cli.legible import legible, legible_json
 from psoup_client.times import python_values
 
 SAMPLE = 1_000
-"""Rows that decide how wide the columns of a table are."""
+"""The number of first rows that decide the widths of a table's columns."""
 
 _GAP = "   "
-"""Between columns, as in the part of a table that Rich prints."""
+"""The blanks between columns, as in the part of a table that Rich prints."""
 
 _AGAIN_SECONDS = 2.0
-"""Seconds after which a table that is watched is shown again."""
+"""The seconds between two prints of a watched table."""
 
 _TRAILING = re.compile(r" +$", re.MULTILINE)
 
-WIDE = 10_000  # columns for a reader that is a program: its table is not folded
+WIDE = 10_000  # the width of a table that a program reads, so that no line is folded
 
 
 def console(file: TextIO | None = None) -> Console:
-    """A console for `file` (standard output by default); NO_COLOR holds, and a pipe gets whole lines."""
+    """Open a console for `file` (standard output by default). It obeys NO_COLOR, and a pipe gets whole lines."""
     file = file or sys.stdout
     return Console(file=file, highlight=False, emoji=False, markup=False, width=None if file.isatty() else WIDE)
 
@@ -139,13 +139,13 @@ def print_list(
 
 
 def _cell(value: Any) -> Any:
-    """A value in CSV: as JSON has it, but NULL is empty, and a text is only itself."""
+    """Convert a value for CSV, as for JSON, but NULL is empty and a text has no quotes."""
     value = plain(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | Mapping) else value
 
 
 def _print(table: Table) -> None:
-    """Print a table without the blanks that fill its last column."""
+    """Print a table without the blanks after its last column."""
     out = console()
     with out.capture() as captured:
         out.print(table)
@@ -158,7 +158,7 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 
 def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
-    """Print names and values, one pair on a line."""
+    """Print names and values, one pair on each line."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(overflow="fold")
@@ -168,18 +168,18 @@ def print_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
 
 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[tuple[Any, ...]]:
-    """The rows, as Python values."""
+    """Yield the rows as tuples of Python values."""
     return zip(*map(python_values, batch.columns), strict=True)
 
 
 def numeric(schema: pa.Schema) -> list[bool]:
-    """Tell which columns hold numbers."""
+    """Return for each column whether it has numbers."""
     t = pa.types
     return [t.is_integer(f.type) or t.is_floating(f.type) or t.is_decimal(f.type) for f in schema]
 
 
 def print_batches(format: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Print rows as `csv`, `json` or `arrow` (an IPC stream), as they come; returns how many."""
+    """Print rows as `csv`, `json` or `arrow` (an IPC stream), as they arrive. Returns their number."""
     writers = {"csv": _csv, "json": _json, "arrow": _arrow}
     return writers[format](schema, batches)
 
@@ -227,7 +227,10 @@ def _arrow(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
 
 @contextmanager
 def row_bar(description: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, if that is a terminal: to be told rows done of a total."""
+    """Show a bar on standard error, if that is a terminal.
+
+    The yielded function takes the finished rows and all rows.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
     with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
@@ -237,8 +240,9 @@ def row_bar(description: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def byte_bar(description: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error, if that is a terminal. The returned function takes the name of the present work, the
-    finished bytes and all bytes.
+    """Show a bar on standard error, if that is a terminal.
+
+    The yielded function takes the name of the present work, the finished bytes and all bytes.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(file=sys.stderr)
@@ -248,7 +252,10 @@ def byte_bar(description: str) -> Iterator[Callable[[str, int, int], None]]:
 
 
 def live_table(table: Callable[[], list[tuple[str, ...]]], right: Collection[str]) -> NoReturn:
-    """Show a table every two seconds, until Ctrl-C. The first line names the columns; `right`: those of numbers."""
+    """Show a table every two seconds, until Ctrl-C.
+
+    The first line names the columns; `right`: the columns of numbers.
+    """
     with Live(console=console(), auto_refresh=False, screen=False) as live:
         while True:
             lines = [tuple(map(legible, line)) for line in table()]
@@ -265,7 +272,7 @@ def live_table(table: Callable[[], list[tuple[str, ...]]], right: Collection[str
 
 
 def watched(show: Callable[[], None]) -> NoReturn:
-    """Let a list be printed every two seconds, until Ctrl-C, for a program that reads each at once."""
+    """Call `show` every two seconds, until Ctrl-C. Each output is flushed, for a program that reads it at once."""
     while True:
         show()
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Files of queries: statements, IDs, and rows of parameters."""
+"""Files for queries: statements, IDs, and rows of parameters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Param = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ParameterFile:
-    """Rows as `Client.register_many` takes them. `lines`: those of the file where they begin, if it is a text."""
+    """Rows as `Client.register_many` takes them. `lines`: the line of each row, if the file is a text."""
 
     rows: Any
     lines: list[int]
 
     def placed(self, problem: PSoupError, file: str) -> PSoupError:
-        """The same problem; if it is of a query or of rows, with the lines they come from."""
+        """Return the same error. If it names a query or rows, the error also gets their lines in the file."""
         if not self.lines:
             return problem
         message = re.sub(r"\brow (\d+)\b", lambda row: self._line(int(row[1])), problem.message)
@@ -52,12 +52,12 @@ class ParameterFile:
 
 
 def read_lines(path: str) -> list[str]:
-    """The lines of a text ("-": standard input), without empty ones."""
+    """Read the lines of a text ("-": standard input), without empty lines."""
     return [line for line, _ in _numbered(path)]
 
 
 def read_statements(path: str) -> ParameterFile:
-    """Statements, one a line ("-": standard input), without empty lines and lines of comment."""
+    """Read statements, one on each line ("-": standard input), without empty lines and comment lines."""
     statements = [(line, number) for line, number in _numbered(path) if not line.startswith("--")]
     if not statements:
         raise ValueError(f"{path} holds no statements; write one on each line")
@@ -70,7 +70,7 @@ def _numbered(path: str) -> list[tuple[str, int]]:
 
 
 def values_of(sql: str, given: Sequence[str] | None) -> list[str] | dict[str, str] | None:
-    """Read the values of --param: in the order of ? and $1, or as NAME=VALUE for a statement with $name.
+    """Read the values of --param, in the order of ? and $1, or as NAME=VALUE for a statement with $name.
 
     Raises BadParameter.
     """
@@ -87,7 +87,7 @@ def values_of(sql: str, given: Sequence[str] | None) -> list[str] | dict[str, st
 
 
 def rows_of_values(sql: str, path: str) -> list[Any]:
-    """Read the values for a statement that is asked once for each row of a file; raises BadParameter."""
+    """Read the values for a statement that is asked once for each row of a file. Raises BadParameter."""
     try:
         rows = read_parameters(path).rows
     except (OSError, ValueError) as problem:
@@ -99,7 +99,7 @@ def rows_of_values(sql: str, path: str) -> list[Any]:
 
 
 def read_parameters(path: str) -> ParameterFile:
-    """Rows of parameters: a table, or of JSON lines a list of objects or arrays. Text of a CSV stays text.
+    """Read rows of parameters as a table, or from JSON lines as a list of objects or arrays. Values of a CSV stay text.
 
     Raises ValueError that names the place.
     """

@@ -1,4 +1,4 @@
-"""Picture of a Results Structure: tuples down, queries across, and below the name of each query with its count.
+"""A picture of a Results Structure: a line for each tuple, a column for each query, then names and counts of queries.
 
 tuple    1 2
 70       # .
@@ -20,20 +20,20 @@ from psoup_cli.output import WIDE, show
 from psoup_client import Results
 
 _MOST = 1_000
-"""Tuples and queries that are drawn for a reader that is a program."""
+"""The greatest number of tuples, and of queries, that are drawn if a program reads the output."""
 
 _SHOWN = 40
-"""Most characters of a key."""
+"""The greatest number of characters of a key."""
 
 _GAP = "   "
-"""Text between two names."""
+"""The blanks between two names."""
 
 _ID_WIDTH = 8
-"""Characters of a tuple ID."""
+"""The width of a tuple ID in characters."""
 
 
 class PictureSize(NamedTuple):
-    """Tuples, queries and lines of names that there is room for, and characters in a line."""
+    """The numbers of tuples, queries and lines of names that fit, and the characters in a line."""
 
     tuples: int
     queries: int
@@ -42,7 +42,7 @@ class PictureSize(NamedTuple):
 
 
 def room_here(as_json: bool) -> PictureSize:
-    """Measure the room on the terminal; a program has more."""
+    """Measure the size of the terminal. If a program reads the output, the size is larger."""
     if as_json or not sys.stdout.isatty():
         return PictureSize(_MOST, _MOST, _MOST, WIDE)
     width, height = shutil.get_terminal_size()
@@ -51,7 +51,7 @@ def room_here(as_json: bool) -> PictureSize:
 
 
 def picture(bits: Results, first: int, room: PictureSize) -> tuple[list[str], int]:
-    """Draw the tuples from `first` on; gives the lines, and how many queries are named, as there is room for."""
+    """Draw the tuples from `first` on. Returns the lines, and the number of queries whose names fit."""
     columns = [bits[query_id][first - bits.first_id :] for query_id in bits]
     lines = [" ".join(["tuple".ljust(_ID_WIDTH), *(str((at + 1) % 10) for at in range(len(columns)))])]
     lines += (
@@ -68,7 +68,7 @@ def picture(bits: Results, first: int, room: PictureSize) -> tuple[list[str], in
 
 
 def _side_by_side(texts: Sequence[str], width: int) -> Iterator[list[str]]:
-    """Put as many texts into a line as it has room for."""
+    """Join texts into lines of at most `width` characters."""
     line, used = list[str](), 0
     for text in texts:
         needed = len(_GAP) + cell_len(text)

@@ -1,6 +1,6 @@
-"""The end of the process: its exit code after Ctrl-C, and output without a reader.
+"""The end of the process: its exit code after Ctrl-C, and the loss of the output's reader.
 
-Its imports take no time: `main` loads this file before all others.
+Its imports take no time, because `main` loads this file before all other files.
 """
 
 from __future__ import annotations

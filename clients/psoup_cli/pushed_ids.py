@@ -1,4 +1,4 @@
-"""The rows of files, pushed piece by piece, each followed by the tuple IDs of its rows.
+"""A push of files, piece by piece, that prints the tuple IDs of each piece's rows.
 
 0   4711
 1   waits      for the watermark
@@ -18,7 +18,7 @@ from psoup_client.phrases import counted, verb
 
 
 def push_pieces(source: PushedFiles, client: Client, stream: str, as_json: bool) -> PushResult:
-    """Push rows, and print their tuple IDs; raises what ended it, with the place in the file."""
+    """Push rows and print their tuple IDs. An error that ends the push names the place in the file."""
     total, info = PushResult(), client.describe(stream)
 
     def replied() -> PushResult:
@@ -45,7 +45,7 @@ def push_pieces(source: PushedFiles, client: Client, stream: str, as_json: bool)
 
 
 def print_ids(client: Client, result: PushResult, taken: int, as_json: bool) -> None:
-    """Print the tuple IDs of a push's rows; `taken` rows were taken before them."""
+    """Print the tuple IDs of a push's rows. `taken`: the number of rows taken before them."""
     for row, tuple_id in enumerate(client.tuple_ids(result), taken):
         if as_json:
             print_json({"row": row, "tuple_id": tuple_id})
@@ -57,5 +57,5 @@ def print_ids(client: Client, result: PushResult, taken: int, as_json: bool) -> 
 
 
 def taken_before(taken: int) -> str:
-    """Say how many rows came through before the one at fault."""
+    """Describe how many rows were taken before the faulty one."""
     return f"{counted(taken, 'row')} before it {verb(taken, 'was', 'were')} taken."

@@ -1,4 +1,4 @@
-"""Quotas of tenants as flags: one of each, `--tuple-bytes 2GiB`, `--queries none`."""
+"""Quotas of tenants as flags, one flag for each: `--tuple-bytes 2GiB`, `--queries none`."""
 
 from __future__ import annotations
 
@@ -35,22 +35,25 @@ QUOTAS = {
     "kept_bytes": "Folds, pairs, indexes kept for its answers.",
     "weight": "Its share where tenants wait for one another, beside 1.",
 }
-"""Each quota and what it limits."""
+"""The description of each quota, by its name."""
 
 NONE = "none"
 
 LEAST_WEIGHT = 0.01
-"""Least weight that the service accepts."""
+"""The least weight that the service accepts."""
 
 MOST_WEIGHT = 100.0
-"""Greatest weight that the service accepts."""
+"""The greatest weight that the service accepts."""
 
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9](_?[0-9]){0,20}", re.ASCII)
 
 
 def with_quotas(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's argument `quotas` by a flag for each quota. The argument then has the given ones."""
+    """Replace a command's argument `quotas` by a flag for each quota.
+
+    The argument then has the quotas that were given.
+    """
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -70,7 +73,10 @@ def with_quotas(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_quota(name: str, text: str) -> float:
-    """The number of a flag. `none` gives 0, which means no limit, so a written 0 is refused. Raises BadParameter."""
+    """Parse the text of a flag.
+
+    `none` gives 0, which means no limit, so a written 0 is refused. Raises BadParameter.
+    """
     flag = f"--{name.replace('_', '-')}"
     if text.strip().lower() == NONE and name != "weight":
         return 0

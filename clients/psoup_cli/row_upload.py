@@ -1,6 +1,6 @@
-"""Files of rows on their way into a stream: fitting rows go to a sender, the other rows to a file of rejects.
+"""A push of files: fitting rows go to a sender, the other rows to a file of rejects.
 
-    files ──open_rows──> pieces ──sift──> tables ──> producer or stage ──> replies: so many were late
+    files ──open_rows──> pieces ──sift──> tables ──> producer or stage ──> replies: numbers of late rows
                            └───────────────┴──> rejects: file, line, reason, row <───┘      without --rejects: an error
 
 The place of a row is kept until the service has replied to it. On a terminal a bar shows the progress of reading.
@@ -38,7 +38,7 @@ from psoup_client import InvalidData, PSoupError, PushResult, RefusedRows, Strea
 from psoup_client.ingest.row_filter import sift
 
 SHOWN = 10
-"""Rejected rows that are printed where no file takes them."""
+"""The number of rejected rows to print if they are not written to a file."""
 
 _LONGEST_ROW = 65_536
 
@@ -47,12 +47,12 @@ _AHEAD = "it is too far ahead of the clock: AHEAD of the stream says how far a t
 
 
 class Rejects:
-    """Rows that were rejected: counted, and written to a CSV if one is named."""
+    """The rejected rows. They are counted, and written to a CSV file if one is given."""
 
     def __init__(self, path: str | None, files: Sequence[str]) -> None:
         self.count = 0
         self.first: list[str] = []
-        """The first of them, for people."""
+        """The first rejected rows, for a message."""
         self._file: TextIO | None = None
         if path is not None:
             for file in files:
@@ -63,7 +63,7 @@ class Rejects:
             self._rows.writerow(("file", "line", "reason", "row"))
 
     def add(self, file: str, refused: Sequence[Refused]) -> None:
-        """Write down rows of one file, in the order of their places."""
+        """Count and write rejected rows of one file, in the order of their places."""
         for row in refused:
             self.count += 1
             if len(self.first) < SHOWN:
@@ -71,7 +71,7 @@ class Rejects:
             self.note(file, row)
 
     def note(self, file: str, row: Refused) -> None:
-        """Write a row down, if a file takes them, without counting it: the service has counted it."""
+        """Write a row without counting it, because the service has counted it. Does nothing without a file."""
         if self._file is not None:
             text = row.row if len(row.row) <= _LONGEST_ROW else row.row[:_LONGEST_ROW] + "…"
             self._rows.writerow((file, row.number, row.reason, text))
@@ -84,7 +84,7 @@ class Rejects:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A piece that was sent: which of all rows its rows are, where they are, and how they are written."""
+    """A sent piece: the numbers of its rows among all rows, their places in the file, and their original texts."""
 
     first: int
     stop: int
@@ -97,33 +97,34 @@ class _Sent:
 class PushedFiles:
     """The rows of files, with the places of sent rows that have no reply yet.
 
-    `rejects`: takes rows that do not fit; None: the first such row is an error. `text_bytes`: most bytes of one text.
+    `rejects`: takes rows that do not fit; None: the first such row is an error. `text_bytes`: the greatest size of a
+    text.
     """
 
     files: Sequence[tuple[str, str]]
     options: FileOptions
     rejects: Rejects | None = None
     rows: int = 0
-    """Rows that were given so far."""
+    """The number of rows that `tables` has yielded."""
     text_bytes: int = 0
 
     _refused: deque[RefusedRows] = field(default_factory=deque)
-    """Rows that the service refused, and that are not written down yet."""
+    """Rows that the service refused, and that are not in the file of rejects yet."""
     _sent: deque[_Sent] = field(default_factory=deque)
     _file: str = ""
 
     @property
     def name(self) -> str:
-        """The input, for people."""
+        """The name of the input for messages."""
         return _name(self.files[0][0]) if len(self.files) == 1 else f"{len(self.files)} files"
 
     @property
     def live(self) -> bool:
-        """Whether rows come from a pipe: a user who types or tails wants them in now."""
+        """Whether rows come from a pipe. They are then pushed at once, because a user may type them."""
         return any(path == "-" for path, _ in self.files)
 
     def tables(self, info: StreamInfo, replied: Callable[[], PushResult]) -> Iterator[Any]:
-        """Give the rows of the files; the places of those that were `replied` to are forgotten."""
+        """Yield the rows of the files. Places of rows that `replied` counts are forgotten."""
         sizes = [0 if path == "-" else Path(path).stat().st_size for path, _ in self.files]
         with _bar() as progress:
             task = progress.add_task(info.name, total=None if self.live else sum(sizes), rows=0)
@@ -137,8 +138,9 @@ class PushedFiles:
                     progress.update(task, completed=sum(sizes[:at]) + piece.position, rows=self.rows)
 
     def _taken(self, piece: FilePiece, info: StreamInfo) -> tuple[Any, Callable[[int], str], Callable[[int], str]]:
-        """Return the rows of a piece that may be sent, a function for their places in the file, and one for their
-        original text.
+        """Return the rows of a piece that may be sent.
+
+        Also returns a function for their places in the file, and one for their original texts.
         """
         if self.rejects is None:
             piece.check()
@@ -158,18 +160,20 @@ class PushedFiles:
         self.rows = sent.stop
 
     def take_refused(self, refused: RefusedRows) -> None:
-        """Take rows that the service refused, by their numbers among all that were given. From any thread."""
+        """Store rows that the service refused, by their numbers among all yielded rows. Any thread may call it."""
         self._refused.append(refused)
 
     def write_refused(self) -> None:
-        """Write down the rows that the service has refused so far."""
+        """Write the rows that the service has refused so far."""
         while self._refused:
             refused = self._refused.popleft()
             for sent in self._sent:
                 self._write(refused, sent)
 
     def find_refused(self, refused: RefusedRows, info: StreamInfo) -> None:
-        """Write rows down whose places are forgotten: the files are read once more. Standard input forgets none."""
+        """Write refused rows whose places are forgotten. This reads the files once more; a pipe's places are never
+        forgotten.
+        """
         if self.live:
             self.take_refused(refused)
             self.write_refused()
@@ -186,13 +190,15 @@ class PushedFiles:
                 self.rejects.note(sent.file, Refused(sent.place(row), why, sent.written(row)))
 
     def named(self, problem: PSoupError, outcome: str) -> PSoupError:
-        """Make the same problem with the place in the file instead of the row, and the outcome for the others."""
+        """Return the same error with the place in the file instead of the row. `outcome`: a sentence about the other
+        rows.
+        """
         row, pushed = problem.facts.get("row", ""), problem.facts.get("pushed_row", "")
-        message = re.sub(r"^part '[^']*': ", "", problem.message)  # ours: the file knows nothing of parts
+        message = re.sub(r"^part '[^']*': ", "", problem.message)  # the user knows no parts, only the file
         file = self._file or self.name
         if row.isdigit() and self._sent:
             sent = self._sent[-1]
-            if pushed.isdigit():  # refused by the service: perhaps of an earlier piece
+            if pushed.isdigit():  # the service refused it, perhaps in an earlier piece
                 sent = next(p for p in reversed(self._sent) if p.first <= int(pushed))
             where, file = sent.place(int(pushed) - sent.first if pushed.isdigit() else int(row)), sent.file
             message, count = re.subn(rf"\brow {row}\b", where, message, count=1)
@@ -205,10 +211,10 @@ def _name(path: str) -> str:
 
 
 class RowSpeed(ProgressColumn):
-    """Rows that were read, and how many a second."""
+    """The number of rows read, and the rows per second."""
 
     def render(self, task: Task) -> Text:
-        """Write both."""
+        """Write the number and the rate."""
         rows, seconds = task.fields["rows"], task.elapsed or 0.0
         return Text(f"{rows:,} rows" + (f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 else ""))
 

@@ -21,9 +21,10 @@ TokenFile = Annotated[
 
 @contextmanager
 def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
-    """Give a function that prints a new token, or writes it to a file.
+    """Yield a function that prints a new token, or writes it to a new file.
 
-    The file is made here, before the token, and goes again if there is none. Where it cannot be made, no token is.
+    The file is created before the token is issued, so that a wrong path issues no token. Without a token the file is
+    removed.
     """
     if path is None:
         yield print
@@ -58,6 +59,6 @@ def handing_over(path: Path | None) -> Iterator[Callable[[str], None]]:
 
 
 def _write(handle: int, secret: str) -> None:
-    """Write a token and the end of its line."""
+    """Write a token and a line feed."""
     with os.fdopen(handle, "w", encoding="ascii", closefd=False) as file:
         file.write(f"{secret}\n")

@@ -1,6 +1,6 @@
-"""The service, for the commands that run or configure it; imported only when one of them is used.
+"""The service, for the commands that run or configure it. Only these commands import it.
 
-Everything else of the command line works with the service's code absent or broken.
+All other commands work even if the service's code is missing or broken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load_settings(flags: Mapping[str, Any], config: str | None) -> Loaded:
-    """The service's settings, after their notices; a refused one is a usage error, exit code 2."""
+    """Load the service's settings and print their notices. A refused setting is a usage error, exit code 2."""
     from psoup.errors import InvalidInput
     from psoup_service.process.settings_sources import load
 

@@ -38,19 +38,22 @@ class ClientSettings:
     """"host:port" or "https://host:port" of the service, or "unix:" and the path of its socket."""
 
     timeout_seconds: float
-    """Seconds until a call is given up; above 0."""
+    """The default deadline of a call in seconds, above 0."""
 
     origins: dict[str, str]
-    """For each of the fields above: the flag, the variable, the file, or "default"."""
+    """The source of each field above: the flag, the variable, the file, or "default"."""
 
     found_file: str = ""
-    """The settings file with the address, if it was found in the current directory and not named; else ""."""
+    """The settings file that gave the address, if it was found in the current directory. "" if the user named it."""
 
 
 def client_settings(
     address: str | None = None, timeout: float | None = None, config: str | None = None
 ) -> ClientSettings:
-    """The settings of one command, from its flags. Raises typer.BadParameter (exit code 2)."""
+    """Load the settings of one command from its flags, the environment and the file.
+
+    Raises typer.BadParameter (exit code 2).
+    """
     path, content = _file(config)
     client, service = _table(path, content, "client"), _table(path, content, "service")
     unknown = sorted(set(client) - set(KEYS))
@@ -74,11 +77,10 @@ def client_settings(
 
 
 def address_notice(settings: ClientSettings) -> str:
-    """The notice that a file of the current directory gave the address; "" if none did.
+    """Return the notice that a file of the current directory gave the address; "" if none did.
 
-    Raises typer.BadParameter if a token of the environment would be sent there: the directory may come from elsewhere,
-    and the token may be meant for another service. PSOUP_TOKEN_ADDRESS names the token's service, and the client checks
-    it.
+    Raises typer.BadParameter if the environment has a token without PSOUP_TOKEN_ADDRESS. The directory may come from
+    elsewhere, and the token may be meant for another service. With PSOUP_TOKEN_ADDRESS the client checks the address.
     """
     if not settings.found_file:
         return ""
@@ -100,7 +102,7 @@ def _variable(name: str) -> tuple[str, Any]:
 
 
 def _of_service(path: str, table: dict[str, Any]) -> tuple[str, str] | None:
-    """Return where a service started here would listen, if a setting says so."""
+    """Return the source and the address at which a service started here would listen. None without such a setting."""
     listen = _first(_variable("PSOUP_LISTEN"), (path, table.get("listen") or None))
     if listen is not None:
         places = listen[1].split(",") if isinstance(listen[1], str) else listen[1]
@@ -115,12 +117,12 @@ def _of_service(path: str, table: dict[str, Any]) -> tuple[str, str] | None:
         return None
     default_host, _, default_port = DEFAULT_ADDRESS.rpartition(":")
     origins = [part[0] for part in (port, host) if part is not None]
-    origin = path if path in origins else origins[0]  # a part of a file makes the whole one of the file
+    origin = path if path in origins else origins[0]  # if the file gives one part, it counts as the source of both
     return origin, f"{host[1] if host else default_host}:{port[1] if port else default_port}"
 
 
 def _named(config: str | None) -> str:
-    """The settings file that a flag or the environment names; "" if none does."""
+    """Return the settings file that a flag or the environment names; "" without one."""
     return config or os.environ.get(FILE_VARIABLE) or ""
 
 

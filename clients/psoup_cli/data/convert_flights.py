@@ -40,7 +40,7 @@ KEPT = ("carrier", "flight", "tailnum", "origin", "dest", "dep_delay", "arr_dela
 
 
 def read_source(path: Path) -> tuple[pa.Table, dict[str, str], pa.Table]:
-    """The flights as they are in the CSV ("NA" read as NULL), the airlines' names by carrier code, and the weather."""
+    """Read the flights of the CSV ("NA" as NULL), the airlines' names by carrier code, and the weather."""
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     if digest != SOURCE_SHA256:
@@ -62,7 +62,7 @@ def read_source(path: Path) -> tuple[pa.Table, dict[str, str], pa.Table]:
 
 
 def instant(year: int, month: int, day: int, clock: int, days_later: int = 0) -> datetime:
-    """The moment at which New York's clocks show `clock` (HHMM, 2400 = the midnight that ends the day)."""
+    """Return the instant at which New York's clocks show `clock` (HHMM; 2400 is the midnight that ends the day)."""
     hours, minutes = divmod(clock, 100)
     wall = datetime(year, month, day) + timedelta(days=days_later, hours=hours, minutes=minutes)
     local = wall.replace(tzinfo=NEW_YORK)
@@ -75,10 +75,10 @@ def instant(year: int, month: int, day: int, clock: int, days_later: int = 0) ->
 
 
 def departures(flights: pa.Table) -> tuple[list[datetime], list[datetime]]:
-    """(scheduled, departure) of every flight; a cancelled flight's departure is the scheduled one.
+    """Compute (scheduled, departure) of every flight. A cancelled flight's departure is the scheduled one.
 
-    `dep_time` says only the time of day; the day follows from the delay: it is the scheduled day unless a flight
-    that left late shows an earlier time of day. Checked: departure - scheduled is `dep_delay`, for every flight.
+    `dep_time` has only the time of day, and the delay gives the day. It is the scheduled day, unless a late flight
+    shows an earlier time of day. Checked: departure - scheduled is `dep_delay`, for every flight.
     """
     columns = [
         flights[name].to_pylist() for name in ("year", "month", "day", "sched_dep_time", "dep_time", "dep_delay")
@@ -97,7 +97,7 @@ def departures(flights: pa.Table) -> tuple[list[datetime], list[datetime]]:
 
 
 def convert(flights: pa.Table, airlines: dict[str, str]) -> pa.Table:
-    """The rows of `flights.parquet`, in order of departure, ties in the order of the CSV."""
+    """Build the rows of `flights.parquet`, in the order of departure. Equal departures keep the order of the CSV."""
     scheduled, departed = departures(flights)
     columns = {"departure": pa.array(departed, INSTANT), "scheduled": pa.array(scheduled, INSTANT)}
     columns |= {name: flights[name] for name in KEPT}
@@ -111,7 +111,7 @@ def convert(flights: pa.Table, airlines: dict[str, str]) -> pa.Table:
 
 
 def convert_weather(weather: pa.Table) -> pa.Table:
-    """The rows of `weather.parquet`: by hour, and in an hour in the order of the source's airports."""
+    """Build the rows of `weather.parquet`, by hour. Rows of one hour keep the source's order of airports."""
     columns = {"hour": weather["time_hour"].cast(INSTANT), "origin": weather["origin"]}
     columns |= {name: weather[name].cast(pa.float64()) for name in MEASURED}
     table = pa.table(columns)

@@ -3,5 +3,5 @@
     path ──source──> bytes, decompressed, in UTF-8 ──records──> whole records ──csv_rows, json_rows──> pieces
               Parquet and Arrow ──────────────────────────────────────────────────arrow_rows──┘
 
-`row_files` puts these together; `dialect` and `header` say what a CSV's first lines mean.
+`row_files` calls the other modules. `dialect` finds the delimiter and the quote of a CSV, and `header` its columns.
 """

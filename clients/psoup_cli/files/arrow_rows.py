@@ -1,4 +1,4 @@
-"""Parquet and Arrow as tables, a batch at a time."""
+"""Parquet and Arrow files, read as tables, one batch at a time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from psoup_client import InvalidData
 from psoup_client.payload import BATCH_ROWS
 
 _FILE = b"ARROW1"
-"""Begin of an Arrow file; a stream has none."""
+"""The first bytes of an Arrow file. An Arrow stream does not have them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowPiece:
-    """Rows, the number of rows before them in the file, and the bytes read so far, if known."""
+    """A table of rows, the number of rows before it in the file, and the bytes read so far, if known."""
 
     table: pa.Table
     before: int
@@ -28,7 +28,9 @@ class ArrowPiece:
 
 
 def parquet_pieces(file: BinaryIO, names: FieldNames, size: int) -> Iterator[ArrowPiece]:
-    """The rows of a Parquet file. A pipe is read completely first, because the index is at its end."""
+    """Yield the rows of a Parquet file. A pipe is read completely first, because a Parquet file has its index at the
+    end.
+    """
     source: Any = file if file.seekable() else pa.BufferReader(file.read())
     if FileSource(file).compression if file.seekable() else False:
         raise InvalidData("a Parquet file has its own compression; decompress the outer file first")
@@ -42,7 +44,7 @@ def parquet_pieces(file: BinaryIO, names: FieldNames, size: int) -> Iterator[Arr
 
 
 def arrow_pieces(source: FileSource, names: FieldNames) -> Iterator[ArrowPiece]:
-    """The rows of an Arrow stream, or of an Arrow file (Feather)."""
+    """Yield the rows of an Arrow stream, or of an Arrow file (Feather)."""
     done = 0
     for batch in _batches(source):
         wanted = names.wanted(batch.schema.names)

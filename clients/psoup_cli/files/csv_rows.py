@@ -1,8 +1,8 @@
-"""CSV as tables, and the fault of each row that cannot be read.
+"""CSV files, read as tables, and the fault of each row that cannot be read.
 
-    records ──Arrow, typed──> table                       a piece at a time
-       └── it fails: Arrow, all text ──> column by column, the different values halved ──> table of the good rows, and
-                                                                                           a reason for each other row
+    records ──Arrow, typed──> table                       one piece at a time
+       └── it fails: Arrow, all text ──> column by column, distinct values bisected ──> table of the good rows, and
+                                                                                        a reason for each other row
 
 Times stay text, because the SDK reads them. Line numbers are those of the file, as `records` counts them.
 """
@@ -36,10 +36,10 @@ Read = Callable[[int], bytes]
 
 
 class CsvColumns:
-    """Facts about the wanted columns for the reader of a CSV; here of all, as text."""
+    """The wanted columns of a CSV. This base class wants every column, as text."""
 
     def known(self, fields: Sequence[str]) -> int:
-        """Count the fields that are wanted."""
+        """Count the wanted fields among some."""
         return 0
 
     def choose(self, fields: Sequence[str], line: int) -> list[CsvField | None]:
@@ -49,7 +49,7 @@ class CsvColumns:
 
 @dataclass(frozen=True, slots=True)
 class CsvPiece:
-    """Rows of a CSV. `numbers`: those of the records that they come from; None if every record is a row.
+    """The rows of a piece of a CSV. `numbers`: the record of each row; None if every record is a row.
 
     `refused`: the reason for each other record, by its number.
     """
@@ -61,9 +61,12 @@ class CsvPiece:
 
 
 def csv_pieces(read: Read, columns: CsvColumns, options: FileOptions) -> Iterator[CsvPiece]:
-    """The tables of a CSV. Raises InvalidData that names the line where it cannot go on; an empty file is one."""
+    """Yield the tables of a CSV.
+
+    Raises InvalidData that names the line at which reading ends, also for an empty file.
+    """
     sample, read = _sampled(read)
-    said = _SEPARATOR.match(sample)  # a line of Excel's
+    said = _SEPARATOR.match(sample)  # Excel's first line: sep=;
     given = said[1].decode("latin-1") if said and options.delimiter is None else options.delimiter
     dialect = find_dialect(sample[said.end() :] if said else sample, given, options.quote, columns.known)
     skipped = said.end() if said else 0
@@ -81,7 +84,7 @@ def csv_pieces(read: Read, columns: CsvColumns, options: FileOptions) -> Iterato
 
 
 def _after(read: Read, skipped: int) -> Read:
-    """Leave out the first bytes, which come with the first block."""
+    """Drop the first `skipped` bytes. They are in the first block."""
     left = [skipped]
 
     def later(size: int) -> bytes:
@@ -97,7 +100,7 @@ def _sampled(read: Read) -> tuple[bytes, Read]:
         block = read(records.PIECE_BYTES)
         sample += block
     given = [sample]
-    returns = b"\r" in sample and b"\n" not in sample  # lines of an old Macintosh
+    returns = b"\r" in sample and b"\n" not in sample  # lines end as on an old Macintosh
 
     def again(size: int) -> bytes:
         block = given.pop() if given else read(size)
@@ -107,7 +110,7 @@ def _sampled(read: Read) -> tuple[bytes, Read]:
 
 
 class _CsvRules:
-    """Rules that make rows of the records of a CSV."""
+    """The rules by which records of a CSV become rows: the dialect, the columns and the texts for NULL."""
 
     def __init__(self, columns: CsvColumns, first: Records, dialect: Dialect, options: FileOptions) -> None:
         self._dialect = dialect
@@ -125,12 +128,15 @@ class _CsvRules:
             return self._sifted(records) if any(map(is_doubtful, table.columns)) else CsvPiece(table, records)
         except REFUSALS as problem:
             piece = self._sifted(records)
-            if not piece.refused and not self._decimals:  # Arrow refuses decimals for zeros at their end, too
+            if not piece.refused and not self._decimals:  # Arrow also refuses decimals with zeros at the end
                 raise InvalidData(f"line {records.line_of(0)} and those after it: {problem}") from problem
             return piece
 
     def _table(self, data: bytes) -> pa.Table:
-        """Read all records; raises one of REFUSALS. Decimals are read as texts first if one may have an exponent."""
+        """Parse all records.
+
+        Raises one of REFUSALS. If a decimal may have an exponent, decimals are parsed from texts.
+        """
         types = {csv_field.name: csv_field.arrow for csv_field in self._wanted}
         if not self._decimals or not has_exponents(data):
             return self._read(data, types)
@@ -163,7 +169,7 @@ class _CsvRules:
         )
 
     def _sifted(self, records: Records) -> CsvPiece:
-        """Read the readable records, and give the fault of each other record."""
+        """Parse the readable records, and describe the fault of each other record."""
         data, refused = self._told(records)
         places = np.delete(np.arange(len(records.starts())), list(refused))
 
@@ -184,7 +190,10 @@ class _CsvRules:
         return CsvPiece(table, records, numbers[good], refused)
 
     def _told(self, records: Records) -> tuple[bytes, dict[int, str]]:
-        """Leave out records that Arrow cannot report: records that are not UTF-8 and have a wrong number of fields."""
+        """Drop the records that Arrow cannot report, because they are not UTF-8 and have a wrong number of fields.
+
+        Returns the remaining bytes, and the reason for each dropped record.
+        """
         refused = dict[int, str]()
         if _is_utf8(records.data):
             return records.data, refused
@@ -204,7 +213,7 @@ class _CsvRules:
 
 
 def _fields_of(record: bytes, dialect: Dialect, line: int) -> list[str]:
-    """Take the first record apart."""
+    """Split the first record into its fields."""
     try:
         text = record.decode()
     except UnicodeDecodeError as problem:

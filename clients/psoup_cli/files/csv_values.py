@@ -1,7 +1,7 @@
-"""Texts of a CSV as values of a column, and the reason for each invalid text.
+"""Conversion of a CSV's texts to values of a column, and the reason for each invalid text.
 
-different texts of a column ──Arrow──> values
-                   └── it fails: halved ──> values of the good ones, and a reason for each other one
+distinct texts of a column ──Arrow──> values
+                   └── it fails: bisected ──> values of the good texts, and a reason for each other text
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from psoup_client.columns.decimals import is_number, of_texts
 
 
 def _in_any_case(words: tuple[str, ...]) -> list[str]:
-    """Return the words in every mixture of capital and small letters: Arrow's reader compares bytes."""
+    """Return each word in every mixture of capital and small letters, because Arrow's reader compares bytes."""
     return sorted(
         {"".join(letters) for word in words for letters in itertools.product(*zip(word, word.upper(), strict=True))}
     )
 
 
 TRUE = _in_any_case(("true", "t", "yes", "y", "1"))
-"""Texts of a true BOOLEAN, as CAST reads them."""
+"""The texts that mean true, as CAST reads them."""
 FALSE = _in_any_case(("false", "f", "no", "n", "0"))
-"""Texts of a false BOOLEAN, as CAST reads them."""
+"""The texts that mean false, as CAST reads them."""
 
 _TRUTHS = "true or false, t or f, yes or no, y or n, 1 or 0"
 
@@ -34,15 +34,15 @@ _LOOKS = {
     pa.int64(): r"^[ \t]*-?([0-9]+|0[xX][0-9a-fA-F]+)[ \t]*$",
     pa.date32(): r"^[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}[ \t]*$",
 }
-"""Regular expressions that match all values of a type that Arrow reads."""
+"""Patterns that match every text that Arrow reads as a value of the type."""
 
 _DIGIT = "[0-9]"
-"""A regular expression that matches a number, and no infinity in letters."""
+"""A pattern that matches a number in digits, but not infinity in letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvField:
-    """A field of a CSV: the column that it goes into, the type that Arrow reads, and the type's name in SQL."""
+    """A field of a CSV: the name of its column, the type that Arrow reads, and the type's name in SQL."""
 
     name: str
     arrow: pa.DataType
@@ -50,7 +50,7 @@ class CsvField:
 
 
 def typed(texts: pa.BinaryArray, field: CsvField) -> tuple[pa.Array, dict[int, str]]:
-    """Read texts as values of a column. Invalid texts become NULL, and have a reason by their row."""
+    """Convert texts to values of a column. Invalid texts become NULL. Also returns their reasons by row."""
     different = texts.dictionary_encode()
     values = different.dictionary
     bad = _hopeless(values, field)
@@ -68,7 +68,9 @@ def typed(texts: pa.BinaryArray, field: CsvField) -> tuple[pa.Array, dict[int, s
 
 
 def _hopeless(values: pa.Array, field: CsvField) -> list[int]:
-    """Find the values without the form of a type. To convert each value takes 40 times as long."""
+    """Find the values that do not look like the type, by a pattern. Converting each of them would take 40 times as
+    long.
+    """
     import pyarrow.compute as pc
 
     looks = _LOOKS.get(field.arrow)
@@ -76,14 +78,14 @@ def _hopeless(values: pa.Array, field: CsvField) -> list[int]:
         return []
     try:
         fits = pc.match_substring_regex(values.cast(pa.string()), looks)
-    except pa.ArrowInvalid:  # not all are UTF-8
+    except pa.ArrowInvalid:  # some text is not UTF-8
         return []
     rows: list[int] = np.flatnonzero(~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)).tolist()
     return rows
 
 
 def _without(values: pa.Array, places: list[int]) -> pa.Array:
-    """Put NULL in some places."""
+    """Replace the values at some positions by NULL."""
     import pyarrow.compute as pc
 
     mask = pa.array(np.isin(np.arange(len(values)), places))
@@ -91,7 +93,7 @@ def _without(values: pa.Array, places: list[int]) -> pa.Array:
 
 
 def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Read texts as Arrow's reader of CSV reads them; raises ArrowInvalid."""
+    """Convert texts as Arrow's CSV reader does. Raises ArrowInvalid."""
     import pyarrow.compute as pc
 
     text = values.cast(pa.string())
@@ -114,20 +116,23 @@ def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def as_decimals(text: pa.Array | pa.ChunkedArray, arrow: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Read texts as decimals of a type. Raises one of REFUSALS for a text that is not exact in it. O(bytes)."""
+    """Convert texts to decimals. Raises one of REFUSALS for a text that the type cannot hold exactly. O(bytes)."""
     import pyarrow.compute as pc
 
     return of_texts(pc.utf8_trim(text, " \t"), arrow)
 
 
 def has_exponents(data: bytes) -> bool:
-    """Whether a number in some bytes may have a negative exponent, with which Arrow's reader is not safe. O(bytes)."""
+    """Whether a number in the bytes may have a negative exponent, which Arrow's reader handles wrongly. O(bytes)."""
     letters = np.frombuffer(data, np.uint8)
     return bool((((letters[:-1] | 32) == ord("e")) & (letters[1:] == ord("-"))).any())
 
 
 def is_doubtful(column: pa.ChunkedArray) -> bool:
-    """Whether Arrow's reader may have taken a number that is too large: infinity, or a digit too many. O(values)."""
+    """Whether Arrow's reader may have accepted a number that is too large. O(values).
+
+    Such a number became infinity, or has a digit too many.
+    """
     if pa.types.is_decimal(column.type):
         try:
             column.validate(full=True)
@@ -145,7 +150,7 @@ def _reason(value: bytes, field: CsvField) -> str:
     try:
         shown = repr(value.decode()[:100])
     except UnicodeDecodeError:
-        shown = repr(value[:100])[1:]  # as bytes are written, without the b in front
+        shown = repr(value[:100])[1:]  # the form of a bytes literal, without the b
     shown += "…" if len(value) > 100 else ""
     place = f"column {field.name!r}, {shown}"
     try:

@@ -17,21 +17,21 @@ from dataclasses import dataclass
 DELIMITERS = (",", ";", "\t", "|")
 QUOTES = ('"', "'")
 SAMPLE_BYTES = 65_536
-"""The part that is looked at."""
+"""The size of the sample that decides the dialect, in bytes."""
 
 _RECORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The delimiter between fields, and the quote around fields that hold it; `quote` is "" if nothing does."""
+    """The delimiter between fields, and the quote around fields that contain it. `quote` is "" without quotes."""
 
     delimiter: str = ","
     quote: str = '"'
 
     @property
     def delimiter_name(self) -> str:
-        """The delimiter in a sentence: commas."""
+        """The name of the delimiter for a sentence, such as commas."""
         names = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
         return names.get(self.delimiter, repr(self.delimiter))
 
@@ -39,13 +39,14 @@ class Dialect:
 def find_dialect(
     sample: bytes, delimiter: str | None, quote: str | None, matches: Callable[[Sequence[str]], int]
 ) -> Dialect:
-    """Find the parts of the dialect that are not given, from the beginning of a text. `matches`: counts the columns
-    that a record names.
+    """Find the parts of the dialect that are not given, from a sample of the text.
+
+    `matches` counts the columns that a record names.
     """
     text = sample[:SAMPLE_BYTES].decode("utf-8", errors="replace").lstrip("\r\n")
-    if len(sample) > SAMPLE_BYTES or "\n" in text:  # the last line may be a part of one
+    if len(sample) > SAMPLE_BYTES or "\n" in text:  # drop the last line, which may be incomplete
         text = text[: text.rfind("\n") + 1] or text
-    quotes = QUOTES if '"' not in text else QUOTES[:1]  # a text with both has apostrophes
+    quotes = QUOTES if '"' not in text else QUOTES[:1]  # if a text has both quotes, ' is an apostrophe
     candidates = [
         Dialect(candidate, other)
         for other in (quotes if quote is None else (quote,))
@@ -57,7 +58,7 @@ def find_dialect(
 
 
 def fields_of(text: str, dialect: Dialect) -> Iterator[list[str]]:
-    """Take the records of a text apart."""
+    """Split a text into records and fields."""
     lines = io.StringIO(text, newline="")
     if dialect.quote:
         return csv.reader(lines, delimiter=dialect.delimiter, quotechar=dialect.quote)
@@ -68,7 +69,7 @@ def _score(text: str, dialect: Dialect, matches: Callable[[Sequence[str]], int])
     reader = fields_of(text, dialect)
     try:
         records = [record for record, _ in zip(reader, range(_RECORDS), strict=False) if record]
-    except csv.Error:  # a field of more than 128 KiB
+    except csv.Error:  # a field has more than 128 KiB, so the dialect is wrong
         return 0, 0.0, 0
     if not records:
         return 0, 0.0, 0

@@ -1,4 +1,4 @@
-"""The first line of a CSV: the stream's column of each field.
+"""The header of a CSV: the stream's column for each field.
 
     Order ID , PRICE,comment       the stream has order_id and price
     order_id   price  (left out)   with --ignore-extra; else an error that names the nearest column
@@ -22,7 +22,7 @@ from psoup_client.phrases import counted
 
 
 def columns_of(fields: Sequence[str], stream: StreamInfo, ignore_extra: bool, line: int) -> list[str | None]:
-    """Return the stream's column of each field, None for one that is left out; raises InvalidData."""
+    """Return the stream's column for each field, or None for a field that is left out. Raises InvalidData."""
     columns = [_column(field, stream) for field in fields]
     extra = [at for at, column in enumerate(columns) if column is None]
     names = ", ".join(column.name for column in stream.columns)
@@ -48,14 +48,14 @@ def columns_of(fields: Sequence[str], stream: StreamInfo, ignore_extra: bool, li
 
 
 def known_columns(fields: Sequence[str], stream: StreamInfo, header: bool) -> int:
-    """Count the stream's columns that the fields name; without a header, 1 if they are as many."""
+    """Count the stream's columns that the fields name. Without a header, returns 1 if their number is right, else 0."""
     if not header:
         return int(len(fields) == len(stream.columns))
     return len({_column(field, stream) for field in fields} - {None})
 
 
 def columns_in_order(count: int, stream: StreamInfo, line: int) -> list[str | None]:
-    """Return the stream's columns for the fields of a file without a header; raises InvalidData."""
+    """Return the stream's columns for the fields of a file without a header. Raises InvalidData for a wrong number."""
     if count != len(stream.columns):
         raise _refusal(
             line,
@@ -102,16 +102,19 @@ def _refusal(line: int, problem: str) -> InvalidData:
 
 
 _EXACT = ("BIGINT", "DECIMAL", "TIMESTAMP")
-"""Types of columns whose numbers must not become doubles, which could change them."""
+"""Types of columns with exact numbers. A conversion to doubles could change these."""
 
 
 _SHAPES = 256
-"""Different objects whose names are remembered."""
+"""The greatest number of distinct lists of names whose columns are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class _NameColumns:
-    """The columns of the names of an object, None if both are the same; and those columns that take doubles."""
+    """The columns for the names of a JSON object. `columns` is None if each name is its column.
+
+    `doubles`: the columns whose numbers become doubles.
+    """
 
     columns: list[str | None] | None
     doubles: list[str]
@@ -125,7 +128,7 @@ def _double(value: Decimal, column: str) -> float:
 
 
 class FieldNames:
-    """The stream's columns for names of fields that come with the rows: in JSON, Parquet and Arrow."""
+    """The mapping from field names in JSON, Parquet and Arrow to the stream's columns."""
 
     def __init__(self, stream: StreamInfo, ignore_extra: bool) -> None:
         self._stream = stream
@@ -134,7 +137,7 @@ class FieldNames:
         self._exact = {column.name for column in stream.columns if column.type.startswith(_EXACT)}
 
     def wanted(self, fields: Sequence[str]) -> dict[str, str]:
-        """Return the column of each field that is wanted; raises InvalidData."""
+        """Return the column of each field that is not left out. Raises InvalidData."""
         columns = columns_of(fields, self._stream, self._ignore, 0)
         return {field: column for field, column in zip(fields, columns, strict=True) if column is not None}
 
@@ -154,7 +157,7 @@ class FieldNames:
         return row
 
     def _shape(self, names: tuple[str, ...]) -> _NameColumns:
-        """Find the columns of the names of an object; raises InvalidData."""
+        """Find the columns for the names of a JSON object. Raises InvalidData."""
         columns = list[str | None]()
         for name in names:
             column = self._column(name)

@@ -1,4 +1,4 @@
-"""JSON lines as rows: an object on each line, whose names are columns of the stream."""
+"""JSON lines, read as rows. Each line has an object whose names are columns of the stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINES = Dialect(",", "")
 
 @dataclass(frozen=True, slots=True)
 class JsonPiece:
-    """Rows of JSON lines. `numbers`: those of the records that they come from; `refused`: a reason for each other."""
+    """The rows of some JSON lines. `numbers`: the record of each row; `refused`: the reason for each other record."""
 
     records: Records
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -26,7 +26,9 @@ class JsonPiece:
 
 
 def json_pieces(read: Callable[[int], bytes], names: FieldNames) -> Iterator[JsonPiece]:
-    """The rows of JSON lines, a block at a time, or the lines that have arrived so far. Blank lines are left out."""
+    """Yield the rows of JSON lines, a block at a time. A pipe gives the lines that have arrived. Blank lines are left
+    out.
+    """
     for records in read_records(read, _LINES, header=False):
         piece = JsonPiece(records)
         for number, line in enumerate(records.texts()):

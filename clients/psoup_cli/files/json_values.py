@@ -1,8 +1,8 @@
 """The JSON value of a line. Numbers keep their digits until their column is known.
 
-1.005            Decimal("1.005")          a double is another number, and one of a DECIMAL perhaps
-1e500            Decimal("1E+500")         a double is infinite
-{"i":1,"i":2}    refused                   Python would take the last
+1.005            Decimal("1.005")          a double would be a slightly different number, wrong for a DECIMAL
+1e500            Decimal("1E+500")         a double would be infinite
+{"i":1,"i":2}    refused                   Python would take the last value
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from psoup_client import InvalidData
 from psoup_client.columns.misfits import shown
 
 _SHOWN = 64
-"""Characters of a name in a message."""
+"""The greatest number of characters of a name in a message."""
 
 Decode = Callable[[str], Any]
 
 
 def json_kind(value: Any) -> str:
-    """Name the kind of a JSON value."""
+    """Return the name of a JSON value's kind."""
     kinds = {dict: "an object", list: "an array", str: "a string", int: "a number", float: "a number"}
     kinds[Decimal] = "a number"
     return kinds.get(type(value)) or f"`{json.dumps(value)}`"
 
 
 def json_value(line: bytes | str, *, shortest: bool = False) -> Any:
-    """Read the JSON value on a line of a file; raises InvalidData that names the column of the fault.
+    """Parse the JSON value on a line of a file. Raises InvalidData that names the column of the fault.
 
-    Numbers with a point or an exponent are Decimals. With `shortest` they are floats, if the float is written in the
-    same way.
+    Numbers with a point or an exponent are Decimals. With `shortest`, such a number is a float if the float has the
+    same text.
     """
     decode = _FLOATS if shortest else _DECIMALS
     try:
@@ -52,7 +52,7 @@ def json_value(line: bytes | str, *, shortest: bool = False) -> Any:
 
 
 def double(value: Decimal) -> float:
-    """Return the float that is nearest to a number; raises InvalidData if that is infinite."""
+    """Return the nearest float. Raises InvalidData if that is infinite."""
     number = float(value)
     if math.isinf(number):
         raise InvalidData(f"{shown(value)} is too large for a DOUBLE; write Infinity if it stands for that")
@@ -60,14 +60,14 @@ def double(value: Decimal) -> float:
 
 
 def _shortest(text: str) -> float | Decimal:
-    """Return a number as a float if that is written with the same digits, else as a Decimal."""
+    """Parse a number to a float if the float has the same text, else to a Decimal."""
     value = Decimal(text)
     number = double(value)
     return number if Decimal(repr(number)) == value else value
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object; raises InvalidData for a name that comes twice, as both values cannot count."""
+    """Build an object. Raises InvalidData for a name that occurs twice, because only one value could count."""
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)

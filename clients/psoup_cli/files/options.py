@@ -1,4 +1,4 @@
-"""Options of files of rows on the command line."""
+"""The options for reading files of rows, from the command line."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from psoup_client.columns.casts import TimeOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """Options of reading files. Raises ValueError that names the option at fault."""
+    """The options for reading files. Raises ValueError that names the wrong option."""
 
     nulls: tuple[str, ...] = ()
-    """Texts of a CSV that stand for NULL, beside an empty field."""
+    """Texts of a CSV that mean NULL, besides an empty field."""
 
     delimiter: str | None = None
-    """The delimiter of a CSV, one character; None: it is detected."""
+    """The delimiter of a CSV, one character. None: detect it."""
 
     quote: str | None = None
-    """The quote of a CSV, one character; "": no quotes; None: it is detected."""
+    """The quote of a CSV, one character. "": no quotes. None: detect it."""
 
     encoding: str | None = None
-    """The encoding of a text; None: UTF-8, or what its first bytes say."""
+    """The encoding of a text. None: the one that its first bytes mark, else UTF-8."""
 
     header: bool = True
     """Whether the first line of a CSV names its columns."""
 
     ignore_extra: bool = False
-    """Whether columns that the stream does not have are left out."""
+    """Whether to leave out columns that the stream does not have."""
 
     times: TimeOptions = field(default_factory=TimeOptions)
-    """The format of times that are not in ISO 8601."""
+    """The formats of times that are not in ISO 8601."""
 
     def __post_init__(self) -> None:
         for name, given in (("--delimiter", self.delimiter), ("--quote", self.quote)):

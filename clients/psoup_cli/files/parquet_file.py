@@ -1,9 +1,9 @@
-"""Parquet files of any writer, opened so that far days keep their value.
+"""Parquet files of any writer, opened without a change of very late times.
 
-    INT96, a time as Spark once wrote it    9999-12-31 is beyond 64 bits of nanoseconds, the reader's default: it wraps
-    read in microseconds                    9999-12-31, and parts below a microsecond would be cut: they are refused
+    INT96, a time as Spark once wrote it    in nanoseconds, the reader's default, 9999-12-31 overflows 64 bits and wraps
+    read in microseconds                    9999-12-31 is right, and parts below a microsecond would be cut: refused
 
-Other times are read in the unit of the file, and judged where they are converted.
+Other times are read in the unit of the file, and checked at their conversion.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _FARTHER = "is of a year that a TIMESTAMP cannot hold"
 
 
 def open_parquet(source: Any) -> Any:
-    """Open a file, a `pyarrow.parquet.ParquetFile` with times of INT96 in microseconds."""
-    import pyarrow.parquet as pq  # here, as its 14 ms are not for every command
+    """Open a file as `pyarrow.parquet.ParquetFile`, with INT96 times in microseconds."""
+    import pyarrow.parquet as pq  # imported here: it takes 14 ms, and most commands do not need it
 
     return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
 
 
 def check_int96(parquet: Any, source: Any, wanted: Collection[str]) -> None:
-    """Raise InvalidData for a time of INT96 that microseconds do not hold; it names the row and the column.
+    """Raise InvalidData for an INT96 time that microseconds cannot hold. The error names the row and the column.
 
-    `wanted`: the columns that are to be read. Those of INT96 are read three times, in each unit that wraps or cuts.
+    `wanted`: the columns to read. INT96 columns are read three times: in microseconds, nanoseconds and seconds.
     """
     import pyarrow.parquet as pq
 
@@ -59,5 +59,5 @@ def check_int96(parquet: Any, source: Any, wanted: Collection[str]) -> None:
 
 
 def _counts(times: pa.Array) -> Any:
-    """Return the times as int64, 0 where there is none."""
+    """Return the times as int64, with 0 for NULL."""
     return times.cast(pa.int64()).fill_null(0).to_numpy()

@@ -1,4 +1,4 @@
-"""The bounds of the records of a CSV, so that it is read in pieces, and an error names the line of the file.
+"""The boundaries of a CSV's records. With them the file is read in pieces, and an error names the line of the file.
 
     1  id,note                 blocks of bytes ──> pieces of whole records ──> Arrow, piece by piece
     2  1,"two
@@ -7,7 +7,7 @@
     5  3,x
 
 Lines are counted from 1, including blank ones and the header, as in editors. Only a quote at the beginning of a field
-counts; any other quote is text. The search for quotes takes some milliseconds a piece, if there are any.
+counts; any other quote is text. If a piece has quotes, the search for them takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from psoup_client import InvalidData
 
 PIECE_BYTES = 8 * 1024 * 1024
 _MOST_BYTES = 4 * PIECE_BYTES
-"""A record longer than this has lost its end: no message would hold it."""
+"""The greatest size of a record in bytes. A longer record has lost its end, and no message would hold it."""
 
 _NEWLINE = 10
 _RETURN = 13
@@ -37,8 +37,8 @@ Array = Any
 class _DialectBytes:
     """The bytes of a dialect that end or quote fields.
 
-    `around`: bytes that may stand before an opening quote and after a closing one; a quote for a doubled one. `quoted`:
-    pattern of quoted fields.
+    `around`: a mask of the bytes that may stand before an opening quote and after a closing one. The quote itself is
+    among them, because two quotes mean one in the text. `quoted`: the pattern of quoted fields.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -52,7 +52,7 @@ class _DialectBytes:
         self.quoted = re.compile(rb"(?:^|(?<=[%b\r\n]))%b[^%b]*(?:%b%b[^%b]*)*(%b?)" % (before, q, q, q, q, q, q))
 
     def in_text(self, data: bytes) -> bool:
-        """Whether there are quotes to look at."""
+        """Whether the data has a quote character."""
         return bool(self.quote) and self.quote in data
 
 
@@ -62,19 +62,19 @@ COMMAS = Dialect()
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Whole records of a file. `line`: that of the first byte, from 1."""
+    """Whole records of a file. `line`: the line of the first byte, from 1."""
 
     data: bytes
     line: int
     dialect: Dialect = COMMAS
 
     def texts(self) -> list[bytes]:
-        """Cut the bytes into records, blank lines left out. O(bytes)."""
+        """Split the bytes into records without blank lines. O(bytes)."""
         bounds = [*map(int, self.starts()), len(self.data)]
         return [self.data[low:high].strip(b"\r\n") for low, high in pairwise(bounds)]
 
     def starts(self) -> Array:
-        """Find where each record begins, blank lines left out. O(bytes)."""
+        """Find the position at which each record begins. Blank lines are not records. O(bytes)."""
         ends = _outside(self.data, *_quoted(self.data, self.line, _marks(self.dialect)))
         first = np.concatenate([[0], ends + 1])
         stop = np.concatenate([ends, [len(self.data)]])
@@ -83,20 +83,20 @@ class Records:
         return first[stop - returned > first]
 
     def lines(self) -> list[int]:
-        """The line of the file on which each record begins. O(bytes)."""
+        """Return the line of the file on which each record begins. O(bytes)."""
         feeds = np.flatnonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE)
         before: Array = np.searchsorted(feeds, self.starts())
         return [self.line + int(count) for count in before]
 
     def line_of(self, row: int) -> int:
-        """The line of one record, counted from 0."""
+        """Return the line of one record. Records are counted from 0."""
         return self.lines()[row]
 
 
 def read_records(
     read: Callable[[int], bytes], dialect: Dialect = COMMAS, *, header: bool = True, line: int = 1
 ) -> Iterator[Records]:
-    """The header, if there is one, then pieces of whole records. `read` gives bytes, and none at the end.
+    """Yield the header, if `header` is set, and then pieces of whole records. `read` returns b"" at the end.
 
     `line`: line of the first byte. Raises InvalidData for an unclosed quote, with the line where it opens, and for a
     line that is too long. Memory: the longest line, at most 32 MiB.
@@ -108,7 +108,7 @@ def read_records(
         parts.append(block)
         size += len(block)
         if block and b"\n" not in block and size <= _MOST_BYTES:
-            continue  # a long line in small blocks is put together once
+            continue  # wait for the end of a long line, so that its blocks are joined once
         rest = b"".join(parts)
         if len(rest) > _MOST_BYTES and b"\n" not in rest:
             raise _too_long(line)
@@ -127,7 +127,7 @@ def read_records(
 
 
 def _end(data: bytes, line: int, marks: _DialectBytes, header: bool, *, last: bool) -> int:
-    """Find the end of the last whole record of `data` (of the first one, for a header); 0 if no record is whole."""
+    """Find the end of the last whole record in `data`, or of the first one for a header. Returns 0 without one."""
     if not header and not marks.in_text(data) and (last or b"\n" in data):
         return len(data) if last else data.rindex(b"\n") + 1
     starts, stops = _quoted(data, line, marks)
@@ -152,7 +152,7 @@ def _too_long(line: int) -> InvalidData:
 
 
 def _quoted(data: bytes, line: int, marks: _DialectBytes) -> tuple[Array, Array]:
-    """Find where quoted fields begin and stop; one that is open stops after the end of `data`."""
+    """Find the positions at which quoted fields begin and end. An unclosed field ends after the end of `data`."""
     if not marks.in_text(data):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     raw = np.frombuffer(data, np.uint8)
@@ -162,7 +162,7 @@ def _quoted(data: bytes, line: int, marks: _DialectBytes) -> tuple[Array, Array]
     after = np.where(end == len(data) - 1, _NEWLINE, raw[np.minimum(end + 1, len(data) - 1)])
     if marks.around[before].all() and marks.around[after].all():
         return begin, np.concatenate([end + 1, [len(data) + 1] * (len(begin) - len(end))])
-    fields = list(marks.quoted.finditer(data))  # quotes within fields: rare
+    fields = list(marks.quoted.finditer(data))  # rare: some quote is within a field
     for match in fields:
         _check_closed(data, line, match, marks)
     stops = [match.end() if match[1] else len(data) + 1 for match in fields]
@@ -170,8 +170,9 @@ def _quoted(data: bytes, line: int, marks: _DialectBytes) -> tuple[Array, Array]
 
 
 def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _DialectBytes) -> None:
-    """Refuse a field of several lines whose closing quote is followed by text: its own closing quote is missing, and it
-    ends at another field's quote.
+    """Raise InvalidData if text follows the closing quote of a field of several lines.
+
+    Such a field lacks its own closing quote, and has taken the quote of another field.
     """
     follows = data[match.end() : match.end() + 1]
     if match[1] and follows and follows not in (marks.delimiter, b"\r", b"\n") and b"\n" in match[0]:
@@ -187,7 +188,7 @@ def _check_closed(data: bytes, line: int, match: re.Match[bytes], marks: _Dialec
 
 def _refuse_open(data: bytes, line: int, starts: Array, stops: Array, last: bool) -> NoReturn:
     at = len(starts) - 1
-    while at and stops[at - 1] == starts[at]:  # two quotes that stand for one
+    while at and stops[at - 1] == starts[at]:  # a doubled quote belongs to the same field
         at -= 1
     opened = line + data.count(b"\n", 0, int(starts[at]))
     raise InvalidData(
@@ -200,11 +201,11 @@ def _refuse_open(data: bytes, line: int, starts: Array, stops: Array, last: bool
 
 
 def _outside(data: bytes, starts: Array, stops: Array) -> Array:
-    """Find what ends a record: a line feed, or a carriage return that none follows, as Arrow has it."""
+    """Find the ends of records outside quotes: a line feed, or a carriage return without one, as in Arrow."""
     raw = np.frombuffer(data, np.uint8)
     feeds = raw == _NEWLINE
     if b"\r" in data:
-        feeds[:-1] |= (raw[:-1] == _RETURN) & ~feeds[1:]  # of the last byte it is not known what follows
+        feeds[:-1] |= (raw[:-1] == _RETURN) & ~feeds[1:]  # a line feed may follow the last byte, in the next block
     ends = np.flatnonzero(feeds)
     if not len(starts):
         return ends

@@ -43,12 +43,12 @@ FORMATS = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
-"""Formats by the end of a file's name, without that of its compression."""
+"""The format for each suffix of a file's name, after the suffix of a compression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A row that was refused: where it is in the file, why, and as it is written there."""
+    """A refused row: its place in the file, the reason, and its original text."""
 
     place: str
     reason: str
@@ -59,15 +59,15 @@ class Refused:
 
     @property
     def number(self) -> int:
-        """The number of the line, or of the row."""
+        """The number of the line or of the row."""
         return int(re.sub(r"\D", "", self.place))
 
 
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """Rows for `Client.push`, the bytes read so far, and the place of each row (from 0) in the file.
+    """A piece of a file: rows for `Client.push`, the bytes read so far, and the place of each row (from 0).
 
-    The place is the line of a text file, or the row of any other file, from 1. `written`: a row as written in the file.
+    The place is the line of a text file, or the row of any other file, from 1. `written` returns a row's original text.
     """
 
     rows: Any
@@ -77,14 +77,14 @@ class FilePiece:
     refused: list[Refused] = field(default_factory=list)
 
     def check(self) -> None:
-        """Raise InvalidData for the first row that was refused."""
+        """Raise InvalidData for the first refused row."""
         if self.refused:
             first = self.refused[0]
             raise InvalidData(str(first), facts={"line": str(first.number)})
 
 
 def format_of(path: str, choice: str | None) -> str:
-    """The given format, or the format by the file's name. Raises ValueError."""
+    """Return the given format, or else the format for the file's name. Raises ValueError."""
     if choice:
         return choice
     if path == "-":
@@ -101,7 +101,7 @@ def format_of(path: str, choice: str | None) -> str:
 
 
 def paths_of(given: Sequence[str]) -> list[str]:
-    """The files of names and patterns ("2024-*.csv"), those of a pattern in order; raises ValueError."""
+    """Find the files for names and patterns ("2024-*.csv"). The files of a pattern are sorted. Raises ValueError."""
     paths = list[str]()
     for name in given:
         matches = [name] if name == "-" or Path(name).exists() else sorted(glob.glob(name, recursive=True))
@@ -115,13 +115,16 @@ def paths_of(given: Sequence[str]) -> list[str]:
 
 
 def open_rows(path: str, format: str, stream: StreamInfo, options: FileOptions) -> Iterator[FilePiece]:
-    """The rows of a file ("-": standard input), in pieces; raises InvalidData that names the place, or OSError."""
+    """Yield the rows of a file ("-": standard input) in pieces.
+
+    Raises OSError, and InvalidData that names the place.
+    """
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
         try:
             yield from _pieces(file, format, stream, options)
         except (pa.ArrowException, OSError) as problem:
             if isinstance(problem, OSError) and problem.errno is not None:
-                raise  # the disk's, not the file's
+                raise  # a fault of the disk, and not of the file's content
             raise InvalidData(f"this cannot be read as {format}: {str(problem).splitlines()[0]}") from problem
 
 
@@ -144,7 +147,7 @@ def _pieces(file: BinaryIO, format: str, stream: StreamInfo, options: FileOption
 
 
 class _StreamColumns(CsvColumns):
-    """The columns of a stream, as Arrow reads them from a CSV."""
+    """The columns of a stream, with the types in which Arrow reads them from a CSV."""
 
     def __init__(self, stream: StreamInfo, options: FileOptions) -> None:
         self._stream = stream
@@ -154,7 +157,7 @@ class _StreamColumns(CsvColumns):
         }
 
     def _type(self, arrow: pa.DataType) -> pa.DataType:
-        """Times stay text, and dates that have a format: the SDK reads them."""
+        """Return the type to read. Times, and dates with a format, stay text, because the SDK converts them."""
         text = pa.types.is_timestamp(arrow) or (pa.types.is_date(arrow) and self._options.times.formats)
         return pa.string() if text else arrow
 
@@ -178,8 +181,8 @@ def _of_json(piece: JsonPiece, position: int) -> FilePiece:
 
 
 def _of_text(records: Records, rows: Any, numbers: Any, refused: dict[int, str], position: int) -> FilePiece:
-    """Put rows of records together. `numbers`: which record each row is, None if all are."""
-    lines, texts = cache(records.lines), cache(records.texts)  # found out once, if they are wanted
+    """Build a piece from rows of records. `numbers`: the record of each row; None if every record is a row."""
+    lines, texts = cache(records.lines), cache(records.texts)  # computed at most once, and only if needed
 
     def number(row: int) -> int:
         return row if numbers is None else int(numbers[row])
@@ -212,7 +215,7 @@ def _as_json(table: pa.Table, row: int) -> str:
 def _shown(value: pa.Scalar) -> str:
     try:
         return str(value)
-    except (OverflowError, ValueError):  # a time or a date of a year that Python does not have
+    except (OverflowError, ValueError):  # the year of a time or date is beyond Python's
         return str(value.value)
 
 

@@ -1,8 +1,8 @@
-"""The bytes of one file, decompressed while it is read; texts are converted to UTF-8.
+"""The bytes of one file, decompressed while it is read. Texts are converted to UTF-8.
 
-    disk or pipe ──> gzip, zstd, bz2, lz4? by the first bytes ──> UTF-16? by the first bytes, or as said ──> UTF-8
+    disk or pipe ──> gzip, zstd, bz2, lz4? by the first bytes ──> UTF-16? by the first bytes, or an option ──> UTF-8
 
-Only a block is in memory at a time, however much a compressed file expands to.
+Only one block is in memory at a time, however large a compressed file becomes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pyarrow as pa
 from psoup_client import InvalidData
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-"""Ends of names of compressed files."""
+"""The compression for each suffix of a file's name."""
 
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"BZh91AY&SY", "bz2"), (b"\x04\x22\x4d\x18", "lz4"))
 _MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16: its mark begins with UTF-16's
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -30,7 +30,7 @@ _LONGEST_MARK = 10
 
 
 def compression_of(file: BinaryIO) -> str | None:
-    """Find out how a file is compressed, by its first bytes; they are still to be read."""
+    """Detect the compression of a file by its first bytes, which stay unread."""
     if file.seekable():
         begin = file.read(_LONGEST_MARK)
         file.seek(-len(begin), 1)
@@ -51,11 +51,11 @@ class FileSource:
 
     @property
     def position(self) -> int:
-        """Bytes of the file that were read, compressed as they are; 0 of a pipe."""
+        """The number of bytes read from the file, before decompression; 0 for a pipe."""
         return self._raw.tell() if self._raw.seekable() else 0
 
     def read(self, size: int) -> bytes:
-        """Read up to `size` bytes, of a pipe those that have come; none at the end. Raises InvalidData."""
+        """Read up to `size` bytes; b"" at the end. A pipe returns the bytes that have arrived. Raises InvalidData."""
         if self.live:
             return _what_has_come(self._file, size)
         try:
@@ -66,12 +66,12 @@ class FileSource:
             raise InvalidData(f"it cannot be decompressed as {self.compression}: {problem}") from problem
 
     def stream(self) -> Any:
-        """Return the bytes as a file of Arrow's; they are not looked into."""
+        """Return the decompressed bytes as a file object, unread."""
         return self._file
 
 
 class Text:
-    """The bytes of a text in UTF-8, whatever it is written in."""
+    """The bytes of a text file, converted from its encoding to UTF-8."""
 
     def __init__(self, source: FileSource, encoding: str | None) -> None:
         self._source = source
@@ -81,7 +81,7 @@ class Text:
         self._line = 1
 
     def read(self, size: int) -> bytes:
-        """Read about `size` bytes; none at the end. Raises InvalidData that names the line of what is not text."""
+        """Read about `size` bytes; b"" at the end. Raises InvalidData that names the line of invalid bytes."""
         while True:
             block = self._source.read(size)
             if not self._name:
@@ -93,7 +93,7 @@ class Text:
                 return text
 
     def _begin(self, block: bytes, size: int) -> bytes:
-        """Find out the encoding by the first bytes; returns those that are text."""
+        """Detect the encoding by the first bytes, and return the bytes after its mark."""
         while 0 < len(block) < 4 and (more := self._source.read(size)):
             block += more
         marked = next((name for mark, name in _MARKS if block.startswith(mark)), None)
@@ -122,7 +122,7 @@ class Text:
 
 
 def not_in(encoding: str, line: int, fault: str) -> InvalidData:
-    """Make the error of bytes that an encoding does not have."""
+    """Build the error for bytes that are invalid in an encoding."""
     other = "latin-1" if encoding.lower().replace("_", "-") not in ("latin-1", "iso8859-1") else "utf-8"
     return InvalidData(
         f"line {line}: {fault} is not {encoding}; say what the file is in with --encoding, {other} for instance",
@@ -132,7 +132,7 @@ def not_in(encoding: str, line: int, fault: str) -> InvalidData:
 
 
 def _what_has_come(file: Any, size: int) -> bytes:
-    """Read the bytes that a pipe has now, up to `size`; none at its end."""
+    """Read the bytes that a pipe has now, up to `size`; b"" at its end."""
     parts, count = [file.read1(size)], 0
     while parts[-1] and (count := count + len(parts[-1])) < size and _ready(file):
         parts.append(file.read1(size - count))
@@ -140,7 +140,7 @@ def _what_has_come(file: Any, size: int) -> bytes:
 
 
 def _ready(file: Any) -> bool:
-    """Whether reading would not wait; False where a pipe cannot be asked."""
+    """Whether a read would return at once. Returns False for a pipe that the system cannot poll."""
     try:
         return bool(select.select([file], [], [], 0)[0])
     except (OSError, ValueError):

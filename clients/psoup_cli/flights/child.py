@@ -3,9 +3,9 @@
     parent: ChildService(port, data)  --stdin, held open-->  child: python -m psoup_cli.flights.child PORT DATA
                                       <--stdout: its address--
 
-The child prints its address once it serves, so that no other service can be mistaken for it. It serves until it is
-stopped, or until its standard input ends, which means that the parent is gone. It has its own session, so that Ctrl-C
-in the terminal reaches only the parent, which stops it.
+The child prints its address once it serves. So the parent cannot mistake another service for it. It serves until the
+parent stops it, or until its standard input ends because the parent has died. It has its own session, so Ctrl-C in the
+terminal reaches only the parent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 
 
 class ChildService:
-    """A service on loopback, in a child process; use it in a `with` statement. Its log is kept, and shown if it fails.
+    """A service on loopback, in a child process, for a `with` statement. If it fails, the error shows its log.
 
     `port`: the wanted port; another one if it is in use. `data_dir`: the service's setting of that name. `address` is
     set after `wait_ready`.
@@ -35,7 +35,7 @@ class ChildService:
     def __init__(self, port: int, data_dir: str) -> None:
         self.address = ""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed by stop()
-        # Not a fork of this process once gRPC runs in it: start before the first client.
+        # Start it before the first client, because a process with gRPC must not fork.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "psoup_cli.flights.child", str(port if is_free(port) else 0), data_dir],
             stdin=subprocess.PIPE,
@@ -51,7 +51,7 @@ class ChildService:
         self.stop()
 
     def wait_ready(self) -> str:
-        """Wait until it serves; returns its address, or raises Unavailable with the end of its log."""
+        """Wait until the service serves. Returns its address, or raises Unavailable with the end of its log."""
         assert self._process.stdout is not None
         self.address = self._process.stdout.readline().decode().strip()
         if not self.address:
@@ -64,7 +64,7 @@ class ChildService:
         return self._process.wait()
 
     def stop(self) -> None:
-        """Tell it to stop, wait, and make sure. May be called twice."""
+        """Ask the process to stop, and kill it if it does not. May be called twice."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -77,7 +77,7 @@ class ChildService:
                 end.close()
 
     def log_end(self) -> str:
-        """The last lines of its output."""
+        """The last lines of the service's log."""
         if self._log.closed:
             return ""
         self._log.seek(0)
@@ -96,13 +96,13 @@ def is_free(port: int) -> bool:
 
 
 def _stop_with_parent() -> None:
-    while os.read(0, 4_096):  # the descriptor itself: a thread inside a buffered file blocks the interpreter's end
+    while os.read(0, 4_096):  # unbuffered: a thread in a buffered read blocks the interpreter's end
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The child: serve; the arguments are the port and the data directory."""
+    """Run the service in the child process. The arguments are the port and the data directory."""
     from psoup_cli.service import load_settings
     from psoup_service.main import serve
 

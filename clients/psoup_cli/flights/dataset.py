@@ -10,11 +10,11 @@ YEAR_START = "2013-01-01T05:00:00Z"
 """Midnight in New York, as an instant."""
 
 LAST_HEARTBEAT = "2014-01-01T06:00:00Z"
-"""After the last departure, which was at 0:26 on New Year's Day: nothing before this will come."""
+"""The time of the last heartbeat, after the last departure at 0:26 on New Year's Day."""
 
 
 def create_statement(stream: str) -> str:
-    """The CREATE STREAM statement; what may be missing for a cancelled flight may be NULL."""
+    """The CREATE STREAM statement of the flights. Columns that a cancelled flight may lack are nullable."""
     return (
         f"CREATE STREAM {stream} (departure TIMESTAMP NOT NULL, scheduled TIMESTAMP NOT NULL, carrier TEXT NOT NULL,"
         " flight BIGINT NOT NULL, tailnum TEXT, origin TEXT NOT NULL, dest TEXT NOT NULL, dep_delay BIGINT,"
@@ -24,7 +24,10 @@ def create_statement(stream: str) -> str:
 
 
 def create_weather_statement(stream: str) -> str:
-    """The CREATE STREAM statement of the weather, an event for each hour and airport; an instrument may fail."""
+    """The CREATE STREAM statement of the weather, a row for each hour and airport.
+
+    Columns of instruments are nullable.
+    """
     return (
         f"CREATE STREAM {stream} (hour TIMESTAMP NOT NULL, origin TEXT NOT NULL, temp DOUBLE, dewp DOUBLE,"
         " humid DOUBLE, wind_dir DOUBLE, wind_speed DOUBLE, wind_gust DOUBLE, precip DOUBLE, pressure DOUBLE,"

@@ -1,7 +1,7 @@
-"""Ctrl-C that is not lost.
+"""A handler of Ctrl-C that loses no interrupt.
 
-Python raises KeyboardInterrupt wherever the main thread is. Inside a library's callback or `__del__` it is printed or
-dropped, and the program goes on. So the handler also remembers the interrupt.
+Python raises KeyboardInterrupt wherever the main thread is. Inside a library's callback or `__del__`, the library
+prints or drops it, and the program goes on. So this handler also remembers the interrupt.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import FrameType
 
 
 class CtrlC:
-    """Inside the `with` block Ctrl-C raises KeyboardInterrupt as ever, and once more at the next `check`."""
+    """Inside the `with` block, Ctrl-C raises KeyboardInterrupt as usual, and once more at the next `check`."""
 
     def __init__(self) -> None:
         self._pressed = False
@@ -28,7 +28,7 @@ class CtrlC:
             signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if it was asked for."""
+        """Raise KeyboardInterrupt if the user has pressed Ctrl-C."""
         if self._pressed:
             raise KeyboardInterrupt
 

@@ -1,11 +1,11 @@
-"""The demo with a past: January to June is attached as history by Spark, July to December is fed by it.
+"""The demo with history: Spark attaches January to June, and feeds July to December.
 
-    months before July ─> Parquet ─> backfill ─> chunks, and what five queries match in them, attached in one step
-                                                 three queries more, over what was attached
+    months before July ─> Parquet ─> backfill ─> chunks and the matches of five queries, attached in one step
+                                                 three more queries, over the attached chunks
     months from July on ─> Parquet, a file a month ─> Structured Streaming, a batch a month ─> the same stream
-                                                 a heartbeat ends the year; four queries more, over all of it
+                                                 a heartbeat ends the year; four more queries, over all of it
 
-The questions, and the answers at the end, are those of the demo that replays the year.
+The questions, and the answers at the end, equal the ones of the demo that replays the year.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ from psoup_client import Client, PushResult
 from psoup_client.phrases import counted
 
 LIVE_FROM = "2013-07"
-"""The first month, of UTC, that is fed."""
+"""The first month, in UTC, that Spark feeds instead of attaching it."""
 
 HALLOWEEN = dt.datetime(2013, 10, 31, 22, 0, tzinfo=dt.UTC)
 BUSY = ("jfk", "late", "plane")
-"""Questions about the last hours or days have nothing to show on New Year's morning: asked as of that evening."""
+"""Questions about the last hours or days.
+
+They have no rows on New Year's morning, so the demo asks as of an evening.
+"""
 
 
 class PastStory(Story):
-    """A run of it against the service at `address`, which has a data directory that Spark reaches."""
+    """A run of the demo against the service at `address`. Spark must reach its data directory."""
 
     def run(self) -> None:
-        """Run the whole story; raises PSoupError when the service fails, NoJava, NoSpark."""
+        """Run the whole story. Raises PSoupError when the service fails, NoJava and NoSpark."""
         psoup_spark = spark_module()
         say(self._console, "Starting Spark in this process ...")
         spark = psoup_spark.session()
@@ -114,7 +117,7 @@ class PastStory(Story):
 
 
 def write_months(flights: pa.Table, folder: Path) -> None:
-    """A Parquet file for each month, in the folders `past` and `live`; a source of files takes the oldest first."""
+    """Write a Parquet file for each month, into the folders `past` and `live`. Spark reads the oldest file first."""
     import pyarrow.parquet as pq
 
     for number, (month, part) in enumerate(by_month(flights)):
@@ -125,8 +128,8 @@ def write_months(flights: pa.Table, folder: Path) -> None:
 
 
 def by_month(flights: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Give the flights of each month of UTC, in order."""
-    import pyarrow.compute as pc  # here, as its 60 ms are not for every command
+    """Yield the flights of each month, in UTC and in order."""
+    import pyarrow.compute as pc  # imported here: it takes 60 ms, and most commands do not need it
 
     months = pc.strftime(flights["departure"], "%Y-%m")
     for month in pc.unique(months).to_pylist():

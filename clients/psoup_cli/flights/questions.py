@@ -13,7 +13,9 @@ _COLUMNS = "departure, airline, flight, origin, dest, dep_delay"
 
 @dataclass(frozen=True, slots=True)
 class FlightQuestion:
-    """A standing query: `name` and `topic` are in its key and labels, `title` is for people, `sql` is registered."""
+    """A standing query of the demo. Its key and labels have `name` and `topic`. `title` is for people; `sql` is
+    registered.
+    """
 
     name: str
     topic: str
@@ -55,7 +57,7 @@ BEFORE = (
         f"SELECT {_COLUMNS} FROM {{flights}} WHERE dest IN ('SJU', 'STT', 'BQN', 'PSE') BEGIN (NOW - 300 ROWS)",
     ),
 )
-"""Registered before the first flight: new data meets old queries."""
+"""The queries that the demo registers before the first flight: new data meets old queries."""
 
 DURING = (
     FlightQuestion(
@@ -80,7 +82,7 @@ DURING = (
         " BEGIN (NOW - 2 DAYS)",
     ),
 )
-"""Registered in March: new queries meet old data, and what comes."""
+"""The queries that the demo registers in March: new queries meet old data, and later data."""
 
 JOINS = (
     FlightQuestion(
@@ -102,7 +104,10 @@ JOINS = (
         " AND NOT a.cancelled AND NOT b.cancelled",
     ),
 )
-"""Joins that are registered in March, over two streams, or over one stream twice. Pairs are found at the invocation."""
+"""The joins that the demo registers in March, over two streams, or over one stream twice.
+
+The service finds the pairs at the invocation.
+"""
 
 COUNTS = (
     FlightQuestion(
@@ -122,7 +127,7 @@ COUNTS = (
         " cancelled FROM {flights} GROUP BY ALL ORDER BY flights DESC, airport LIMIT 10 BEGIN (NOW - 3 HOURS)",
     ),
 )
-"""Registered in March: aggregates of groups."""
+"""The aggregates of groups that the demo registers in March."""
 
 HOUR_LATE = FlightQuestion(
     "hour_late",
@@ -130,13 +135,13 @@ HOUR_LATE = FlightQuestion(
     "Over an hour late since January, all of them",
     f"SELECT {_COLUMNS} FROM {{flights}} WHERE dep_delay > 60 BEGIN TIMESTAMP '2013-01-01 05:00:00'",
 )
-"""A query that only the traveller carries: thousands of rows, most of which are in the earlier copy already."""
+"""A query that only the traveller uses. It has thousands of rows, and the earlier copy has most of them."""
 
 TRAVELLER = (
     "SELECT count(*) AS flights, count_if(cancelled) AS cancelled, count_if(dep_delay > 60) AS late,"
     " max(dep_delay) AS worst FROM {flights} WHERE carrier = ? AND flight = ? BEGIN (NOW - 90 DAYS)"
 )
-"""Registered for each traveller: how the flight has done that the traveller takes, by its carrier and number."""
+"""The statement registered for each traveller, with the counts of the traveller's flight by carrier and number."""
 
 TRAVELLERS = 100_000
 
@@ -169,4 +174,4 @@ AFTER = (
         " BEGIN TIMESTAMP '2013-06-21 04:00:00'",
     ),
 )
-"""Registered after the replay: the whole year is old data by then."""
+"""The queries that the demo registers after the replay, when the whole year is old data."""

@@ -1,4 +1,4 @@
-"""The replay: flights and weather go into their streams at the pace of a replayed year, with a progress bar."""
+"""The replay: pushes flights and weather into their streams at the pace of a replayed year, with a progress bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from psoup_cli.flights.show import clock
 from psoup_client import Client, Producer, PushResult
 
 YEAR_SECONDS = 30.0
-"""Seconds that the year takes at speed 1."""
+"""The seconds that the year takes at speed 1."""
 
 BATCH_ROWS = 1_024
 
@@ -36,11 +36,11 @@ class Replay:
         self._speed = speed
         self._ctrl_c = ctrl_c
         self._done = 0
-        self._busy = 0.0  # seconds of replaying, without the pauses in which answers are read
+        self._busy = 0.0  # seconds of the replay, without pauses for answers
 
     @property
     def rate(self) -> float:
-        """Flights a second so far, while replaying."""
+        """The flights per second so far, without pauses for answers."""
         return self._done / self._busy if self._busy else 0.0
 
     def until(self, moment: dt.datetime | None) -> PushResult:
@@ -64,12 +64,12 @@ class Replay:
         return result
 
     def _first_at(self, moment: dt.datetime) -> int:
-        """The first row that did not leave before `moment`."""
+        """The first row whose departure is not before `moment`."""
         departures = self._flights["departure"]
         return bisect_left(range(len(departures)), moment, key=lambda row: departures[row].as_py())
 
     def _due(self, first: int, last: int) -> float:
-        """Seconds that rows first to last take at this speed, in proportion to the time between them."""
+        """The seconds for the rows `first` to `last` at this speed, in proportion to their span of departures."""
         if not self._speed or first >= last:
             return 0.0
         departures = self._flights["departure"]
@@ -99,7 +99,7 @@ class Replay:
 
 
 class Stations:
-    """A replay of the weather, in steps up to given moments. It has few rows, so it has no pace."""
+    """A replay of the weather, in steps up to given moments. It has few rows, so it pushes them without pauses."""
 
     def __init__(self, client: Client, stream: str, weather: pa.Table) -> None:
         self._client = client
@@ -108,7 +108,7 @@ class Stations:
         self._done = 0
 
     def until(self, moment: dt.datetime | None) -> None:
-        """Push the hours before `moment` (None: all), and say that nothing older than it will come."""
+        """Push the hours before `moment` (None: all), and send a heartbeat with that time."""
         hours = self._weather["hour"]
         stop = len(hours)
         if moment is not None:

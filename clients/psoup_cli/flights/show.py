@@ -23,24 +23,24 @@ _WIDTH = 100  # of a file or pipe; a terminal has its own
 
 
 def make_console() -> Console:
-    """Standard output, readable as a file too; NO_COLOR holds."""
+    """Open a console on standard output, which also suits a file. It obeys NO_COLOR."""
     width = None if sys.stdout.isatty() else _WIDTH
     return Console(highlight=False, emoji=False, markup=False, width=width)
 
 
 def clock(moment: dt.datetime) -> str:
-    """An instant in New York: Thu 4 Jul 2013 15:30."""
+    """Write an instant in New York's time: Thu 4 Jul 2013 15:30."""
     local = moment.astimezone(NEW_YORK)
     return f"{local:%a} {local.day} {local:%b %Y %H:%M}"
 
 
 def short(moment: dt.datetime) -> str:
-    """The same without the year of the replay: a table must fit 80 columns."""
+    """Write an instant as `clock` does, without the year, because a table must fit 80 columns."""
     return clock(moment).replace(" 2013 ", " ")
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """A line of the story."""
+    """Print a line of the story."""
     console.print(Text(text, style=style))
 
 

@@ -1,4 +1,4 @@
-"""The order of things: register, replay, go away, come back, ask.
+"""The story of the demo: register queries, replay flights, go away, come back, ask.
 
     before      five queries wait for flights
     March       three more are registered, over what has already flown, two joins: with the weather, and of flights
@@ -10,7 +10,7 @@
                 held against all queries: which it matched, and why an answer lacks it; and 100,000 travellers each
                 have a counter of their flight, all asked for as one table
 
-Everything goes through the public SDK. Two clients: one is the airports' (it pushes), one the person's (it asks).
+All calls go through the public SDK. There are two clients: the airports' client pushes, and the user's client asks.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ APRIL = dt.datetime(2013, 4, 10, 16, 0, tzinfo=dt.UTC)
 JULY = dt.datetime(2013, 7, 10, 23, 0, tzinfo=dt.UTC)
 EVENING = JULY + dt.timedelta(days=1)
 AGAIN = (*BEFORE, JOINS[1], *COUNTS)
-"""Asked again in July."""
+"""The questions that the demo asks again in July."""
 CARRIED = (HOUR_LATE, *AGAIN)
-"""Carried by the traveller."""
+"""The questions whose answers the traveller carries in a file."""
 INDEPENDENCE_DAY = dt.datetime(2013, 7, 4, 16, 0, tzinfo=dt.UTC)
 
 
@@ -87,10 +87,10 @@ class Story:
         """The answers of all travellers' counters."""
         self.traveller: Traveller
         self.carried: dict[str, pa.Table] = {}
-        """The copies that the traveller has after coming back."""
+        """The traveller's copies after coming back, by the names of their questions."""
 
     def run(self) -> None:
-        """Run the whole story; raises PSoupError when the service fails."""
+        """Run the whole story. Raises PSoupError when the service fails."""
         with ExitStack() as stack:
             airports = stack.enter_context(Client(self._address))
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="psoup-demo-"))
@@ -117,7 +117,7 @@ class Story:
                 asking.close()
 
     def _create(self, client: Client) -> str:
-        """A stream of its own: a service that has seen the demo before keeps that year, and gets another."""
+        """Create a stream for this run, with a new name if the service has the streams of earlier runs."""
         taken = {stream.name for stream in client.streams()}
         names = ["flights", *(f"flights_{number}" for number in range(2, len(taken) + 3))]
         name = next(name for name in names if name not in taken)
@@ -127,7 +127,7 @@ class Story:
         return name
 
     def _create_weather(self, client: Client) -> str:
-        """The stream of the weather, named after that of the flights."""
+        """Create the stream of the weather, named after the stream of the flights."""
         name = self.stream.replace("flights", "weather", 1)
         client.create_stream(create_weather_statement(name))
         say(self._console, f"Created the stream {name}: each hour an event from each of the three airports.")
@@ -151,7 +151,7 @@ class Story:
         self._replay(replay, APRIL, f"On to {clock(APRIL)}.")
 
     def _come_back(self, replay: Replay) -> Client:
-        """The asking client is gone; what it had registered goes on without it."""
+        """Close the client that asks, go on with the replay, and open a new client. The queries stand meanwhile."""
         say(self._console, "\nThe client goes away: its connection is closed. The flights go on.", "yellow")
         self.traveller.on_the_way()
         self._replay(replay, JULY, f"Until {clock(JULY)}, while no client asks.")
@@ -180,7 +180,7 @@ class Story:
         self._count_for_travellers(client)
 
     def _other_way_round(self, client: Client) -> None:
-        """A tuple and all queries: which it matched, why an answer lacks it. And ten tuples, as a picture."""
+        """Show which queries one tuple matched, and why an answer lacks it. Then draw ten tuples as a picture."""
         worst = client.ask(
             f"SELECT _id FROM {self.stream} WHERE dep_delay > 15 * 60 ORDER BY dep_delay DESC LIMIT 1",
             wait_for=self._sequence,
@@ -188,7 +188,7 @@ class Story:
         self.longest = worst[0]["_id"]
         matched = client.matches(self.stream, self.longest, keys=True)
         say(self._console, "\nAnd the other way round: which queries did the longest delay match?", "bold cyan")
-        for question in (*BEFORE, *DURING, *AFTER):  # joins match pairs, not a tuple
+        for question in (*BEFORE, *DURING, *AFTER):  # without joins, because they match pairs of tuples
             if self.key(question) in matched:
                 say(self._console, f"  {self.key(question):20}  {question.title}")
         say(self._console, f"\nWhy is it not in the answer of {self.key(BEFORE[1])} now?", "bold cyan")
@@ -201,7 +201,7 @@ class Story:
             say(self._console, f"  {line}")
 
     def _count_for_travellers(self, client: Client) -> None:
-        """Register a counter for each traveller, all of one template; then ask for all of them as one table."""
+        """Register a counter for each traveller, all from one template. Then ask for all counters as one table."""
         say(self._console, f"\n{TRAVELLERS:,} travellers: each has a counter of one flight.", "bold cyan")
         step = self._flights.num_rows // TRAVELLERS
         taken = range(0, step * TRAVELLERS, step)
@@ -245,5 +245,5 @@ class Story:
         print_answer(self._console, question.title, ", ".join(manner), answer, window or query.info.window)
 
     def key(self, question: FlightQuestion) -> str:
-        """Make the key of a question's query: of each run its own."""
+        """Return the key of a question's query. Each run has its own keys."""
         return f"{self.stream}/{question.name}"

@@ -1,8 +1,8 @@
-"""A traveller: copies of answers in a file, taken along without a network, and recharged after coming back.
+"""A traveller with copies of answers in a file: reads them without a network, and recharges them after coming back.
 
 March    recharge ─> file          on the way: rows from the file, as of March
-July     recharge ─> what has changed comes; beside it, what a file that knew nothing would take
-evening  recharge ─> what has changed in a day
+July     recharge ─> only changes arrive; for comparison, the bytes that an empty file would take
+evening  recharge ─> the changes of a day
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from psoup_client.phrases import counted
 from psoup_recharge import Recharge, Store
 
 BUDGET = 200_000
-"""Bytes that a recharge may take."""
+"""The greatest number of bytes of one recharge."""
 
 
 class Traveller:
-    """Keeps copies of answers to questions in a file of `folder`; `key` makes the key of a question's query."""
+    """The owner of copies in a file of `folder`, one for each question. `key` returns the key of a question's query."""
 
     def __init__(
         self, console: Console, folder: Path, questions: Sequence[FlightQuestion], key: Callable[[FlightQuestion], str]
@@ -40,12 +40,12 @@ class Traveller:
         self.store.close()
 
     def leave(self, client: Client, sequence: int) -> None:
-        """Take the answers of now along: those of the event `sequence`."""
+        """Copy the present answers, which include the event `sequence`, into the file."""
         say(self._console, f"\nA traveller takes {counted(len(self._keys), 'answer')} along, as a file.", "yellow")
         self._print(self._recharged(self.store, client, sequence), None)
 
     def on_the_way(self) -> None:
-        """Read a copy, without a network."""
+        """Read a copy without a network."""
         entry = self.store.entry("hour_late")
         rows = self.store.read(entry.name).num_rows
         at = "" if entry.now is None else f" {clock(entry.now)}"
@@ -56,7 +56,7 @@ class Traveller:
         say(self._console, f"Any tool for SQLite reads the file: SELECT * FROM {entry.name}")
 
     def come_back(self, client: Client, sequence: int) -> None:
-        """Bring the copies up to date, and tell what a file that knew nothing would take."""
+        """Bring the copies up to date. For comparison, print the bytes that an empty file would take."""
         say(self._console, "\nThe traveller recharges: only what has changed comes.", "yellow")
         report = self._recharged(self.store, client, sequence)
         with self._made(f"anew-{sequence}.db") as other:

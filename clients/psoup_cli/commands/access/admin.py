@@ -13,7 +13,7 @@ from psoup_cli.common import Address, connect, message
 from psoup_cli.secrets import TokenFile, handing_over
 
 ROLES = ("owner", "operator")
-"""Roles of the first token: all of them."""
+"""The roles of the first token. Together they allow every call."""
 
 Name = Annotated[str, typer.Option("--name", metavar="TEXT", help="The holder's name.")]
 

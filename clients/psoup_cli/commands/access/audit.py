@@ -99,7 +99,7 @@ def verify(
 
 
 def _problem(outcome: Verified, last: str) -> str:
-    """The fault of the log; "" if there is none."""
+    """Describe the fault of the log; "" if there is none."""
     if not outcome.lines:
         return "the log is empty: nothing was written yet, or all lines were removed"
     if outcome.foreign:

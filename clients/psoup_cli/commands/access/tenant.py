@@ -167,12 +167,12 @@ def _facts(tenant: Tenant) -> dict[str, object]:
 
 
 def _limits(quotas: Quotas) -> dict[str, float | None]:
-    """Give the limit of each quota; None where there is none."""
+    """Return the limit of each quota by its name; None for a quota without a limit."""
     return {quota: value or None for quota, value in dataclasses.asdict(quotas).items()}
 
 
 def _rounded(value: float) -> float:
-    """Give what a rate is about: four digits of it, and no fraction of a large number."""
+    """Round a rate to four digits, or from 1,000 on to a whole number."""
     return round(value) if value == int(value) or abs(value) >= 1_000 else float(f"{value:.4g}")
 
 
@@ -182,7 +182,7 @@ def _limit(tenant: Tenant, quota: str) -> str:
 
 
 def _usage_table(figures: TenantUsage) -> list[tuple[str, ...]]:
-    """Give the lines of the table, the names of its columns first."""
+    """Build the lines of the table. The first line has the names of the columns."""
     lines: list[tuple[str, ...]] = [("quota", *_USED, "of what")]
     for quota, about in QUOTAS.items():
         if quota in figures.used:

@@ -33,11 +33,11 @@ StoreFile = Annotated[
 Quantity = TypeVar("Quantity")
 _WISHES = ("priority", "fresh", "share", "order", "window")
 _SHOWN = 60
-"""Characters of a statement that a message shows."""
+"""The greatest number of characters of a statement in a message."""
 
 
 def _read(text: str | None, read: Callable[[str], Quantity], option: str) -> Quantity | None:
-    """The quantity that an option gives, if it is given."""
+    """Parse the text of an option by `read`. Returns None if the option is not given."""
     try:
         return None if text is None else read(text)
     except ValueError as problem:
@@ -107,14 +107,14 @@ def recharge(
 
 
 def _refuse(options: Mapping[str, object], why: str) -> None:
-    """Refuse the first of some options that is given."""
+    """Raise BadParameter for the first of some options that is given."""
     for option, value in options.items():
         if value:
             raise typer.BadParameter(f"{option} {why}")
 
 
 def _print(report: Recharge, entries: dict[str, Entry], as_json: bool) -> None:
-    """Print what became of each copy; the sum goes to standard error."""
+    """Print the outcome for each copy. The sum goes to standard error."""
     names = ["name", "came", "gone", "bytes", "rows", "state"]
     rows = []
     for copy in report.copies:
@@ -199,7 +199,7 @@ def _query_of(entry: Entry) -> tuple[str, str, str]:
 
 
 def _named(entry: Entry) -> str:
-    """The origin of a copy, in a message."""
+    """Describe the query of a copy for a message."""
     if entry.sql:
         return f"the statement {entry.sql if len(entry.sql) <= _SHOWN else entry.sql[:_SHOWN] + '…'}"
     return f"the query with the key {entry.key}" if entry.key else f"the query {entry.query_id}"
@@ -249,7 +249,7 @@ def _print_empty(store: Path) -> None:
 
 
 def _print_change(copy: Recharged, entry: Entry, as_json: bool) -> None:
-    """Print what became of a copy, if anything did."""
+    """Print the outcome for a copy if it has changed or failed."""
     if as_json:
         print_json(dataclasses.asdict(copy) | {"error": str(copy.error or ""), "rows": entry.rows})
     elif copy.error is not None:

@@ -20,18 +20,18 @@ from psoup_recharge import Entry, Store
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the copy, in any case.", show_default=False)]
 _UNITS = ((172_800, 86_400, "d"), (7_200, 3_600, "h"), (120, 60, "min"), (0, 1, "s"))
-"""From how many seconds on an age is counted in which unit."""
+"""The units of an age: the least age in seconds, the seconds of the unit, and its name."""
 
 
 def existing(path: Path) -> Store:
-    """Open an existing store. Raises NotFound if the file is missing: a command that reads does not create it."""
+    """Open an existing store. Raises NotFound if the file is missing, because commands that read never create it."""
     if not path.exists():
         raise NotFound(f'{path} does not exist; name another with --store, or: psoup recharge add NAME "SELECT ..."')
     return Store(path)
 
 
 def state_of(attempted: bool, complete: bool, error: str) -> str:
-    """The line of a list about a copy."""
+    """Return the state of a copy for the list of copies."""
     if error:
         return error.partition("\n")[0]
     return "complete" if complete else "a part" if attempted else "not asked"

@@ -107,7 +107,7 @@ def doctor(
 
 
 def _rotate(directory: Path, more: bool) -> None:
-    """Make a new key."""
+    """Replace the key that signs the tokens of copies. `more`: whether other options were given, which is an error."""
     from psoup.errors import PSoupError
     from psoup_service.sync.keys import rotate
 
@@ -162,7 +162,7 @@ def _print(report: Report) -> None:
 
 
 def _figure(name: str, count: int) -> str:
-    """Write a count of the report: `tuples in chunks`, `queries`, in the singular where it is one."""
+    """Write a count of the report with its noun, such as `tuples in chunks` or `queries`, in the singular for one."""
     if count != 1:
         return f"{count:,} {name}"
     first, *rest = name.split(" ")

@@ -105,7 +105,7 @@ def invoke(
 
 
 def _labelled(client: Client, labels: list[str]) -> list[str]:
-    """The IDs of the queries with these labels; raises NotFound if there are none."""
+    """Return the IDs of the queries with these labels. Raises NotFound if no query has them."""
     ids = [query.id for query in client.queries(labels=labels_of(labels))]
     if not ids:
         raise _nobody("those labels")
@@ -137,7 +137,10 @@ def _nobody(selector: str) -> NotFound:
 
 
 def print_answer(answer: AnswerStream, form: Format, rows: int) -> None:
-    """Print the rows on standard output, and how complete they are on standard error; `rows`: most in a table."""
+    """Print the rows on standard output, and the completeness on standard error.
+
+    `rows`: the limit of a table's rows.
+    """
     if form is Format.table:
         count = _table(answer, rows)
     else:
@@ -146,7 +149,7 @@ def print_answer(answer: AnswerStream, form: Format, rows: int) -> None:
 
 
 def _print_many(named: list[dict[str, str]], answers: Iterator[Answer | PSoupError], form: Format, rows: int) -> None:
-    """Print each answer as it comes; the first error is raised again when all are printed."""
+    """Print each answer as it arrives. At the end the first error is raised again."""
     errors: list[PSoupError] = []
     count = 0
     for name, answer in zip(named, answers, strict=True):
@@ -172,7 +175,7 @@ def _print_many(named: list[dict[str, str]], answers: Iterator[Answer | PSoupErr
 
 
 def _print_together(answers: AnswerTable, form: Format, rows: int) -> None:
-    """Print the rows of many queries; the first error is raised again when all are printed."""
+    """Print the answers of all queries as one table. At the end the first error is raised again."""
     if form is Format.table:
         first = answers.to_arrow().slice(0, rows or len(answers))
         print_table(answers.columns, rows_of(first), numeric(answers.schema))
@@ -190,7 +193,7 @@ def _print_together(answers: AnswerTable, form: Format, rows: int) -> None:
 
 
 def _table(answer: AnswerStream, shown: int) -> int:
-    """Print the first `shown` rows (0: all) as a table; returns how many rows there are."""
+    """Print the first `shown` rows (0: all) as a table. Returns the number of rows in the answer."""
     count = 0
 
     def first_rows() -> Iterator[tuple[object, ...]]:

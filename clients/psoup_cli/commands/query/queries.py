@@ -13,7 +13,7 @@ from psoup_cli.output import print_json, print_list
 from psoup_client import Query
 
 _MOST = 1_000
-"""Rows of a table that one may still want to look at."""
+"""The greatest number of queries in a table on the terminal. More are not readable."""
 
 Stream = Annotated[
     str | None, typer.Option("--stream", metavar="STREAM", help="Only the queries on this stream, joins among them.")
@@ -34,7 +34,7 @@ def facts(query: Query) -> dict[str, Any]:
     """Describe a query as a JSON object."""
     row = dataclasses.asdict(query.info)
     if len(query.info.sources) == 1:
-        del row["sources"]  # they are those of a join
+        del row["sources"]  # only joins list their sources
     row["columns"] = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in query.info.columns]
     return row
 
@@ -81,7 +81,7 @@ def queries(
 
 
 def _print_table(shown: Sequence[Query]) -> None:
-    """Print a line for each query; a column that is empty for all of them is left out."""
+    """Print a line for each query. A column that is empty for all queries is left out."""
     rows = [(q.id, *_tags(q), _expires(q), _streams(q), q.info.window_kind, " ".join(q.sql.split())) for q in shown]
     heads = ["id", "key", "labels", "expires", "joins", "window", "query"]
     columns = [place for place in range(len(heads)) if place not in (1, 2, 3, 4) or any(row[place] for row in rows)]

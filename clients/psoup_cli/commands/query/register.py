@@ -106,7 +106,7 @@ def register(
 
 
 class _Given(TypedDict):
-    """Options of a query that is registered, or of each of many."""
+    """The options of one registered query, or of each query of many."""
 
     key: str | None
     replace: bool
@@ -124,7 +124,7 @@ def _check(
     label: list[str] | None,
     replace: bool,
 ) -> None:
-    """Raise BadParameter for options that do not go together."""
+    """Raise BadParameter for options that exclude or need each other."""
     if (sql is None) == (file is None):
         raise typer.BadParameter("give a statement, or --file")
     if param and (params or file):
@@ -188,7 +188,7 @@ def _print_ids(queries: Queries, as_json: bool) -> None:
 
 
 def _after(problem: PSoupError, done: int, request_id: str | None) -> PSoupError:
-    """Make the same problem with what was registered before it and how to go on."""
+    """Return the same error, with the number of queries registered before it, and advice to register the rest."""
     if not done:
         return problem
     rest = "leave these out" if request_id is None else "give the same --request-id and the same queries up to there"
@@ -200,7 +200,10 @@ def _after(problem: PSoupError, done: int, request_id: str | None) -> PSoupError
 
 
 def _what(sql: str | None, params: str | None, file: str | None) -> tuple[str | None, ParameterFile]:
-    """Return a statement and its rows, or None and the statements. Raises ValueError or OSError."""
+    """Return a statement and its rows of parameters, or None and the statements of a file.
+
+    Raises ValueError or OSError.
+    """
     if file is None:
         statement = sys.stdin.read() if sql == "-" else str(sql)
     elif params is None:

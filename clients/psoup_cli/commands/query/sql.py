@@ -18,10 +18,10 @@ from psoup_client.phrases import counted, verb
 from psoup_client.statements import Statement, statements_of
 
 _MARK = "\ufeff"
-"""The mark that some editors write before UTF-8."""
+"""The byte order mark, which some editors write at the beginning of UTF-8 texts."""
 
 _SHOWN = 40
-"""Characters of a statement by which a message names it."""
+"""The greatest number of characters by which a message names a statement."""
 
 
 File = Annotated[
@@ -112,7 +112,7 @@ def _read(file: str) -> str:
 
 
 def _carry_out(client: Client, statement: Statement, if_not_exists: bool) -> None:
-    """Carry out one statement that is not a question."""
+    """Execute one statement that is not a SELECT, and report it."""
     done = client.execute(statement.text, if_not_exists=if_not_exists)
     if done is None:
         message(f"Done: {_name(statement)}.")
@@ -123,7 +123,7 @@ def _carry_out(client: Client, statement: Statement, if_not_exists: bool) -> Non
 
 @contextmanager
 def _placing(statement: Statement, file: str) -> Iterator[None]:
-    """Let errors of a statement say where it is."""
+    """Add the place of the statement in the file to errors inside the block."""
     try:
         yield
     except PSoupError as problem:
@@ -131,7 +131,7 @@ def _placing(statement: Statement, file: str) -> Iterator[None]:
 
 
 def _placed(problem: PSoupError, statement: Statement, file: str) -> PSoupError:
-    """Make the same problem with its place in the file, the name of its statement, and what was done before."""
+    """Return the same error with its place in the file, the statement, and the number of statements executed before."""
     facts, said = dict(problem.facts), problem.message
     place = f"line {statement.line}"
     line, column = facts.get("line", ""), facts.get("column", "")

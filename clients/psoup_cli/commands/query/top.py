@@ -76,14 +76,16 @@ _FIGURES = ("cpu", "looked at", "of these", "matched", "bytes")
 
 
 def _table(costs: list[QueryCost]) -> list[tuple[str, ...]]:
-    """Give the lines of the table, the names of its columns first; without keys, no column of them."""
+    """Build the lines of the table. The first line has the names of the columns. If no query has a key, there is no
+    such column.
+    """
     lines = [("id", "key", *_FIGURES, "query"), *map(row, costs)]
     keyed = any(cost.query.key for cost in costs)
     return [line if keyed else (line[0], *line[2:]) for line in lines]
 
 
 def row(cost: QueryCost) -> tuple[str, ...]:
-    """Make a line of the table."""
+    """Build the line of one query."""
     sql = " ".join(cost.query.sql.split())
     short = sql if len(sql) <= _SQL_CHARS else sql[: _SQL_CHARS - 1] + "…"
     part = f"{cost.selectivity:.1%}" if cost.candidates else "-"
@@ -92,7 +94,7 @@ def row(cost: QueryCost) -> tuple[str, ...]:
 
 
 def facts(cost: QueryCost) -> dict[str, object]:
-    """Describe a cost as a JSON object."""
+    """Describe the cost of a query as a JSON object."""
     figures = dataclasses.asdict(cost)
     del figures["query"]
     tags = {"key": cost.query.key, "labels": cost.query.labels}

@@ -58,7 +58,7 @@ def accept(address: Address = None) -> None:
 
 
 def clock_line(times: ServiceClock) -> str:
-    """The state of a service's clock in a line: whether it follows the wall clock, and any fault."""
+    """Describe the state of a service's clock in one line: whether it follows the wall clock, and any fault."""
     if times.pending_since is not None:
         left = _seconds(times.followed_in)
         return f"the wall clock is {_seconds(times.ahead)} ahead, followed in {left}; see psoup clock"
@@ -81,5 +81,5 @@ def _pairs(times: ServiceClock) -> list[tuple[str, object]]:
 
 
 def _seconds(span: dt.timedelta) -> str:
-    """A duration as hours, minutes and seconds: 2:00:05."""
+    """Write a duration in hours, minutes and seconds, such as 2:00:05."""
     return str(dt.timedelta(seconds=span // dt.timedelta(seconds=1)))

@@ -24,9 +24,7 @@ from psoup_cli.service import load_settings
 from psoup_cli.settings import address_notice, client_settings
 
 IN_MEMORY = ":memory:"
-"""Place of the demo's data by default. The demo can be repeated, so it leaves nothing on the disk unless a directory is
-named.
-"""
+"""The default place of the demo's data. The demo can be repeated, so by default nothing is left on the disk."""
 
 Speed = Annotated[
     float, typer.Option("--speed", metavar="X", min=0, help="1: the year in about 30 s; 2: in 15; 0: no pauses.")
@@ -79,7 +77,7 @@ def demo(
         raise typer.BadParameter("--once, --port and --data-dir go with --serve")
     settings = client_settings(address)
     if serve:
-        load_settings({}, None)  # the child's notices would go to its log, and it may load code
+        load_settings({}, None)  # prints notices here, because the child would write them to its log
     elif notice := address_notice(settings):
         message(f"psoup: {notice}")
     target = settings.address
@@ -104,7 +102,7 @@ def demo(
 
 
 def _started(console: Console, stack: ExitStack, port: int, data_dir: str) -> ChildService:
-    """Start the demo's own service, which ends with the `stack`."""
+    """Start the demo's own service. It ends when the `stack` closes."""
     child = stack.enter_context(ChildService(port, data_dir))
     say(console, "Starting a service; the very first start compiles its kernels, which takes a while ...")
     say(console, f"It listens on {child.wait_ready()}.")
@@ -112,14 +110,17 @@ def _started(console: Console, stack: ExitStack, port: int, data_dir: str) -> Ch
 
 
 def _nowhere(spark: bool, stack: ExitStack) -> str:
-    """Choose a data directory that leaves nothing behind: in memory, or, as history is files, a folder for as long."""
+    """Choose a data directory that leaves nothing on the disk: the memory, or with Spark a temporary folder.
+
+    Spark attaches history as files, which a service in memory cannot take.
+    """
     if not spark:
         return IN_MEMORY
     return os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="psoup-demo-")), "data")
 
 
 def _what_next(console: Console, story: Story, address: str, title: str) -> None:
-    """Print commands to type, as they work here."""
+    """Print commands that the user can type, with the program's name and the address of this service."""
     at = "" if address == client_settings().address else f" --address {address}"
     say(console, f"\n{title}", "bold")
     for line in (
@@ -136,7 +137,7 @@ def _what_next(console: Console, story: Story, address: str, title: str) -> None
 
 
 def _program() -> str:
-    """Return how this command was started, as it can be typed again."""
+    """Return the command line by which the user started this program, without its arguments."""
     if shutil.which("psoup"):
         return "psoup"
     started = Path(sys.argv[0])

@@ -37,7 +37,10 @@ def open_page(address: Address = None, timeout: Timeout = None) -> None:
 
 
 def _seen_from_here(page: str, reached: str) -> str:
-    """The address of the page by the name that the service was reached by; a socket is of this machine."""
+    """Return the address of the page under the host name by which the client reached the service.
+
+    For a Unix socket the page is on this machine.
+    """
     parts = urlsplit(page)
     if parts.hostname not in ("0.0.0.0", "::"):
         return page

@@ -60,7 +60,7 @@ def status(
 
 
 def _bill(bill: MemoryBill, as_json: bool) -> None:
-    """Print the bill structure by structure, the sum, and the budget."""
+    """Print the bytes of each structure, their sum, and the budget."""
     if not bill.items:
         message("Nothing is shown: the figures cover all tenants, and only the service's operator may see them.")
         return

@@ -1,1 +1,1 @@
-"""The commands of `psoup spark`. PySpark is imported when one of them runs."""
+"""The commands of `psoup spark`. A command imports PySpark when it runs."""

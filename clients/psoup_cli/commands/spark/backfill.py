@@ -79,7 +79,7 @@ def backfill(
     options, columns = pairs("--option", option), pairs("--mapping", mapping)
     name = job or " ".join([*input, since or "", until or ""]).strip()
     with connect(address) as client:
-        client.describe(stream)  # known to be there before Spark starts
+        client.describe(stream)  # so that a missing stream or service is reported before Spark starts
         where = client.address
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream) as progress:
@@ -94,7 +94,7 @@ def backfill(
 
 
 def _tell(name: str, result: BackfillResult, as_json: bool) -> None:
-    """Tell the outcome of the job in words, or as JSON."""
+    """Print the outcome of the job in words, or as JSON."""
     if as_json:
         print_json(dataclasses.asdict(result))
     elif result.duplicate:

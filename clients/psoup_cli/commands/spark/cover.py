@@ -1,4 +1,4 @@
-"""psoup spark cover: queries that came later, evaluated over what is on disk, by a job."""
+"""psoup spark cover: a job that evaluates queries over the chunks on disk that lack their matches."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def cover(
     psoup_spark = spark_module()
     with connect(address) as client:
         where = client.address
-        client.info()  # known to be there before Spark starts
+        client.info()  # so that a missing service is reported before Spark starts
     spark = open_session(master, conf)
     with psoup_spark.spark_errors(), job_meter(stream or "cover") as progress:
         wanted = query_ids or ()

@@ -1,4 +1,4 @@
-"""The options that commands of Spark share, and what their texts mean."""
+"""The options that commands of Spark share, and functions that parse them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Quarantine = Annotated[
 
 
 def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
-    """Read KEY=VALUE texts as a dict; another text is a usage error."""
+    """Parse texts KEY=VALUE to a dict. Any other text is a usage error."""
     values = {}
     for text in texts or ():
         key, equals, value = text.partition("=")
@@ -72,7 +72,7 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
 
 
 def unit_of(text: str | None) -> casts.TimeUnit | None:
-    """The unit of --time-unit; another text is a usage error."""
+    """Parse the unit of --time-unit. An unknown unit is a usage error."""
     try:
         return casts.unit_of(text)
     except ValueError as problem:
@@ -80,7 +80,7 @@ def unit_of(text: str | None) -> casts.TimeUnit | None:
 
 
 def trigger_of(every: str | None, once: bool) -> dict[str, Any] | None:
-    """Turn --every and --once into a trigger of Spark; both together are a usage error."""
+    """Convert --every or --once to a trigger of Spark. Both options in one command are a usage error."""
     if every and once:
         raise typer.BadParameter("--once ends after what is there, and --every goes on; give one of them")
     return {"availableNow": True} if once else {"processingTime": every} if every else None

@@ -1,4 +1,4 @@
-"""Progress of a job of Spark, on standard error, if that is a terminal."""
+"""The progress of a Spark job on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from rich.progress import Progress as Bars
 from psoup_client.phrases import counted
 
 Tell = Callable[[int, Any], None]
-"""Told the number of a batch, and its result."""
+"""The function that receives the number of a finished batch, and its result."""
 
 
 @contextmanager
 def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Tell]:
-    """Show a line for a job that goes on: batches, rows (`count` of a batch's result), rows a second."""
+    """Show a line for an endless job: batches, rows, and rows a second.
+
+    `count` returns the rows of a batch's result.
+    """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     console = Console(file=sys.stderr)
     with Bars(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
@@ -38,7 +41,7 @@ def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Tell]:
 
 @contextmanager
 def job_meter(name: str) -> Iterator[Callable[[Any], None] | None]:
-    """Show a bar for a job that ends: rows of all, chunks, rows a second; None without a terminal."""
+    """Show a bar for a job with an end: its rows of all rows, chunks, rows a second. Yields None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -51,7 +54,7 @@ def job_meter(name: str) -> Iterator[Callable[[Any], None] | None]:
 
 
 class Meter:
-    """Progress as a line of text: the rate is of the time since the first rows were there."""
+    """The text of a progress line. The rate counts from the moment at which the first rows were written."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
@@ -59,7 +62,7 @@ class Meter:
         self._first: tuple[float, int] | None = None
 
     def text(self, progress: Any) -> str:
-        """The line for a `psoup_spark.Progress`."""
+        """Write the line for a `psoup_spark.Progress`."""
         now, (ended, tasks) = self._clock(), progress.tasks
         parts = [f"{self._name}: {progress.phase}"]
         if progress.total:

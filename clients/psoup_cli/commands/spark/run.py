@@ -1,4 +1,4 @@
-"""Session and run of a streaming query, for all commands of Spark. PySpark is imported on demand."""
+"""The Spark session and the run of a streaming query, for all commands of Spark. They import PySpark on demand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NoSpark(PSoupError):
 
 
 def spark_module() -> ModuleType:
-    """`psoup_spark`; raises NoSpark, which names the extra."""
+    """Import and return `psoup_spark`. Raises NoSpark, which names the missing extra."""
     try:
         import psoup_spark
     except ModuleNotFoundError as problem:
@@ -48,7 +48,7 @@ def spark_module() -> ModuleType:
 
 
 def open_session(master: str, conf: list[str] | None) -> Any:
-    """Open the Spark session of one command, after its --master and --conf."""
+    """Open the Spark session of one command from its options --master and --conf."""
     return spark_module().session(master, conf=pairs("--conf", conf))
 
 
@@ -60,14 +60,15 @@ def run_stream(
     start: Callable[[Any, str, Tell], Any],
     rows_of: Callable[[Any], int],
 ) -> Any:
-    """Run a streaming query that `start` begins, given the rows, the service's address and a teller of progress.
+    """Run a streaming query until it ends or the user interrupts the command. Returns its result.
 
-    Returns its result when the query ends, or the command is interrupted. `rows_of` a batch's result is shown.
+    `start` begins the query. It gets the rows, the service's address and a function that receives progress. `rows_of`
+    returns the number of rows in a batch's result.
     """
     with connect(address) as client:
-        info = client.describe(stream)  # known to be there before Spark starts
+        info = client.describe(stream)  # so that a missing stream is reported before Spark starts
         where = client.address
-    # Java is started by a fork, which a client that is open does not survive.
+    # Spark starts Java by a fork, and an open client does not survive it.
     with spark_module().spark_errors():
         rows = source.open(session(), info)
         with meter(stream, rows_of) as progress:

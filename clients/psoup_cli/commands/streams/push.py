@@ -43,7 +43,7 @@ from psoup_client.ingest.refused_rows import NONE_REFUSED, instants, refused_row
 from psoup_client.phrases import counted, verb
 
 WAIT_S = 1.0
-"""Seconds after which a wait is reported."""
+"""The seconds after which a wait is reported."""
 
 
 StreamName = Annotated[
@@ -157,7 +157,7 @@ def push(
 
 
 def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
-    """Raise BadParameter for options that say nothing without another."""
+    """Raise BadParameter if --id or --since lacks the option that it needs."""
     if batch_id is not None and not whole:
         raise typer.BadParameter("--id names a file that is taken as a whole; give --whole too")
     if batch_id == "":
@@ -169,7 +169,10 @@ def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
 def _send(
     source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage] | None, ids: bool, as_json: bool
 ) -> PushResult:
-    """Send the rows: as a whole if `begin` makes a stage, else batch by batch. Print tuple IDs if `ids`."""
+    """Send the rows: as one batch if `begin` opens a stage, else in several batches.
+
+    With `ids`, print the tuple IDs.
+    """
     if begin is None:
         return push_pieces(source, client, stream, as_json) if ids else push_files(source, client, stream)
     result = _push_whole(source, client, stream, begin)
@@ -179,7 +182,10 @@ def _send(
 
 
 def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool) -> None:
-    """Tell the outcome for the rows; raises Exit if some were refused, FailedPrecondition (ROWS_REFUSED) if all."""
+    """Report the outcome for the rows.
+
+    Raises Exit if some rows were refused, and FailedPrecondition (ROWS_REFUSED) if all were.
+    """
     rejected = source.rejects.count if source.rejects else 0
     refused = result.late + result.ahead + rejected
     if as_json:
@@ -205,7 +211,7 @@ def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json:
 
 
 def facts(result: PushResult) -> dict[str, Any]:
-    """Give what --json shows of a result: its counts."""
+    """Return the counts of a result that --json shows."""
     counts = dataclasses.asdict(dataclasses.replace(result, refused=NONE_REFUSED, sent=()))
     return {name: fact for name, fact in counts.items() if name not in ("refused", "stream", "sent")}
 
@@ -216,7 +222,7 @@ def _why(result: PushResult, rejected: int) -> str:
 
 
 def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
-    """Read all rows as a push would; returns how many it would send."""
+    """Read and check all rows without sending them. Returns the number that a push would send."""
     info, rows = client.describe(stream), 0
     try:
         for table in source.tables(info, lambda: PushResult(accepted=source.rows)):
@@ -227,7 +233,7 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
 
 
 def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
-    """Push the rows of files with a producer; raises what ended it, with the place in the file."""
+    """Push the rows of files with a producer. An error that ends the push names the place in the file."""
     info = client.describe(stream)
     on_refused, waits = source.take_refused if source.rejects else None, ToldWaits()
     with client.producer(stream, on_refused=on_refused, on_wait=waits.tell) as producer:
@@ -244,13 +250,13 @@ def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
 
 
 class ToldWaits:
-    """Says for what a push waits, and how long: once for each cause, and again if it is twice as long."""
+    """Reports the waits of a push: the first one for each reason, and later ones that are at least twice as long."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], float] = {}
 
     def tell(self, problem: PSoupError, seconds: float) -> None:
-        """Tell of a wait that begins, on standard error."""
+        """Report on standard error that a wait begins."""
         cause = (problem.reason, problem.facts.get("quota", ""))
         if seconds > WAIT_S and seconds >= 2 * self._told.get(cause, 0.0):
             self._told[cause] = seconds
@@ -260,10 +266,10 @@ class ToldWaits:
 def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
     info, times = client.describe(stream), list[Any]()
     listed = source.rejects is not None and bool(info.time_column)
-    forgotten = PushResult() if listed and source.live else None  # nothing is: a pipe cannot be read again
+    forgotten = PushResult() if listed and source.live else None  # keep all places: a pipe is read only once
     try:
         with begin() as stage:
-            again = stage.result is not None  # what was rejected then is written down once more
+            again = stage.result is not None  # the batch was taken before: only write its rejected rows again
             wanted = not again or source.rejects is not None
             for rows in source.tables(info, lambda: forgotten or PushResult(accepted=source.rows)) if wanted else ():
                 table = to_table(rows, info, source.options.times)
@@ -281,7 +287,7 @@ def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callabl
 
 
 def _taken(producer: Producer) -> str:
-    """Wait for the rows that were sent before the one at fault; returns the outcome for them."""
+    """Wait until the rows before the faulty one are acknowledged. Returns a sentence about their number."""
     try:
         taken = producer.flush().accepted
     except (InvalidData, ResourceExhausted):
@@ -290,7 +296,7 @@ def _taken(producer: Producer) -> str:
 
 
 def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: bool = False) -> str:
-    """Write the outcome for the rows in a sentence."""
+    """Describe the outcome for the rows in one sentence."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
     refused += [f"{rejected:,} rejected"] if rejected else []
     said = f"; refused: {', '.join(refused)}{written}" if refused else ""

@@ -198,7 +198,7 @@ _UNITS = {
 
 
 def _span(span: dt.timedelta) -> str:
-    """Write a duration in the largest unit that divides it: `90 seconds`."""
+    """Write a duration in the largest unit that divides it, such as `90 seconds`."""
     for name, unit in _UNITS.items():
         count, rest = divmod(span, unit)
         if count and not rest:

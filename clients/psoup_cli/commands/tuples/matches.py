@@ -52,7 +52,7 @@ def matches(
 
 
 def print_pairs(pairs: Any, as_json: bool, alone: bool = False) -> None:
-    """Print pairs of a tuple (or row) and a query, a line for each; with `alone` only the query."""
+    """Print a line for each pair of a tuple (or row) and a query. With `alone`, print only the query."""
     first = pairs.column_names[0]
     lines = zip(*(column.to_pylist() for column in pairs.columns), strict=True)
     for number, query_id, key in sorted(lines, key=lambda line: (line[0], len(line[1]), line[1])):  # oldest first

@@ -65,7 +65,7 @@ def results(
             accept_truncation=True,
             wait_for=wait_for,
         )
-    more = bits.end_id - bits.first_id > tuples != last  # --last leaves out what was not asked for
+    more = bits.end_id - bits.first_id > tuples != last  # tuples outside --last do not count as left out
     first = max(bits.end_id - tuples, bits.first_id)
     shown = _print_rows(bits, first) if as_json else _draw(bits, first, room)
     left = ["older tuples"] * more + ["later queries"] * bits.more + ["names of queries"] * (shown < len(bits))
@@ -74,7 +74,7 @@ def results(
 
 
 def _print_rows(bits: Results, first: int) -> int:
-    """Print a line of JSON for each tuple from `first` on; returns how many queries are named."""
+    """Print a line of JSON for each tuple from `first` on. Returns the number of queries in the output."""
     columns = [bits[query_id][first - bits.first_id :] for query_id in bits]
     for at, row in enumerate(zip(*columns, strict=True) if columns else ()):
         ids = [query_id for query_id, bit in zip(bits, row, strict=True) if bit]
@@ -83,7 +83,7 @@ def _print_rows(bits: Results, first: int) -> int:
 
 
 def _draw(bits: Results, first: int, room: PictureSize) -> int:
-    """Print the picture from the tuple `first` on; returns how many queries are named."""
+    """Print the picture from the tuple `first` on. Returns the number of queries whose names fit."""
     if not bits:
         message("No query is on that stream, or has those labels.")
         return 0

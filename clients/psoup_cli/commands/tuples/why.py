@@ -62,7 +62,7 @@ def why(
 
 
 def _tuple(text: str) -> int | dict[str, Any]:
-    """Read the ID of a tuple, or a row; raises BadParameter."""
+    """Parse the ID of a tuple, or a row as JSON. Raises BadParameter."""
     try:
         value = json.loads(text)
     except ValueError:
