@@ -209,7 +209,7 @@ class AnswerStream:
         yield from self._reader
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the remaining pieces. A second export has none."""
+        """Export the remaining pieces. They can be exported or read only once."""
         pieces = pa.RecordBatchReader.from_batches(self.schema, iter(self))
         return pieces.__arrow_c_stream__(requested_schema)
 

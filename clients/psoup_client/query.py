@@ -1,4 +1,4 @@
-"""A standing query as a client holds it: an ID and what to ask of it. Losing the object loses nothing.
+"""A standing query in the client: its ID, and the calls about it. The query stays if the object is lost.
 
 >>> from psoup_client import Client
 >>> with Client() as client:

@@ -154,9 +154,9 @@ class Store:
     # Rows ---------------------------------------------------------------------------------------------------
 
     def read(self, name: str) -> pa.Table:
-        """The rows of a copy, in the order of the answer, as an Arrow table of exact values; no network is used.
+        """Return the rows of a copy as an Arrow table of exact values, in the order of the answer. Uses no network.
 
-        Rows that have left a sliding window since the last recharge, by the local clock, are hidden; `Entry.certainty`
+        Rows that have left a sliding window since the last recharge, by the local clock, are hidden. `Entry.certainty`
         says how exact the rows are. Raises NotFound, and StoreError before the first recharge.
         """
         now, _ = look(self._file, moment())
@@ -181,10 +181,9 @@ class Store:
         return self._file.select(sql)
 
     def now(self) -> tuple[dt.datetime | None, float]:
-        """NOW at the service by the local clocks, and the seconds by which the wall clock was set since the last
-        recharge.
+        """Return the service's NOW by the local clocks, and the seconds by which the wall clock was set.
 
-        None before the first recharge. NOW does not go back until the next one.
+        Both count from the last recharge; NOW is None before the first. NOW does not go back until the next recharge.
         """
         now, stepped = look(self._file, moment())
         return None if now is None else from_micros(now), stepped / 1e6
@@ -221,9 +220,9 @@ class Store:
     def watch(
         self, client: Client, *, every: float | None = None, lost: Callable[[PSoupError], object] = lambda _: None
     ) -> Live:
-        """Stay up to date: iterating gives the outcome for a copy (`Recharged`) as changes come, until `Live.close`.
+        """Stay up to date until `Live.close`. Iterating yields the outcome for a copy (`Recharged`) as changes come.
 
-        If the service cannot be reached, it is tried again, with pauses of up to a minute, and `lost` is called with
+        If the service cannot be reached, the store tries again, with pauses of up to a minute, and calls `lost` with
         the reason. `every`: recharge at this interval in seconds instead of staying connected.
         """
         return Live(self, client, every, lost)

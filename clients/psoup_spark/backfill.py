@@ -64,7 +64,10 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class BackfillResult:
-    """The outcome of a job. `rows` attached in `chunks`; `bad` rows are in `quarantine`. `duplicate`: it was there."""
+    """The outcome of a job: `rows` attached in `chunks`. `bad` rows are in `quarantine`.
+
+    `duplicate`: an earlier run of the job had attached this history.
+    """
 
     job: str
     rows: int = 0
@@ -101,7 +104,7 @@ def backfill(
     1970: seconds ("s"), "ms", "us" or "ns".
 
     With `evaluate`, the standing queries on the stream are evaluated in the same pass, and their matches are written
-    beside the chunks. Two kinds of queries are evaluated later, when a client invokes them: queries that are registered
+    with the chunks. Two kinds of queries are evaluated later, when a client invokes them: queries that are registered
     while the job runs, and queries that call functions of the operator outside the modules `functions`.
 
     Driver and workers must reach the service's folder under the same path. `progress` is called as the job advances. If

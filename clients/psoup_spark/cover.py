@@ -60,7 +60,7 @@ def cover(
     patience: float = 600.0,
     progress: Tell | None = None,
 ) -> CoverResult:
-    """Evaluate queries over the chunks on disk that lack them; once.
+    """Evaluate queries over the chunks on disk that do not cover them yet.
 
     The queries are given by IDs (`queries`), by `keys`, by `labels`, or are all queries of `stream`. There is a job for
     each of their streams, or for `stream` only. A join's side is evaluated with the queries on its stream. Answers are

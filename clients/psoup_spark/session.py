@@ -63,18 +63,18 @@ def defaults(master: str) -> dict[str, str]:
     for variable in (*VARIABLES, TOKEN_FILE, TOKEN_ADDRESS):  # workers need them, too; none of them is a secret
         if path := os.environ.get(variable):
             settings[f"spark.executorEnv.{variable}"] = path
-    if master.startswith("local"):  # one machine: its name in the network, which may lead nowhere, is not needed
+    if master.startswith("local"):  # one machine: its name may not resolve, and is not needed
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     return settings
 
 
 def session(master: str = "local[*]", *, name: str = "psoup", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The Spark session of this process; created with these settings if there is none yet.
+    """Return the Spark session of this process, or create one with these settings.
 
-    Takes 5 seconds. Make it before the first client of this process: Java is started by a fork, which open connections
-    may not survive. Raises NoJava. Settings of the driver's process (its memory) take effect only if no session was
-    made before in this process.
+    Takes 5 seconds. Make it before the first client of this process: Spark starts Java by a fork, which open
+    connections may not survive. Raises NoJava. Settings of the driver's process (its memory) take effect only if no
+    session was made before in this process.
     """
     check_java()
     settings = {**defaults(master), **(conf or {})}

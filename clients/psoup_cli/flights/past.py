@@ -33,10 +33,7 @@ LIVE_FROM = "2013-07"
 
 HALLOWEEN = dt.datetime(2013, 10, 31, 22, 0, tzinfo=dt.UTC)
 BUSY = ("jfk", "late", "plane")
-"""Questions about the last hours or days.
-
-They have no rows on New Year's morning, so the demo asks as of an evening.
-"""
+"""Questions about the last hours or days. They have no rows on New Year's morning, so the demo asks as of Halloween."""
 
 
 class PastStory(Story):

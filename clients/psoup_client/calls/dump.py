@@ -1,6 +1,6 @@
-"""A stream as Parquet files; `load` is the way back.
+"""The dump of a stream to Parquet files; `load` reads them back.
 
-    client.dump("readings", "out")     out/ stream.json          what it was: CREATE STREAM, rows, files
+    client.dump("readings", "out")     out/ stream.json          the description: CREATE STREAM, rows, files
                                             part-00000.parquet   _id, _time and the columns, in stream order
 
 Other programs can read the folder, too: DuckDB, Polars, Spark. Tuples that still wait for the watermark are not in a

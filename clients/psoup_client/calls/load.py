@@ -1,11 +1,11 @@
-"""The push of a dump into a stream: each row once, even if the load is interrupted and repeated; all rows, or an error.
+"""The push of a dump into a stream, each row once, even if the load is interrupted and repeated.
 
     client.load("out")      part 0 ── known ──> taken before          the batches are named after the dump
-                            part 1 ── first row below the watermark? ──> refused before anything of it is sent
+                            part 1 ── first row below the watermark? ──> refused before any of its rows is sent
                                    └─ stage, commit ──> counts        rows that were not taken are an error at the end
 
-A stream with tuples of another origin is refused without `append`, because rows in both would be doubled, and late rows
-would be lost and reported in every later answer.
+If the stream has tuples of another origin, the load is refused without `append`. Rows in both would be doubled. Late
+rows would be lost, and every later answer would report them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
     call       one reply                                repeated on UNAVAILABLE
     stream     many replies                             repeated on UNAVAILABLE until the first one has come
-    open       a call that its holder repeats           `Producer`, `Watching`
+    open       a call that its caller repeats           `Producer`, `Watching`
 
 Every call has a deadline for all attempts together. `psoup_client.channel.options` sets the number of attempts, and
 `psoup_client.channel.patience` makes the pauses between them. Only this layer repeats calls, and gRPC does not: two

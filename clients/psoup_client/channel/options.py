@@ -66,19 +66,20 @@ class RetryOptions:
     """
 
     attempts: int = 3
-    """Attempts at a call, the first one among them; 1: a call is not repeated. Its timeout is for all together."""
+    """The number of attempts at a call, including the first. With 1 a call is not repeated. All share its timeout."""
 
     restart_seconds: float = 10.0
-    """For how long a call waits for a service that this client has reached before: it restarts. 0: not at all."""
+    """The seconds for which a call waits for a service that has answered before, because it may be restarting. 0: none.
+    """
 
     first_pause_seconds: float = 0.1
-    """Pause before the first repetition, and before the channel connects again. Each later one doubles."""
+    """The pause before the first repetition, and before the channel connects again. Each later pause doubles."""
 
     longest_pause_seconds: float = 2.0
-    """Pauses do not grow beyond this."""
+    """The longest pause in seconds."""
 
     patience_seconds: float = 60.0
-    """For how long without progress a `Producer` that names no `retry_seconds` goes on; 0: it fails at once."""
+    """The seconds without progress after which a `Producer` without `retry_seconds` fails; 0: at once."""
 
     def __post_init__(self) -> None:
         for option in fields(self):

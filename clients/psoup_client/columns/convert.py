@@ -72,7 +72,7 @@ def first_line(problem: BaseException) -> str:
 
 
 def columns_of_rows(rows: Sequence[Any]) -> list[tuple[str, list[Any]]]:
-    """Turn rows into columns by name; raises InvalidData for what is not a dict."""
+    """Turn rows into columns by name. Raises InvalidData for a row that is not a dict."""
     names: dict[str, None] = {}
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):

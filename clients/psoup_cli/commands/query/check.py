@@ -1,4 +1,4 @@
-"""psoup check: what a statement would be as a standing query."""
+"""psoup check: the columns, windows and plan of a statement, without registering it."""
 
 from __future__ import annotations
 

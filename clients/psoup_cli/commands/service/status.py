@@ -1,4 +1,4 @@
-"""psoup status: the service and what it holds."""
+"""psoup status: the state of a service, and its data."""
 
 from __future__ import annotations
 

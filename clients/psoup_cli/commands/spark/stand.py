@@ -1,4 +1,4 @@
-"""psoup spark stand: a stream whose data meets its queries on Spark. One or several services serve the answers."""
+"""psoup spark stand: a job that evaluates a stream's queries on Spark. One or several services serve the answers."""
 
 from __future__ import annotations
 
