@@ -1,4 +1,4 @@
-"""Options of every client command, and errors as exit codes.
+"""The options that client commands share, and the exit code for each error.
 
 0 ok   1 error   2 usage   3 unavailable   4 not found   5 conflict   6 some rows refused   130 interrupted
 """

@@ -1,4 +1,4 @@
-"""Rows on standard output: tables for people, JSON lines, CSV or Arrow for programs."""
+"""The printing of rows: tables for people, and JSON lines, CSV or Arrow for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place of a new access token: standard output, once, or a new file that only its owner may read."""
+"""The output of a new access token: once on standard output, or in a new file that only its owner may read."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class AnswerStream:
 
 
 class _ReplyFile:
-    """The `arrow_ipc` of successive replies, read as one file."""
+    """A file object that concatenates the `arrow_ipc` of successive replies."""
 
     closed = False
     abandoned = False

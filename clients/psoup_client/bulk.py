@@ -3,8 +3,8 @@
     [("JFK", 60), ("BOS", 15)]   [{"origin": "JFK", "late": 60}]   pa.Table, pandas, Polars     or: [statement, ...]
           └─ columns in order       └─ by name ($origin, $late)      └─ by name if the statement has names
 
-Each part is registered whole or not at all. It has its own request ID, made from the caller's, so that a repeated call
-continues where the first one ended.
+The service registers each part whole or not at all. A part's request ID is derived from the caller's. So a repeated
+call continues where the first one ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Completeness of an answer: its content, its missing tuples, and whether it can change; as fields and in words."""
+"""The completeness of an answer, as fields and as a sentence: missing tuples, and whether the answer can change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Costs of queries, and the bill of the service's memory, as the client sees them."""
+"""The costs of queries, and the bytes of each structure in the service's memory."""
 
 from __future__ import annotations
 

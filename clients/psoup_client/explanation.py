@@ -1,4 +1,4 @@
-"""Explanation of a query as the SDK shows it: lines for people, details and the nodes of the plan for programs.
+"""The explanation of a query: lines for people, and details and plan nodes for programs.
 
     PlanNode 0 project, inputs 1 ──> PlanNode 1 source: figures (tuples, matches …), facts (stream, clause, window …)
 

@@ -300,7 +300,7 @@ class ServerInfo(html.Facts):
     calls: int = 0
     web_address: str = ""
     clock: ServiceClock | None = None
-    """The service's clock; None if it does not say."""
+    """The service's clock; None if the service does not report it."""
 
     def __repr__(self) -> str:
         return f"<Service of version {self.version}, {self.state}: {self.store} store, event {self.sequence:,}>"

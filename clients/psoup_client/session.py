@@ -1,4 +1,4 @@
-"""Session of a client: the connection, the known events and the schemas that all its calls share.
+"""The session of a client: the connection, the known events and the schemas that all its calls share.
 
     push ──> the service: sequence 41          describe(stream)   ──> as of event 41 at least
                 └─ note_sequence(41)               └─ min_sequence 41

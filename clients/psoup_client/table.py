@@ -1,4 +1,4 @@
-"""The answers of many queries as one table: rows with the place of their query, their completeness, and failures.
+"""The answers of many queries as one table: rows with the place of their query, completeness, and failures.
 
     _query   sym   price
          0   IBM    12.5      of the first query of the call

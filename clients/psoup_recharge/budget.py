@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from psoup_recharge.entry import Entry
 
 _FIRST = 64 * 1024
-"""Bytes of rows in the first reply, before compression."""
+"""The size that the first call asks for, in bytes of rows before compression."""
 
 _LEAST = 8 * 1024
 """The smallest size that a call asks for, in bytes of rows before compression."""
@@ -41,7 +41,7 @@ class RechargeBudget:
     _started: float = field(default_factory=time.monotonic)
 
     def share_out(self, entries: Sequence[Entry]) -> None:
-        """Reserve parts of the bytes for entries with shares. The remaining entries have the rest in common."""
+        """Reserve a part of the bytes for each entry with a share. The other entries share the rest."""
         shares = {entry.name: entry.share for entry in entries if entry.share}
         if self.max_bytes is None or not shares:
             return

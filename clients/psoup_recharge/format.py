@@ -61,7 +61,7 @@ def prepare(file: File) -> None:
 
 
 def _found(file: File) -> int:
-    """The format of the file; 0 if there is nothing in it."""
+    """Return the number of the file's format; 0 for an empty file."""
     ((version,),) = file.run("PRAGMA user_version")
     ((application,),) = file.run("PRAGMA application_id")
     ((tables,),) = file.run("SELECT count(*) FROM sqlite_schema")

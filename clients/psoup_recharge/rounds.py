@@ -86,11 +86,11 @@ class CopyStore(Protocol):
         ...
 
     def key_of(self, entry: Entry) -> str:
-        """The key of the query of an entry."""
+        """The key of an entry's query."""
         ...
 
     def want(self, entry: Entry) -> sync_pb2.Want:
-        """The want of a copy. Raises NotFound."""
+        """Build the want of a copy for a request. Raises NotFound."""
         ...
 
     def start_anew(self, entry: Entry) -> None:

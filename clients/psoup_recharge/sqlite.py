@@ -15,13 +15,13 @@ _BUSY_MS = 10_000
 
 
 class StoreError(PSoupError):
-    """The file cannot be used: it is not a store, of another format, damaged, read-only, gone, or its disk is full."""
+    """The file is not a store, has another format, is damaged, read-only or missing, or its disk is full."""
 
     reason = "STORE"
 
 
 class File:
-    """A SQLite file, created if it is missing. For one thread at a time."""
+    """A SQLite file, created if it is missing. Only one thread at a time may use it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class File:
             self._db.set_busy_timeout(_BUSY_MS)
 
     def run_many(self, sql: str, rows: Iterator[tuple[Any, ...]]) -> None:
-        """Run a statement for each row of values."""
+        """Run a statement once for each row of values."""
         with self.explained():
             self._db.executemany(sql, rows)
 
@@ -60,7 +60,7 @@ class File:
         return self._db.changes()
 
     def select(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and rows of a SELECT that a user wrote. Raises InvalidRequest for anything else."""
+        """Run a user's SELECT. Returns its columns and rows. Raises InvalidRequest for any other statement."""
         names = list[str]()
 
         def columns(cursor: apsw.Cursor, *_: object) -> bool:  # called before the first row, even without rows
@@ -80,7 +80,7 @@ class File:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A read transaction. Nested use joins the outer one."""
+        """Run the block in a read transaction, or in the outer transaction if there is one."""
         with self.explained():
             if self._db.in_transaction:
                 yield
@@ -93,7 +93,7 @@ class File:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """A write transaction."""
+        """Run the block in a write transaction."""
         with self.explained():
             self._db.execute("BEGIN IMMEDIATE")
             try:

@@ -173,7 +173,7 @@ class Store:
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def select(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and rows of a SELECT over the copies, which are views by their names. SQLite evaluates it.
+        """Run a SELECT over the copies, which are views by their names. SQLite evaluates it. Returns columns and rows.
 
         Raises InvalidRequest for an invalid statement, or one that would change the file.
         """

@@ -78,7 +78,7 @@ def to_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def shown(column: str, kind: pa.DataType) -> str:
-    """The SQL expression by which a view shows a column."""
+    """Write the SQL expression by which a view shows a column."""
     if pa.types.is_timestamp(kind):
         seconds = f"({column} - ({column} % 1000000 + 1000000) % 1000000) / 1000000"
         micros = f"({column} % 1000000 + 1000000) % 1000000"
@@ -89,7 +89,7 @@ def shown(column: str, kind: pa.DataType) -> str:
 
 
 def ordering(column: str, kind: pa.DataType, *, descending: bool, nulls_first: bool) -> list[str]:
-    """The terms of ORDER BY for a key: NULL last or first, NaN as the greatest number."""
+    """Write the terms of ORDER BY for a key. NULL comes first or last; NaN is the greatest number."""
     way = " DESC" if descending else ""
     terms = [f"{column} IS {'NOT ' * nulls_first}NULL"]
     if pa.types.is_floating(kind):

@@ -105,7 +105,7 @@ class PSoupSource(DataSource):
         return GrowingReader(reading, stream, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return a writer of one batch; raises InvalidRequest for mode("overwrite")."""
+        """Return a writer of one batch. Raises InvalidRequest for mode("overwrite")."""
         if overwrite:
             raise InvalidRequest('streams are appended to: write with .mode("append")')
         if self._query:

@@ -49,14 +49,14 @@ def feed(
     time_unit: TimeUnit | None = None,
     progress: Progress | None = None,
 ) -> Feed:
-    """Start feeding a streaming `frame` into `stream`; returns at once.
+    """Start to send the rows of a streaming `frame` to `stream`. Returns at once.
 
     Columns are found by name; columns that `frame` lacks are NULL. `checkpoint` is the folder (or URL) in which Spark
-    records its position. The same folder goes on; a new one begins at the source's start. `trigger`: arguments of
-    `DataStreamWriter.trigger`, for example {"availableNow": True}. The service holds a batch in memory before it is
-    committed, so bound its size at the source (maxFilesPerTrigger, maxBytesPerTrigger, maxOffsetsPerTrigger). `since`:
-    an event before the first batch of this checkpoint, for a feed that is refused with PRODUCER_FORGOTTEN. `time_unit`:
-    as in `Client.push`.
+    records its position. A feed with the same folder continues; with a new folder it begins at the source's start.
+    `trigger`: arguments of `DataStreamWriter.trigger`, for example {"availableNow": True}. The service holds a batch in
+    memory before it is committed, so bound its size at the source (maxFilesPerTrigger, maxBytesPerTrigger,
+    maxOffsetsPerTrigger). `since`: an event before the first batch of this checkpoint, for a feed that is refused with
+    PRODUCER_FORGOTTEN. `time_unit`: as in `Client.push`.
 
     Raises InvalidData, which names the column, for a frame that does not fit, NotFound and Unavailable.
     """

@@ -1,4 +1,4 @@
-"""Rows of Spark's partitions into a stage of the service, sent by the workers themselves.
+"""The way of Spark's rows into a stage of the service: each worker sends its own partitions.
 
     driver:    BeginStage ───────────────────────────────────────────────> CommitStage(parts of the attempts that count)
                    │ stage ID                                                  ▲
@@ -135,7 +135,7 @@ def send_partition(target: RowTarget, stage_id: str, batches: Iterable[pa.Record
 
 
 def insist(seconds: float, attempt: Callable[[], T]) -> T:
-    """Repeat a call while the service is away or has no room, for up to `seconds`; returns its result."""
+    """Repeat a call while the service is away or has no room, for up to `seconds`. Returns the call's result."""
     patience = Patience(seconds)
     while True:
         try:

@@ -113,7 +113,7 @@ def stand(
     patience: float = PATIENCE,
     progress: Progress | None = None,
 ) -> Stand:
-    """Start the job over a streaming `frame`, whose rows become those of `stream` in each service; returns at once.
+    """Start the job over a streaming `frame`. Its rows become rows of `stream` in each service. Returns at once.
 
     `shared` is a folder that workers, driver and services reach under one path; the default is the first service's
     folder for jobs. `mapping`, `quarantine` and `time_unit` are as in `backfill`. In system time rows have the time of

@@ -94,7 +94,7 @@ def between(begin: int | None, end: int | None) -> str:
 
 
 def literal(micros: int) -> str:
-    """Write an instant as a window takes it."""
+    """Write an instant as a literal for a window."""
     instant = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)
     return f"TIMESTAMP '{instant.isoformat(sep=' ')}'"
 

@@ -1,4 +1,4 @@
-"""The commands, one module each, in rooms by subject; `psoup_cli.app` puts them together.
+"""The commands, one module for each, in rooms by subject; `psoup_cli.app` registers them.
 
     psoup NAME ... ──app──> a function of a module here ──SDK──> service ──output──> lines on the terminal
 

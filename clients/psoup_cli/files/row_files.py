@@ -1,4 +1,4 @@
-"""Files of rows, read piece by piece; also from standard input.
+"""Readers of files with rows, also from standard input, one piece at a time.
 
     open_rows(path, format, stream, options)  ->  pieces: rows for `Client.push`, the bytes that were read so far,
                                                   where a row is, and what was refused

@@ -1,4 +1,4 @@
-"""Printing of the demo: answers as small tables, times as New York's clocks show them."""
+"""The demo's output: answers as small tables, and times in New York's time zone."""
 
 from __future__ import annotations
 

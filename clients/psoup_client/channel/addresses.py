@@ -44,9 +44,9 @@ def completed(address: str) -> str:
 
 
 def target(address: str) -> str:
-    """Write an address as gRPC does: "host:port", also of TLS, and "unix:" with the path of a socket.
+    """Convert an address to gRPC's form: "host:port", also for TLS, or "unix:" with the path of a socket.
 
-    Raises as `completed`, and ValueError for a path that no socket can have.
+    Raises the errors of `completed`, and ValueError for a path that is too long for a socket.
     """
     address = completed(address)
     kind, _, path = address.partition(":")

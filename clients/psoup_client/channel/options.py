@@ -1,4 +1,4 @@
-"""Options of a client: its channel, its credentials, and the repetition of lost calls.
+"""The options of a client: its channel, its credentials, and the repetition of lost calls.
 
     Client(address, options=ClientOptions(
         credentials=grpc.ssl_channel_credentials(certificate),      TLS as you make it; https://… needs none
@@ -123,10 +123,10 @@ class ClientOptions:
     """`grpc.UnaryUnaryClientInterceptor` and its siblings, which see every call, in this order."""
 
     retry: RetryOptions = RetryOptions()
-    """Rules for repeating calls."""
+    """The number of attempts at a call, and the pauses between them."""
 
     token: str | None = field(default=None, repr=False)
-    """The access token, a secret; None: that of the environment (`psoup_client.channel.token`), "": none."""
+    """The access token, a secret. None: the environment's token (`psoup_client.channel.token`). "": no token."""
 
     def __post_init__(self) -> None:
         """Raise TypeError for an option of a wrong type, which gRPC would report only at the first call."""

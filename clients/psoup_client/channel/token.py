@@ -20,11 +20,11 @@ from psoup_client.channel.addresses import completed
 from psoup_client.errors import InvalidRequest
 
 TOKEN = "PSOUP_TOKEN"
-"""The variable of the environment with the token itself."""
+"""The environment variable with the token itself."""
 TOKEN_FILE = "PSOUP_TOKEN_FILE"
-"""The variable with the path of a file that holds the token."""
+"""The environment variable with the path of a file that holds the token."""
 TOKEN_ADDRESS = "PSOUP_TOKEN_ADDRESS"
-"""The variable with the address that gets the token."""
+"""The environment variable with the addresses that may get the environment's token."""
 
 _HERE = re.compile(r"(unix:|unix-abstract:|(ipv4:)?127\.\d+\.\d+\.\d+:|localhost:|\[::1\]:|ipv6:\[::1\]:)")
 _SENT = re.compile(r"[!-~]{1,4096}")

@@ -103,7 +103,7 @@ def goes_as_it_is(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def may_convert(source: pa.DataType, target: pa.DataType, times: TimeOptions) -> bool:
-    """Whether some value of `source` can become one of `target`."""
+    """Whether a cast can convert at least one value of the type `source` to `target`."""
     t = pa.types
     text, number = _is_text(source), t.is_integer(source) or t.is_floating(source)
     if t.is_integer(target):

@@ -1,4 +1,4 @@
-"""Python values of any library, converted to the few types that Arrow reads without a guess.
+"""Conversion of Python values of any library to the few types that Arrow reads without a guess.
 
     np.int8(3), Colour.RED(3)          ──> int               pd.NaT, pd.NA, None          ──> None
     np.str_("a"), pa.scalar("a")       ──> str               np.datetime64, pd.Timestamp  ──> datetime, date

@@ -1,10 +1,10 @@
 """A copy of an answer that is kept up to date: the rows, and the token that identifies them.
 
     rows      _id 3 4 9 12 …     token     sync ──> keep [4, 13)   new rows 13 14      token'
-                                            └ 3 leaves, 13 and 14 come; rows and token change together
+                                            └ 3 leaves, 13 and 14 come; one step changes rows and token
 
-The service keeps no state of copies. Any program with the bytes of a copy (`to_bytes`) can go on with it, at any time,
-in any process.
+The service keeps no state of copies. Any program with the bytes of a copy (`to_bytes`) can update it, at any time, in
+any process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Single pushes, each taken exactly once, and their outcome."""
+"""Single pushes, which the service takes exactly once, and their outcome."""
 
 from __future__ import annotations
 

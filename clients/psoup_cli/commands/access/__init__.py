@@ -7,7 +7,7 @@ Question: which callers may do what, and which of them did?
 
 Files, in reading order:
 
-    admin     the first access token, written beside a stopped service
+    admin     the first access token, also while the service is stopped
     token     access tokens: issue, list, revoke
     tenant    tenants and their quotas
     audit     the audit log: entries, and a check of its chain

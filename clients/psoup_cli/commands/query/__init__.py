@@ -1,6 +1,6 @@
 """Commands about queries: `psoup check`, `register`, `invoke` and six more.
 
-    statement ──check──> what it would be ──register──> ID ──invoke──> answer
+    statement ──check──> columns, windows, plan ──register──> ID ──invoke──> answer
 
 Question: what does a statement answer, now or as a standing query?
 

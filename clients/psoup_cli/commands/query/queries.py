@@ -103,7 +103,7 @@ def _tags(query: Query) -> tuple[str, str]:
 
 
 def _streams(query: Query) -> str:
-    """Name the streams of a join; "" for a query over one stream."""
+    """Return the names of a join's streams; "" for a query over one stream."""
     return ", ".join(query.streams) if len(query.sources) > 1 else ""
 
 

@@ -87,7 +87,7 @@ def sql(
 
 
 def _values(statements: list[Statement], param: list[str] | None, params: str | None) -> list[Any]:
-    """Return the parameter values for each time that the only SELECT is asked; None without values."""
+    """Return the parameter values for each run of the only SELECT; [None] without values."""
     if not param and params is None:
         return [None]
     if param and params is not None:
