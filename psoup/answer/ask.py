@@ -3,8 +3,8 @@
     text ─ the schemas of the snapshot ─> StandingQuery ─ ask ─> Answer
                                               └─ as a clause that no chunk has met: all is evaluated
 
-Nothing is changed: no event, no ID, no stored results. The rules of a registration refuse the same statements here.
-The answer equals the answer of the query registered and invoked at this snapshot.
+`ask` changes nothing: it makes no event, no ID and no stored results. It refuses the statements that a registration
+refuses. The answer equals the answer of the query registered and invoked at this snapshot.
 """
 
 from __future__ import annotations
@@ -36,16 +36,20 @@ NO_QUERY = -1
 """The query ID in the record of an ad-hoc query."""
 
 _LONGEST = 4_096
-"""Most characters of a text that is remembered: the template of a form of 4,000 characters took 1.1 MB."""
+"""The most characters of a text that the cache remembers. The template of a form of 4,000 characters took 1.1 MB."""
 _CHARACTERS = 65_536
-"""Most characters of all texts that are remembered."""
+"""An upper bound of the total characters of all texts in a cache."""
 
 Schemas = Callable[[str], StreamSpec | None]
 
 
 @dataclass(frozen=True, slots=True)
 class BoundQuestion:
-    """A bound statement, for `Questions` to remember. `template`: the template of the text `form`, if one was made."""
+    """A bound statement, which the cache `Questions` can remember.
+
+    `form`: the text from which a template was asked for, or "". `template`: the template of that text; None if there is
+    none.
+    """
 
     query: StandingQuery
     form: str = ""
@@ -60,9 +64,10 @@ class BoundQuestion:
 def bind_question(
     snapshot: Snapshot, sql: str, *, tenant: str, values: ParameterValues | None = None, form: str = ""
 ) -> BoundQuestion:
-    """Bind a SELECT to the schemas of the snapshot; `values`: one row, for its parameters. Any thread.
+    """Bind a SELECT to the schemas of the snapshot. Any thread may call this.
 
-    `form`: a text for which `Questions.form` wants a template. Raises what a registration of the statement raises.
+    `values`: one row of values for the parameters of the statement. `form`: a text of which to make a template as well
+    (`Questions.form` returns it). Raises what a registration of the statement raises.
     """
     check_budget(sql)
     schemas, names = _schemas(snapshot, tenant), snapshot.names(tenant)
@@ -81,15 +86,18 @@ def bind_question(
 
 
 class Questions:
-    """A cache of bound statements: a repeated text, or form, is bound in some microseconds.
+    """A cache of bound statements. It binds a repeated text, or a new text of a known form, in some microseconds.
 
-    For one thread at a time. Tenants share it: an entry is valid only for the stream definitions it was bound to.
+    Only one thread at a time may use it. Tenants share it: an entry is valid only for the stream definitions that it
+    was bound to.
     """
 
     def __init__(self) -> None:
         self._queries = _Remembered[StandingQuery]()
         self._templates = _Remembered[PreparedStatement | None]()
-        """By form, or by a text with parameters. None: the form was seen once, or no template can be made of it."""
+        """Templates by form, or by a text with parameters. None: the cache saw the form once, or the form has no
+        template.
+        """
 
     def known(
         self, snapshot: Snapshot, sql: str, *, tenant: str, values: ParameterValues | None = None
@@ -103,7 +111,7 @@ class Questions:
         return self._of_form(sql, schemas) if query is None else query
 
     def _of_form(self, sql: str, schemas: Schemas) -> StandingQuery | None:
-        """Bind the query by the template of its form; None if that fails. Binding the text then tells the reason."""
+        """Bind the query by the template of its form. Returns None if that fails; the caller then parses the text."""
         ordered = in_order(sql)
         parts = form_of(ordered)
         template = None if parts is None else self._templates.get(parts[0], schemas)
@@ -116,9 +124,10 @@ class Questions:
         return replace(query, text=sql) if query.text == ordered else None
 
     def form(self, sql: str) -> str:
-        """Return the form of a statement whose form was seen before: a template of it is worth its cost.
+        """Return the form of a statement if the cache has seen this form before. A template of it is then worth its
+        cost.
 
-        A form that is seen for the first time is noted, and "" is returned.
+        At the first sight of a form, the cache notes it and returns "".
         """
         parts = form_of(in_order(sql))
         if parts is None:
@@ -129,7 +138,7 @@ class Questions:
         return parts[0]
 
     def learn(self, bound: BoundQuestion) -> None:
-        """Remember a statement that was bound."""
+        """Add a bound statement to the cache."""
         self._queries.put(bound.query.text, bound.query, bound.specs)
         if bound.template is not None:
             self._templates.put(bound.form, bound.template, bound.specs)
@@ -151,7 +160,7 @@ T = TypeVar("T")
 
 
 class _Remembered(Generic[T]):
-    """A cache, least recently used out first: text, and the definitions of its streams, to the object made of them."""
+    """An LRU cache from texts to objects. An object is valid while the streams of its text keep their definitions."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[str, tuple[T | None, tuple[StreamSpec, ...]]] = OrderedDict()
@@ -161,7 +170,7 @@ class _Remembered(Generic[T]):
         return text in self._made
 
     def get(self, text: str, schemas: Schemas) -> T | None:
-        """Return the object of a text, if the definitions of its streams are unchanged; else None."""
+        """Return the object of a text. Returns None if there is none, or if a stream of the text was redefined."""
         made, specs = self._made.get(text, (None, ()))
         if not specs or any(schemas(spec.name) is not spec for spec in specs):
             return None
@@ -169,9 +178,9 @@ class _Remembered(Generic[T]):
         return made
 
     def put(self, text: str, made: T, specs: tuple[StreamSpec, ...]) -> None:
-        """Remember the object of a text while `specs` are the definitions of its streams.
+        """Remember the object of a text, which is valid while `specs` are the definitions of its streams.
 
-        Without `specs`, only note that the text was seen.
+        Without `specs`, the cache notes only that it has seen the text.
         """
         if len(text) > _LONGEST:
             return
@@ -211,8 +220,9 @@ def ask(
 ) -> Answer:
     """The answer of a bound query. Arguments, errors and answer are the same as for `invoke`.
 
-    Raises FailedPrecondition, reason STREAM_CHANGED, if a stream was dropped or redefined after the query was bound:
-    bind it again. WHERE values that cannot be computed are counted in the part of the window that was evaluated.
+    Raises FailedPrecondition, reason STREAM_CHANGED, if a stream was dropped or redefined after the query was bound.
+    The caller then binds it again. A WHERE value that cannot be computed counts as an error only if the reader
+    evaluated its tuple.
     """
     matched = [
         _matched(snapshot, selection.source.spec, (side,), tenant)
@@ -234,7 +244,10 @@ def ask(
 
 
 def _matched(snapshot: Snapshot, spec: StreamSpec, queries: Sequence[StandingQuery], tenant: str) -> Matched:
-    """A stream whose definition is still `spec`, and a clause of the query that no chunk has met."""
+    """The stream, and a clause record that no chunk covers, so that the reader evaluates the tuples.
+
+    Raises FailedPrecondition if the definition of the stream is not `spec` any more.
+    """
     view = snapshot.streams.get((tenant, spec.name.lower()))
     if view is None or view.spec is not spec:
         raise FailedPrecondition(

@@ -2,7 +2,7 @@
 
     text ─ the schemas of the snapshot ─> StandingQuery ─ its windows now ─> nodes, with the tuples of each source
 
-The rules of a registration refuse the same statements here (`bind_question`). No tuple is evaluated.
+`bind_question` refuses the statements that a registration refuses. No tuple is evaluated.
 """
 
 from __future__ import annotations

@@ -19,12 +19,15 @@ from psoup.values.columns import Array
 
 
 class SourcePart(NamedTuple):
-    """Completeness of one source. Times in microseconds; None for `begin` or `end`: unbounded, or no tuple yet.
+    """Completeness of one source. Times are in microseconds.
 
-    `final`: no later tuple can change it, because the watermark has passed the end, and NOW has reached it.
-    `late`, `ahead`: tuples of the stream refused so far. `late_inside`, `ahead_inside`: the refused tuples whose times
-    lie in the window; None if their times are forgotten. `pending`: tuples accepted but not yet released;
-    `pending_inside`: the pending tuples in the window. `truncated`: older tuples of the window were dropped.
+    `begin`: None if the window has no first time. `end`: None if the stream has no tuple yet. `final`: True if no later
+    tuple can change this part. The watermark has then passed the end of the window, and NOW has reached it.
+
+    `late`, `ahead`: the counts of tuples that the stream has refused so far. `late_inside`, `ahead_inside`: the refused
+    tuples with times in the window; None if their times are forgotten. `pending`: the accepted tuples that the
+    watermark has not released. `pending_inside`: those with times in the window. `truncated`: True if retention dropped
+    older tuples of the window.
     """
 
     watermark: int | None
@@ -43,9 +46,10 @@ class SourcePart(NamedTuple):
 
 
 class Completeness(NamedTuple):
-    """Completeness of an answer, which reflects all events up to `sequence`. One part for each source, as in FROM.
+    """Completeness of an answer, which reflects all events up to the event `sequence`.
 
-    `errors`: tuples that are missing because a value in WHERE could not be computed, in the chunks of the windows.
+    `errors`: tuples that are missing because a value in WHERE could not be computed, counted over the chunks of the
+    windows. `sources`: one part for each source, in the order of FROM.
     """
 
     sequence: int
@@ -113,6 +117,6 @@ def _end(view: StreamView, window: WindowClause, extent: WindowRange) -> int | N
 
 
 def _between(times: Array, begin: int | None, end: int) -> int:
-    """Count the times, which ascend, that lie in [begin, end]."""
+    """Count the times in [begin, end]. `times` must ascend."""
     low = 0 if begin is None else int(np.searchsorted(times, begin, side="left"))
     return max(0, int(np.searchsorted(times, end, side="right")) - low)

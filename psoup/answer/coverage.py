@@ -2,8 +2,8 @@
 
     on disk   |covered|covered| not   | not   |covered|      ChunkTimes(begin, end, 2 chunks, their tuples)
 
-An invocation evaluates the missing chunks within its budget, each time anew. A job evaluates them once, for good
-(`psoup.matching.outside`).
+Every invocation evaluates the missing chunks again, within its budget. A job evaluates them once, and its matches are
+stored with the chunks (`psoup.matching.outside`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class ChunkTimes:
-    """Consecutive chunks: times of the first and last tuple, as text in UTC; numbers of chunks and tuples."""
+    """A span of consecutive chunks. `begin`, `end`: the times of its first and last tuple, as text in UTC.
+
+    `chunks`, `tuples`: the numbers of its chunks and tuples.
+    """
 
     begin: str
     end: str
@@ -37,11 +40,10 @@ class ChunkTimes:
 
 
 def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:
-    """The form in which a clause's matches are stored for a chunk.
+    """The form in which the matches of a clause are stored for a chunk.
 
-    `on disk`: beside the chunk. `all`: the query has no WHERE. `uncovered`: the chunk was not evaluated.
-
-    May wait for the disk.
+    `on disk`: in a file with the archived chunk. `all`: the query has no WHERE. `uncovered`: the chunk was not
+    evaluated. Other forms are those of `psoup.results`. May wait for the disk.
     """
     form = entry.results.form(clause.sqc_id, clause.slot)
     if form != "uncovered":
@@ -52,7 +54,9 @@ def form_of(entry: ChunkEntry, clause: ClauseRecord) -> str:
 
 
 def spans(entries: Iterable[ChunkEntry]) -> tuple[ChunkTimes, ...]:
-    """Chunks of one stream, in its order, joined into spans. Each chunk must have tuples."""
+    """Join consecutive chunks of one stream into spans. `entries`: in the order of the stream, each with at least one
+    tuple.
+    """
     groups: list[list[ChunkEntry]] = []
     for entry in entries:
         if groups and groups[-1][-1].data.number + 1 == entry.data.number:
@@ -90,5 +94,5 @@ def lacking(view: StreamView, clauses: Sequence[ClauseRecord]) -> list[ArchivedC
 
 
 def _evaluated(ranges: Array, ids: Array) -> bool:
-    """Whether any of the IDs is in any of the ranges."""
+    """Whether any of the query IDs lies in any of the ID ranges. `ids` ascends; `ranges`: int64[n, 2]."""
     return any(np.searchsorted(ids, first) < np.searchsorted(ids, end) for first, end in ranges.tolist())

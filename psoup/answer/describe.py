@@ -14,15 +14,16 @@ from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _CHECKED = 1_024
-"""Queries between two checks of the budget."""
+"""The number of queries between two checks of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamDescription:
-    """Description of a stream. Times in microseconds. `tuples`: number kept. `bytes`: size of the tuples in memory.
+    """Description of a stream. Times are in microseconds. `tuples`: the number of tuples that the stream keeps.
 
-    The oldest `archived_tuples`, in `archived_chunks`, are on disk, where they take `archived_bytes`. `first_time`:
-    time of the oldest kept tuple; `first_time_in_memory`: of the oldest tuple in memory; None if there is none.
+    `bytes`: the size of the tuples in memory. `archived_tuples`, `archived_chunks`: the numbers of tuples and chunks on
+    disk, which are the oldest. They take `archived_bytes` there. `first_time`: the time of the oldest kept tuple.
+    `first_time_in_memory`: the time of the oldest tuple in memory. Both are None if there is no such tuple.
     """
 
     stream_id: int
@@ -67,10 +68,11 @@ def get_query(snapshot: Snapshot, query_id: int, *, tenant: str) -> QueryRecord:
 
 @dataclass(frozen=True, slots=True)
 class QueryFilter:
-    """The conditions of a list of queries: the stream, labels that all have, a time before which all expire.
+    """The conditions of a list of queries.
 
-    A join is of each of its streams. Without `joins` a list has no join. With `sides` a list has the sides of joins in
-    their place, after all queries. Labels and `expiring` do not find sides. `expiring`: microseconds.
+    `stream`: a stream that each query reads, as its only stream or as one of a join. `labels`: labels that each query
+    has. `expiring`: microseconds; each query expires before this time. `joins`: False leaves joins out. `sides`: True
+    replaces joins by their sides, listed after all queries. Neither `labels` nor `expiring` finds a side.
     """
 
     stream: str | None = None
@@ -92,7 +94,7 @@ def list_queries(
     only: QueryFilter = ALL_QUERIES,
     budget: ReadBudget = UNBOUNDED,
 ) -> list[QueryRecord]:
-    """The tenant's queries with IDs greater than `after`, ascending, at most `limit`. By labels O(log n + k)."""
+    """The tenant's queries with IDs greater than `after`, ascending, at most `limit`. With labels: O(log n + k)."""
     stream, labels, sides = only.stream, only.labels, only.sides
     stream_id = None if stream is None else snapshot.stream(stream, tenant).stream_id
     page: list[QueryRecord] = []

@@ -36,7 +36,7 @@ from psoup.work.read_budget import ReadBudget
 
 _MAX_ROWS = 65_536
 _BATCH_BYTES = 1 << 30
-"""Most bytes of a batch that has more than one row: offsets of an Arrow text column have 31 bits."""
+"""The most bytes of a batch with several rows. The offsets of an Arrow text column have 31 bits."""
 
 Matched = tuple[StreamView, ClauseRecord]
 """A source of a join: its stream, and the clause of its side."""
@@ -76,7 +76,9 @@ class Answer:
         return self._completeness
 
     def lean(self) -> Answer:
-        """The same answer in less memory, for one that waits for its reader: it holds chunks, but no results."""
+        """A copy of the answer for the time until its reader comes. It holds the chunks but no results, so it takes
+        less memory.
+        """
         reading = self._reading
         matches = [[packed(match) for match in source if match.count] for source in reading.matches]
         lean = replace(reading, matches=matches)
@@ -86,8 +88,9 @@ class Answer:
     def errors(self) -> int:
         """Tuples that are missing because a value in WHERE could not be computed; see Completeness.
 
-        Of a join also those for which a condition over several sources could not be computed. Also values missing in
-        groups: keys, arguments of aggregates and their FILTERs. The last two are counted as far as rows were read.
+        For a join, a combination of tuples also counts if a condition over several sources could not be computed. For
+        groups, keys, arguments of aggregates and their FILTERs also count if they could not be computed. These two
+        counts cover only the rows that were read so far.
         """
         return self.completeness.errors + self._reading.join_errors + self._reading.folded_errors
 
@@ -129,7 +132,8 @@ class Answer:
         """A fingerprint of the answer at one NOW: equal texts mean equal answers.
 
         The text holds the number of matches, and the IDs of the first and last. These suffice: at one NOW, matches are
-        only added at the end and removed at the start. Where matches may be folded, it has the ends of the window.
+        only added at the end and removed at the start. If matches may be folded, the text has the ends of the window
+        instead of the IDs.
         """
         if (between := self._reading.between) is not None:
             return f"{between.window}/{self.matched}"
@@ -213,8 +217,8 @@ def invoke(
     No tuple after `as_of` is in the answer: a window that ends later is cut there. The cut window is final once the
     watermark has passed `as_of`.
 
-    `ranges`: the ranges of an earlier answer of the same join at `as_of`. The same answer is given again, without
-    the tuples that have arrived since.
+    `ranges`: the ranges of an earlier answer of the same join at `as_of`. `invoke` gives that answer again, without the
+    tuples that have arrived since.
 
     Raises NotFound; OutOfRange for an `as_of` after NOW. Raises OutOfRange for a window that begins before the oldest
     kept tuple, unless `accept_truncation`. Raises ResourceExhausted if too many of its tuples are on disk, not covered.
@@ -307,7 +311,7 @@ def _placed_answer(snapshot: Snapshot, record: QueryRecord, place: Placed, clock
 
 
 def _pairs(snapshot: Snapshot, record: QueryRecord, views: Sequence[StreamView]) -> PairTable | None:
-    """The table of pairs that the engine maintains for the join; None if it maintains none."""
+    """The table of pairs that the engine maintains for the join. Returns None if it maintains none."""
     node = join_with_pairs(record.query.plan)
     return None if node is None else snapshot.pairs.of(node, [view.stream_id for view in views])
 

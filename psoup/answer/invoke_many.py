@@ -4,9 +4,9 @@
     set     a   a   b   -   a          a, b: joins of one plan over the same ranges; -: any other query
             └───┴───────────┴──> pairs of all of them ──> a message each, the same bytes as of an invocation
 
-Accepted are joins of two streams by one equality of columns, whose SELECT list has columns only. For some hundred of
-them the keys are gathered once, and a join takes a third of its time alone. All other queries are left to
-invocations, as are answers that an invocation would give in several batches.
+`ManyJoins` accepts joins of two streams by one equality of columns, whose SELECT list has columns only. For some
+hundred of them it gathers the keys once. A join then takes a third of the time of its own invocation. The caller
+invokes each other query by itself, and also each join whose answer would have several batches.
 """
 
 from __future__ import annotations
@@ -35,30 +35,31 @@ from psoup.results.sets import TooManyPairs, all_evaluated
 from psoup.values.columns import Array
 
 LEAST = 32
-"""Fewest joins of one plan for which one common pass is quicker than an invocation each."""
+"""The fewest joins of one plan for which one common pass is quicker than separate invocations."""
 
-# An invocation gives an answer in one batch only within these limits; larger answers are left to invocations.
+# Within these limits an invocation gives its answer in one batch. The caller invokes a join with a larger answer.
 _MATCHES = 32_767
-"""Most matches of a side."""
+"""The most matches of one side of a join."""
 _TEXT_MATCHES = 16_384
-"""Most matches of a side, if the SELECT list has texts."""
+"""The most matches of one side of a join, if the SELECT list has texts."""
 _PARTNERS = 4
-"""Most pairs for each match."""
+"""The most pairs of a join for each match of its two sides."""
 _FEW = 1_024
-"""Pairs that are within the limit, however few the matches are."""
+"""The number of pairs that a join may always have, even if it has few matches."""
 _ROWS = 65_536
-"""Most pairs."""
+"""The most pairs of a join."""
 _TEXT_ROWS = 8_192
-"""Most pairs, if the SELECT list has texts."""
+"""The most pairs of a join, if the SELECT list has texts."""
 
 _PAIRS = 1 << 20
-"""Most pairs of all joins of one plan."""
+"""The most pairs of all joins of one plan."""
 _PAIR_BYTES = 24
 """Bytes of memory for each pair."""
 _CUT_BYTES = 1 << 24
-"""Most bytes of the rows of all joins of one plan that are gathered in one go."""
+"""The most bytes of the rows of all joins of one plan that are gathered in one go."""
 _TOO_LARGE = 8
-"""Most rows of the windows for each byte of the reply: above it an invocation says at once that it is too large."""
+"""The most rows of the windows for each byte of the reply. Above it, an invocation says at once that it is too large.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class JoinedAnswer:
 
 @dataclass(slots=True)
 class _Together:
-    """Joins of one plan. Their rows are found when the first answer is asked for."""
+    """Joins of one plan. `ManyJoins` finds their rows when the caller asks for the first answer."""
 
     made: Set
     form: JoinedForm
@@ -93,7 +94,9 @@ class _Together:
 
 
 class ManyJoins:
-    """The joins among the queries `ids` (int64[n]; below 0: no query). `close` returns the memory to the budget."""
+    """The joins among the queries `ids`, int64[n]; a value below 0 stands for no query. `close` returns their
+    memory.
+    """
 
     def __init__(self, asking: TableQuestion, ids: Array) -> None:
         self._asking = asking
@@ -176,7 +179,9 @@ class ManyJoins:
         return not snapshot.pairs or snapshot.pairs.of(plan.input, streams) is None
 
     def _find(self, joins: _Together) -> None:
-        """Find the rows of all joins of a plan; none, if there are too many, or values with errors."""
+        """Find the rows of all joins of a plan. Finds none if there are too many, or if a value could not be
+        computed.
+        """
         made = joins.made
         assert made.joined is not None
         windows = made.joined.windows

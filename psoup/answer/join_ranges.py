@@ -3,8 +3,8 @@
     the first invocation    windows ─> ranges ─> chunks     looked up, and noted in the snapshot
     later invocations       NOW                             ranges of rows do not depend on it
 
-The cache holds ranges and chunks, not matches. Left to `psoup.answer.invoke` are other windows, streams that may be
-idle, and sides that are not located.
+The cache holds ranges and chunks, not matches. It has no entry for other windows, for streams that may be idle, and for
+sides without a run of chunks (`run_of`). `psoup.answer.invoke` then computes the ranges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from psoup.published.snapshot import Snapshot, StreamView
 class Placed(NamedTuple):
     """The ID ranges of the sources of a join, and the chunks of each side.
 
-    `tuples`: the sum of the ranges. `latest`: NOW by the streams alone, before the clock is asked.
+    `tuples`: the number of tuples in all ranges. `latest`: NOW as the streams alone define it, without the clock.
     """
 
     query: StandingQuery
@@ -56,7 +56,9 @@ RANGES = NoteKind[int, Placed | None](1_024)
 
 
 def placed(snapshot: Snapshot, record: QueryRecord) -> Placed | None:
-    """The ranges of a join for its registered windows; None if they depend on more. O(1) once they are noted."""
+    """The ranges of a join for its registered windows. Returns None if they depend on more than the streams. O(1) once
+    noted.
+    """
     table = snapshot.notes.table(RANGES)
     try:
         return table[record.query_id]

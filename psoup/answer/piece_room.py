@@ -14,11 +14,13 @@ from psoup.results.sets import TooManyPairs
 from psoup.work.read_budget import ReadBudget
 
 _MOST = 1 << 28
-"""Most bytes of a piece, if the read has no limit for sorts and groups."""
+"""The most bytes of a piece if the read has no limit for sorts and groups."""
 _LEAST = 1 << 20
-"""Bytes that a piece may always take: with fewer, all queries would be answered one by one."""
+"""The number of bytes that a piece may always take. With fewer, the table would answer all queries one by one."""
 TEXT_SHARE = 8
-"""Divisor of a room: its share for the texts of several rows, which are copied several times on their way."""
+"""The divisor that gives the part of a room for texts of several rows. Such texts are copied several times on their
+way.
+"""
 
 
 class PieceRoom:

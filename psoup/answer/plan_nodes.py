@@ -16,12 +16,15 @@ from psoup.plan.nodes import Join, Node, Source, walk
 from psoup.plan.patterns import Pattern
 
 _SHOWN = 160
-"""Most characters of a node's text, or of a fact, in a line."""
+"""The most characters of a node's text, or of a fact, in a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Facts about a node beside its text. `lines`: for people, under the node; `figures`, `facts`: for programs."""
+    """Facts about a node that EXPLAIN adds to its text.
+
+    `lines`: text for people, printed under the node. `figures`, `facts`: the numbers and texts for programs.
+    """
 
     figures: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +38,7 @@ NOTHING = Findings()
 class PlanNode:
     """A node of the plan. `id`: its index in the list, which begins with the last step. `inputs`: IDs of its inputs.
 
-    `pattern`: the update pattern of its rows. `lines`: the figures and facts of interest, in words.
+    `pattern`: the update pattern of its rows. `lines`: the most useful figures and facts as text.
     """
 
     id: int

@@ -36,21 +36,27 @@ from psoup.values.kinds import arrow_type
 from psoup.work.read_budget import ReadBudget
 
 _QUERIES = 1 << 17
-"""Most queries of a piece."""
+"""The most queries of a piece."""
 _FEW = 8
-"""Most queries of a piece that are answered one by one."""
+"""The most queries of a piece that the table answers one by one."""
 _LONE = 2
 """The most queries of a set that are answered one by one. Applies if the sets have fewer than `_FEW` on average."""
 QUICK = 1 << 14
-"""Most queries of a short piece: one that takes some milliseconds."""
+"""The most queries of a piece that takes only some milliseconds."""
 _ON_DISK = 1 << 10
-"""Most queries of a call whose aggregates are answered one by one, if together they read too much on disk."""
+"""The most queries of a call whose aggregates the table may answer one by one.
+
+The table does so if one pass over all of them would read too much on disk.
+"""
 _PAIRS = 1 << 20
-"""Most matches of a piece."""
+"""The most matches of a piece."""
 _PLACE_BYTES = 16
 """Bytes of a row's place while the rows of several sets are put in order."""
 _OF_ONE = frozenset({"ROW_BUDGET", "SORT_BUDGET", "GROUP_BUDGET"})
-"""Reasons of refusals by the size of one query's answer: each query of the piece is then answered by itself."""
+"""Reasons of errors that come from the size of a single answer.
+
+The table then halves the piece, until it answers its queries one by one.
+"""
 _ROWS = 65_536
 """Default of the most rows of a batch."""
 _BATCH_BYTES = 1 << 30
@@ -58,7 +64,7 @@ _BATCH_BYTES = 1 << 30
 
 
 class _FoldedOnDisk(Exception):
-    """Raised if the aggregates of a piece together would read too much on disk.
+    """One pass over the aggregates of a piece would read too much on disk.
 
     An aggregate alone may use the folds on disk instead.
     """
@@ -67,7 +73,7 @@ class _FoldedOnDisk(Exception):
 class Table:
     """The answers of a call. It holds its snapshot. `failed` and `groups` are complete once all rows are read.
 
-    Each pass over `batches` counts them anew.
+    Each pass over `batches` starts these counts again.
     """
 
     def __init__(self, queries: QuerySet, asking: TableQuestion) -> None:
@@ -238,7 +244,7 @@ class Table:
 
         def between(last: int, cut: int) -> Iterator[pa.RecordBatch]:
             nonlocal begun, counts
-            if last == begun:  # the rows after this place are made again
+            if last == begun:  # `by_place` asks for the rows after this place again
                 for line, count in zip(every, counts, strict=True):
                     line.query_set.group.select_errors = count
             begun, counts = last, [line.query_set.group.select_errors for line in every]
@@ -303,5 +309,5 @@ def invoke_table(
 
 
 def _raised(problem: PSoupError) -> PSoupError:
-    """The error without the frames that it was raised in, which hold arrays."""
+    """The error without its traceback, whose frames would keep arrays in memory."""
     return problem.with_traceback(None)

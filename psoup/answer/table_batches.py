@@ -3,7 +3,7 @@
     batches of the parts    |xxx|xxxxxxxxxxxx|x|x|x|       of any size
     batches that are sent   |xxx|xxxx|xxxx|xxxx|xxx|       at most so many rows and bytes, or one row
 
-A slice shares the memory of its batch. Memory is bounded elsewhere, where rows are made.
+A slice shares the memory of its batch. `psoup.answer.table` bounds the memory when it computes the rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def slices_of(batch: pa.RecordBatch, limit: BatchLimit) -> Iterator[pa.RecordBat
 
 
 def _ends(batch: pa.RecordBatch) -> Array:
-    """The running total of bytes, row by row: int64[rows], ascending."""
+    """The prefix sum of the bytes of each row: int64[rows], ascending."""
     each, texts = 0, np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         if pa.types.is_string(column.type):
@@ -76,8 +76,8 @@ def by_place(
     """The rows of several sets in the order of their places; rows of one query keep their order.
 
     `places`: int64[n], ascending, the place of each row. `batches(last, cut)`: the rows with places greater than `last`
-    and at most `cut`, set after set. Rows of one place are in one set. It is called again with a smaller `cut` if the
-    rows exceed `limit`.
+    and at most `cut`, set after set. Rows of one place are in one set. If the rows exceed `limit`, `by_place` calls it
+    again with a smaller `cut`.
     """
     last, at, rows = -1, 0, limit.rows
     while at < len(places):

@@ -50,14 +50,14 @@ from psoup.values.columns import Array, Column
 from psoup.work.read_budget import ReadBudget
 
 MOST_GROUPS = 1_024
-"""Most combinations of streams and windows in a call: each has its own completeness."""
+"""The most combinations of streams and windows in a call. Each combination has its own completeness."""
 
 _PAIR_BYTES = 48
 """Approximate bytes of a match while its piece is computed: the pair, its places, and its row."""
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE_BYTES = 1 << 25
-"""Most bytes of the rows of a set in a piece that are gathered in one go."""
+"""The most bytes of the rows of a set in a piece that are gathered in one go."""
 
 
 @dataclass(slots=True)
@@ -90,8 +90,9 @@ class Set:
     seen: list[Reach]
     together: bool
     joined: JoinedSets | None = None
-    """Joins that are answered together; None for other sets. `sides`: the clause of each query, one array a source."""
+    """The computation that answers all joins of the set in one pass; None if the set has no joins."""
     sides: list[Array] = field(default_factory=list)
+    """For joins: an array for each source, with the clause of each query. Empty for other sets."""
     folds: ManyFolds | None = None
     shape: PlanShape | None = None
     """The shape of rows or groups; None if `folds` has the aggregates of the set."""
@@ -158,7 +159,9 @@ class TableQuestion:
         self.texts = self.room.texts(self.snapshot.config.texts)
 
     def set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> Set:
-        """The windows of the queries `ids`, and their group. Raises what an invocation would raise."""
+        """The set of the queries `ids`, with the windows and the group that they share. Raises what an invocation would
+        raise.
+        """
         snapshot, record, query = self.snapshot, alike.record, alike.record.query
         joined = record.sqc_id == NO_CLAUSE
         windows = self.question.windows(query)
@@ -280,7 +283,10 @@ class TableQuestion:
         limit: int,
         group: list[tuple[Chunk, Array]],
     ) -> Lines:
-        """The rows of each query, from the rows of its clause. `back`: the clause of each query; None: one each."""
+        """The rows of each query, from the rows of its clause. `back`: the clause of each query.
+
+        `back` is None if each clause has one query, in the same order.
+        """
         counts, rows, columns, errors, hidden = answers
         if back is not None:
             more = _spread(counts, back, limit)
@@ -331,7 +337,7 @@ class TableQuestion:
                     places = line.places[low : low + len(columns[0])]
                     low += len(columns[0])
                     yield placed(places, list(map(_arrow, columns)), schema)
-            except ResourceExhausted as problem:  # the row at `low` by itself
+            except ResourceExhausted as problem:  # the row at `low` alone is too large
                 low = line.refuse(low, problem)
         group.select_errors += reading.errors
 

@@ -7,8 +7,9 @@
     moved                  both positions of each row that stays, but changes its order
 
 Tuples never change. So the answer of given tuple IDs at a given NOW can be computed again at any time. The service
-stores nothing for a client. This works for every answer, also with DISTINCT, groups, ORDER BY with LIMIT, and joins.
-It costs two answers. If tuples are gone, or the digest differs, the client gets the whole answer.
+stores nothing for a client. This works for every answer, also with DISTINCT, groups, ORDER BY with LIMIT, and joins. A
+comparison costs two answers. The client gets the whole answer if tuples of the former one were dropped, or if the
+digest differs.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import ReadBudget
 
 _STEP_BYTES = 8 * 1024 * 1024
-"""Bytes of rows that are gathered before they are charged to the read."""
+"""The most bytes of a batch of rows. A comparison gathers one batch, then charges its bytes to the read."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Most bytes, as Arrow, of an answer that is compared with the former one."""
+"""The most bytes, as Arrow, of an answer that can be compared with the former one."""
 DIGEST_BYTES = 16
 _INTERVAL_BYTES = 4
 """Approximate bytes of two positions on the wire: the ends of an interval, or the two positions of a moved row."""
@@ -69,9 +70,10 @@ NOTHING = Earlier((), None, 0, b"")
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """A part of a change: afterwards the client holds the first `end` rows of the current answer.
+    """One page of a change. After this page the client holds the first `end` rows of the current answer.
 
-    `left`: the rows of the answer after `end`. `dropped`: rows after `end` that the client had, and loses until then.
+    `left`: the number of rows of the current answer after `end`. `dropped`: the number of these that the client held.
+    The client drops them now, and gets them again with a later page.
     """
 
     removed: Intervals
@@ -97,10 +99,11 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The current answer, compared with the former. `table`: all current rows; `ranges`: the tuple IDs of its sources.
+    """The current answer, compared with the former one. `table`: all current rows. `ranges`: the tuple IDs of its
+    sources.
 
-    `stay`, `at`: the positions of the common rows in the former and in the current answer; `at` ascends. `anew`: the
-    former answer cannot be computed, and none of its rows stays.
+    `stay`, `at`: the positions of the common rows in the former and in the current answer; `at` ascends. `anew`: True
+    if the former answer cannot be computed any more. Then the client drops all of its rows.
     """
 
     answer: Answer
@@ -143,7 +146,7 @@ class Compared:
         )
 
     def first(self, rows: int) -> Earlier:
-        """The description of a client that holds the first `rows` rows. O(their bytes)."""
+        """A description of the client after it holds the first `rows` rows of the answer. O(bytes of these rows)."""
         digest = digest_of(self.table.slice(0, rows))
         return Earlier(self.ranges, self.answer.completeness.now, rows, digest, rows == self.table.num_rows)
 
@@ -154,10 +157,10 @@ def again(
     held: Earlier,
     question: Question,
 ) -> Compared | Unchanged:
-    """Compare the current answer with the one that a client holds.
+    """Compare the current answer with the former one, which a client holds.
 
-    Raises as `psoup.answer.invoke.invoke`; ResourceExhausted (ANSWER_TOO_LARGE) if the answer has more than MOST_BYTES.
-    If no tuple that arrived or left satisfies WHERE, neither answer is computed.
+    Raises the errors of `psoup.answer.invoke.invoke`. Raises ResourceExhausted (ANSWER_TOO_LARGE) if the answer has
+    more than MOST_BYTES. If no tuple that arrived or left satisfies WHERE, neither answer is computed.
     """
     budget, sides = question.budget, _sides(snapshot, record)
     seen = question.seen([view for view, _ in sides], question.windows(record.query))
@@ -213,9 +216,9 @@ def _any_moved(snapshot: Snapshot, sides: Sequence[Matched], before: Ranges, aft
 
 
 def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
-    """Whether the tuples of the former answer may soon be dropped by retention.
+    """Whether retention may soon drop tuples of the former answer.
 
-    A window's old begin is then nearer to the oldest tuple of the stream than to its new begin.
+    The rule: the former begin of a window is nearer to the oldest tuple of the stream than to the current begin.
     """
     parts = zip(sides, before, after, strict=True)
     return any(2 * old[0] < view.first_id + new[0] for (view, _), old, new in parts)
@@ -224,7 +227,7 @@ def _is_behind(sides: Sequence[Matched], before: Ranges, after: Ranges) -> bool:
 def _computed(
     snapshot: Snapshot, record: QueryRecord, sides: Sequence[Matched], held: Earlier, now: int, budget: ReadBudget
 ) -> pa.Table | None:
-    """The former answer; None if it cannot be computed any more, or its digest differs."""
+    """The former answer, computed again. Returns None if its tuples were dropped, or if its digest differs."""
     parts = list(zip(sides, held.ranges, strict=False))
     if len(held.ranges) != len(sides) or any(low < min(view.first_id, high) for (view, _), (low, high) in parts):
         return None
@@ -290,9 +293,9 @@ def _moves(stay: Array) -> Array:
 
 
 def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> Array:
-    """A number for each row of two tables, from 0 on: equal rows have equal numbers.
+    """Dictionary-encode the rows of two tables: a code from 0 on for each row, equal for equal rows. int64[n].
 
-    Duplicates within a table are told apart: its first such row has another number than its second.
+    Within a table, each duplicate of a row gets a code of its own. The k-th duplicate has the same code in both tables.
     """
     numbers, span, middle = np.zeros(before.num_rows + after.num_rows, np.int64), 1, before.num_rows
     for column, other in zip(before.columns, after.columns, strict=True):
@@ -310,13 +313,15 @@ def _numbered(before: pa.Table, after: pa.Table, check: Callable[[], None]) -> A
 
 
 def _coded(values: pa.Array) -> tuple[Array, int]:
-    """A code from 0 on for each value; and the number of different values, at least 1."""
+    """Dictionary-encode values. Returns a code from 0 on for each value, and the number of distinct values, at
+    least 1.
+    """
     coded = values.dictionary_encode(null_encoding="encode")
     return coded.indices.to_numpy().astype(np.int64), max(len(coded.dictionary), 1)
 
 
 def _which(numbers: Array) -> Array:
-    """For each number, the count of its earlier occurrences."""
+    """For each code, the number of its earlier occurrences. int64[n]."""
     out: Array = np.zeros(len(numbers), np.int64)
     counts = np.bincount(numbers)
     if counts.max(initial=0) > 1:
@@ -327,7 +332,7 @@ def _which(numbers: Array) -> Array:
 
 
 def _worth(stay: Array, at: Array, after: pa.Table) -> tuple[Array, Array]:
-    """The common rows; none, if their positions take more bytes than the rows themselves."""
+    """The common rows, or no rows if their positions take more bytes on the wire than the rows themselves."""
     bytes_of_positions = _INTERVAL_BYTES * (len(_runs(np.sort(stay))) + len(_runs(at)) + int(_moves(stay).sum()))
     if bytes_of_positions * max(after.num_rows, 1) > after.nbytes * len(stay):
         return stay[:0], at[:0]

@@ -6,7 +6,7 @@
     END (NOW - 5 MINUTES)             and rows enter that are not held     no
     ROWS, LIMIT                       as new tuples come                   no
 
-The rule follows from the window and the retention of the stream. No tuple is read.
+The expiry follows from the window and from the retention of the stream. No tuple is read.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from psoup.model import Anchor, StreamSpec, WindowClause
 
 @dataclass(frozen=True, slots=True)
 class Ageing:
-    """Expiry of rows: at NOW, rows with times before NOW - `width` have left. Microseconds; None: no row leaves.
+    """Expiry of rows: at each NOW, the rows with times before NOW - `width` have left the answer.
 
-    `by_clock`: whether NOW follows the clock; else NOW is the watermark.
+    `width`: microseconds; None if no row leaves by time. `by_clock`: True if NOW follows the clock, False if NOW is the
+    watermark.
     """
 
     width: int | None
@@ -36,7 +37,9 @@ def ageing(spec: StreamSpec, window: WindowClause, how: Ranged) -> Ageing | None
 
 @dataclass(frozen=True, slots=True)
 class JoinedAgeing:
-    """Expiry of rows of a join: a row leaves with the first of its tuples. A width for each source, as in Ageing."""
+    """Expiry of rows of a join: a row leaves with the first of its tuples. `widths`: for each source, as in
+    `Ageing`.
+    """
 
     widths: tuple[int | None, ...]
     by_clock: bool

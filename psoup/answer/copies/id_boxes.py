@@ -8,7 +8,7 @@
         0          1            r: new below (0), new above (1)      s: kept of r, and new below (2) or above (3)
 
 The steps are disjoint boxes, and the rows of each come in FROM order. So a step and a row tell how far a client has
-read. A window that has moved since cuts all boxes alike, and the place stays valid.
+read. If a window has moved since then, all boxes are cut in the same way, so the step and the row stay valid.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def cut(box: Box, by: Box) -> Box:
 
 
 def steps(target: Box, base: Box) -> Iterator[tuple[int, Box]]:
-    """The rows of `target` outside of `base`, a box within it: numbers and boxes of the steps that can have rows."""
+    """Cut the rows of `target` outside of `base` into steps. `base` must lie within `target`.
+
+    Yields the number and the box of each step that can have rows.
+    """
     for source, ((low, high), (first, end)) in enumerate(zip(target, base, strict=True)):
         for part, new in enumerate(((low, first), (end, high))):
             box = (*base[:source], new, *target[source + 1 :])
@@ -45,7 +48,7 @@ def steps(target: Box, base: Box) -> Iterator[tuple[int, Box]]:
 
 
 def behind(box: Box, place: Ids) -> Iterator[Box]:
-    """The rows of a box after a row, as boxes in FROM order. The row need not be in the box."""
+    """Yield the rows of a box after the row `place`, as boxes in FROM order. The row need not be in the box."""
     for source in reversed(range(len(box))):
         same = tuple([(at, at + 1) for at in place[:source]])
         low, high = box[source]
@@ -55,7 +58,8 @@ def behind(box: Box, place: Ids) -> Iterator[Box]:
 
 
 def slices(box: Box, size: int) -> Iterator[Box]:
-    """The box cut along its first source, in FROM order: first `size` tuples, then four times as many each time.
+    """Cut the box along its first source, in FROM order. The first slice has `size` tuples, each next one four times as
+    many.
 
     The box stays whole if any source has at most `size` tuples.
     """

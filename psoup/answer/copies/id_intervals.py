@@ -38,7 +38,7 @@ def union(intervals: Iterable[Interval]) -> Intervals:
 
 def within(intervals: Sequence[Interval], low: int, high: int) -> Intervals:
     """The part of ascending intervals that is in [low, high). O(n)."""
-    if len(intervals) == 1:  # nearly always, as in the next two
+    if len(intervals) == 1:  # nearly always; `without` and `check` have the same shortcut
         ((first, end),) = intervals
         first, end = first if first > low else low, end if end < high else high
         return ((first, end),) if first < end else ()

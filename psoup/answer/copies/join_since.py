@@ -2,7 +2,7 @@
 
     windows now = target       held = kept        steps 0, 1, 2 …, each a box      rows of each, in FROM order
                                                   └─ a page may end in any step; the token then has target, step and
-                                                     row, and the next page goes on there, cut by the windows of then
+                                                     row, and the next page goes on there, cut by its own windows
 
 Each side reads only the tuples of a step: the cost is a join of the new tuples with the windows. This works for
 joins whose answer is all pairs: without aggregates, DISTINCT and LIMIT. With ORDER BY, rows travel with their keys, and
@@ -40,12 +40,13 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import ReadBudget
 
 _SLICE = 4_096
-"""Fewest tuples of the first source in the first slice, if every source has more.
+"""The smallest size of the first slice of a box, in tuples of the first source.
 
-A page may need few rows. A few tuples are then looked up in the other sources, which need not be read as a whole.
+A page may need few rows. For a small slice, the join looks these few tuples up in the other sources, and need not read
+those sources as a whole.
 """
 _SMALL = 65_536
-"""Bytes of the batch that is read to see whether a box has a row."""
+"""The most bytes of the batch that `any_leaves` reads to see whether a box has a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,9 @@ class StepPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldBox:
-    """The rows that a client holds: without a `place`, all rows of `target`.
+    """The rows that a client holds. Without a `place`, these are all rows of `target`.
 
-    With a `place`: the rows of `kept`, a box within `target`, and the rows of the steps up to `place`.
+    With a `place`, these are the rows of `kept`, a box within `target`, and the rows of the steps up to `place`.
     """
 
     target: Box
@@ -81,7 +82,7 @@ class HeldBox:
     place: StepPlace | None = None
 
     def within(self, windows: Box) -> HeldBox:
-        """The part that lies in the windows."""
+        """The held rows that lie in the windows."""
         target = cut(self.target, windows)
         return HeldBox(target) if self.place is None else HeldBox(target, cut(self.kept, target), self.place)
 
@@ -124,7 +125,8 @@ class StepRows(NamedTuple):
 
 
 class JoinedSince:
-    """The change of an answer, read piece by piece. The rows within the box `keep` stay; all other rows leave.
+    """The change of an answer, which the caller reads in pieces. The rows within the box `keep` stay; all other rows
+    leave.
 
     A reader may stop after any row. `held_after` then describes the rows that the client holds.
     """
@@ -137,7 +139,9 @@ class JoinedSince:
         seen: Sequence[Reach],
         budget: ReadBudget,
     ) -> None:
-        """`held`: the rows that the client holds; None: no rows. `seen`: the windows now."""
+        """`held`: the rows that the client holds; None for a client without rows. `seen`: the current window of each
+        source.
+        """
         self.ages = joined_ageing([part.view.spec for part in seen], [part.window for part in seen])
         """The expiry of the rows; None if it is not known."""
         widths = () if self.ages is None else self.ages.widths
@@ -215,7 +219,7 @@ class JoinedSince:
         return pa.RecordBatch.from_arrays([*rows.columns[:ids], time, *rows.columns[ids + timed :]], schema=self.schema)
 
     def any_leaves(self) -> bool:
-        """Whether a row of the client leaves, or may leave: tuples on disk count as rows, and are not read."""
+        """Whether a row of the client may leave. A tuple on disk counts as a row, and is not read."""
         before = self._before.target
         for _, box in steps(before, cut(self.keep, before)):
             if any(low < view.hot_id for (view, _), (low, _) in zip(self._sides, box, strict=True)):
@@ -225,7 +229,11 @@ class JoinedSince:
         return False
 
     def _steps(self) -> Iterator[tuple[Box, Box, int, Box]]:
-        """The boxes of rows that the client lacks: first the rest of its unfinished change, then the new ones."""
+        """Yield the boxes of rows that the client lacks: first the rest of its unfinished change, then the steps to the
+        windows.
+
+        Each item is (kept box, target box, number of the step, box of rows).
+        """
         base, target, place = self._held.kept, self._held.target, self._held.place
         if place is not None:
             for step, box in steps(target, base):
@@ -257,9 +265,9 @@ def joined_since(
     held: HeldBox | None,
     question: Question,
 ) -> JoinedSince:
-    """The change of a copy of a join, for which `paired` is not None. `held`: the rows of the client; None: no rows.
+    """The change of a copy of a join, for which `paired` is not None. `held`: the rows of the client; None for no rows.
 
-    Raises as `psoup.answer.invoke.invoke`; some errors only when pieces are read.
+    Raises the errors of `psoup.answer.invoke.invoke`. Some of them arise only when the caller reads the pieces.
     """
     views = [snapshot.by_id[side.stream_id] for side in snapshot.sides_of(record)]
     seen = question.seen(views, question.windows(record.query))

@@ -27,7 +27,7 @@ class Ranged:
     """A query whose answer is the matches of one range of tuple IDs. `limit`: only the first of them.
 
     `plan` shows `_id`, `_time`, the columns of the query, and the keys of `order` (ORDER BY), one after the other.
-    `attributes`: these columns as attributes of the stream; None if one of them is computed.
+    `attributes`: the attribute of the stream that each of these columns shows; None if one of them is computed.
     """
 
     plan: Project
@@ -38,7 +38,9 @@ class Ranged:
 
 @plan_fact
 def ranged(plan: Node) -> Ranged | None:
-    """Tell how the rows of a plan travel, if its answer is the matches of a range of tuple IDs; None if it is not."""
+    """The form in which the rows of a plan travel. Returns None unless the answer is the matches of one range of tuple
+    IDs.
+    """
     limit, order, node = None, tuple[OrderKey, ...](), plan
     if isinstance(node, Limit):
         if node.skip or node.rows is None:

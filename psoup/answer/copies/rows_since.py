@@ -36,11 +36,12 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.read_budget import ReadBudget
 
 MOST_INTERVALS = 4
-"""Most intervals that a client may hold. If there are more, the oldest leave, and are sent again later."""
+"""The most intervals that a client may hold. If there are more, the client drops the oldest, and gets them again later.
+"""
 
 
 class Most(NamedTuple):
-    """Limits of one reply: its rows, and the tuples of the window that are searched for them."""
+    """Limits of one reply: the most rows, and the most tuples of the window that are searched for these rows."""
 
     rows: int
     tuples: int
@@ -66,7 +67,9 @@ class Since(NamedTuple):
     matches: Sequence[ChunkMatches]
 
     def stored(self) -> list[Part] | None:
-        """The rows to be added, as chunks and offsets; None if a value is computed, or on disk. O(chunks)."""
+        """The rows to be added, as chunks and offsets. Returns None if the plan computes a value, or if a row is on
+        disk. O(chunks).
+        """
         if self.ranged.attributes is None:
             return None
         parts = [(match.data, match.offsets) for match in self.matches if match.count]
@@ -74,7 +77,9 @@ class Since(NamedTuple):
         return in_memory if len(in_memory) == len(parts) else None
 
     def any_leaves(self) -> bool:
-        """Whether a row may leave. Searched on each call, as a change with rows does not need it. O(chunks)."""
+        """Whether a row of the client may leave. Each call searches the tuple IDs `lost`, so call it only if needed.
+        O(chunks).
+        """
         return self.search.any_in(self.lost)
 
 
@@ -123,7 +128,7 @@ def since(
 ) -> Since:
     """The change of a copy at a client that holds exactly the rows of the tuple IDs `held`.
 
-    `oldest_first`: if not all rows fit, send the oldest, else the newest. Raises as
+    `oldest_first`: if not all rows fit, True sends the oldest rows, False the newest. Raises the errors of
     `psoup.answer.invoke.invoke`.
     """
     view = snapshot.by_id[record.stream_id]
@@ -158,7 +163,7 @@ def since(
 
 
 class RangeSearch(NamedTuple):
-    """Search for the matches of a clause in ranges of its stream. The clause is read only if there is a range."""
+    """Search for the matches of a clause in ranges of its stream. Without a range, the clause is not looked up."""
 
     snapshot: Snapshot
     view: StreamView
@@ -185,7 +190,11 @@ class RangeSearch(NamedTuple):
     def page(
         self, missing: Intervals, limit: Most, oldest_first: bool
     ) -> tuple[list[Interval], list[ChunkMatches], int]:
-        """The part of the missing ranges that fits a reply; its matches, oldest first; the matches left out."""
+        """Search the missing ranges until the reply is full.
+
+        Returns the ranges that the reply covers, their matches, oldest first, and the number of matches found but left
+        out.
+        """
         rows, tuples, left = limit.rows, limit.tuples, 0
         done, pages = list[Interval](), list[list[ChunkMatches]]()
         for low, high in missing if oldest_first else reversed(missing):

@@ -4,8 +4,8 @@
                [ open chunk, sealed ]      ──>  found    1 0 0      a tuple was matched
                                                 unsure   0 0 1      not evaluated there: only an invocation can tell
 
-A look is one pass over the new results, for all watched clauses at once. Tuples that left are not searched for: the
-window of an answer tells them. A look holds nothing of the snapshot.
+`look` is one pass over the new results, for all watched clauses. It does not search for tuples that left, because the
+window of an answer shows them. Between two looks, no snapshot is held in memory.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _NOTHING = Looked(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class WatchedClauses:
-    """The watched clauses of one stream, and the end of the last look. For one thread."""
+    """The watched clauses of one stream, and the end of the last look. Only one thread may use it."""
 
     def __init__(self, view: StreamView) -> None:
         """Begin with the tuples after a view."""
         self._first_id = view.first_id
         self._next_id = view.next_id
         self._runs = list[weakref.ref[Array]]()
-        """The runs of the open chunk that an earlier look has read: a run never changes."""
+        """Weak references to the runs of the open chunk that an earlier look has read. A run never changes."""
         self._new = list[WatchedClause]()
         self._take(np.zeros((0, 3), np.int64))
 
@@ -129,9 +129,10 @@ class WatchedClauses:
 
 
 def clause_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | None) -> WatchedClause | None:
-    """The clause whose new matches announce every row that may enter an answer; None: there is no such clause.
+    """The clause to watch for an answer. Every row that may enter the answer is then a new match of this clause.
 
-    `window`: the window of the answer; None: the registered one. Raises as `psoup.execution.select.window.windows_of`.
+    Returns None if there is no such clause. `window`: the window of the answer; None for the registered one. Raises the
+    errors of `psoup.execution.select.window.windows_of`.
     """
     if record.sqc_id == NO_CLAUSE or ranged(record.query.plan) is None:
         return None
@@ -145,8 +146,8 @@ def clause_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | No
 def slides_of(snapshot: Snapshot, record: QueryRecord, window: WindowChoice | None) -> bool:
     """Whether an answer may change with the clock alone, without new tuples.
 
-    In event time this holds only for joins with a stream that may be idle: NOW is then taken from the other streams.
-    Their tuples enter any window that ends at NOW or after it.
+    In event time, this holds only for joins with a stream that may become idle. NOW then advances to the watermark of
+    the other streams. Their tuples enter any window that ends at NOW or after it.
     """
     specs = [snapshot.by_id[stream_id].spec for stream_id in snapshot.streams_of(record)]
     if specs[0].event_time:

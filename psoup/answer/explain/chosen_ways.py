@@ -29,18 +29,20 @@ from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 
 _MOST_ROWS = 65_536
-"""Most rows of a batch, as in an invocation by default."""
+"""The most rows of a batch. An invocation has the same default."""
 _MOST_BYTES = 1 << 30
-"""Most bytes of a batch, as in an invocation by default."""
+"""The most bytes of a batch. An invocation has the same default."""
 
 Chosen = Mapping[int, Sequence[str]]
-"""Names of ways, by the identity of the node whose line shows them."""
+"""A map from the `id` of a plan node to the names of the ways that its line shows."""
 
 
 def chosen_ways(
     plan: Node, sides: Sequence[Side], reading: Reading | None, snapshot: Snapshot, budget: ReadBudget
 ) -> Chosen:
-    """The ways of a plan's steps. `reading`: for a join, the matches of its sides; None if they are not known."""
+    """The ways of a plan's steps. `reading`: for a join, the matches of its sides; None if EXPLAIN did not
+    count them.
+    """
     return {id(node): [way.name for way in ways] for node, ways in _steps(plan, sides, reading, snapshot, budget)}
 
 

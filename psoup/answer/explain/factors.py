@@ -26,10 +26,10 @@ from psoup.values.columns import key_float
 class FactorExplanation:
     """A boolean factor. `kind`: `interval`, `union` (several intervals or attributes), `opaque` or `never`.
 
-    `derived`: its expressions, each evaluated once for all queries and indexed like a column. `evaluated`: for each
-    expression the number of tuples since its first use, and for how many of these it was evaluated. It is skipped if
-    the other factors of all queries decide. `passes`: the share, 0 to 1, of a sample of the newest tuples that passes
-    the factor alone; None if unknown.
+    `derived`: its computed expressions. The engine evaluates each one once for all queries, and indexes it like a
+    column. `evaluated`: for each expression the number of tuples since its first use, and the number of those for which
+    it was evaluated. The writer skips it for tuples that the other factors of all queries already decide. `passes`: the
+    share, 0 to 1, of a sample of the newest tuples that passes this factor alone; None if unknown.
     """
 
     text: str

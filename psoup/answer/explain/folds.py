@@ -22,11 +22,11 @@ from psoup.results.chunk_results import ALL
 
 
 class Reuse(NamedTuple):
-    """The folds that an invocation would combine now. `nodes`: folds of many chunks; `leaves`: folds of one chunk.
+    """The folds that an invocation would combine now. `nodes`: folds of many chunks. `leaves`: folds of one chunk.
 
-    `unfolded`: chunks to fold first. `ends`: tuples of the window outside of all these chunks. `whole`: whether one
-    fold holds all of them. `tails`: tuples outside of a fold of the middle of the window, None if there is none
-    (`psoup.execution.aggregate.window_middle`).
+    `unfolded`: chunks that the invocation must fold first. `ends`: tuples of the window outside of all these chunks.
+    `whole`: True if one stored fold combines all these chunks. `tails`: tuples of the window outside of a stored fold
+    of its middle (`psoup.execution.aggregate.window_middle`); None if there is no such fold.
     """
 
     nodes: int
@@ -38,7 +38,7 @@ class Reuse(NamedTuple):
 
 
 def reuse_of(side: Side, recipe: Recipe, config: EngineConfig) -> Reuse | None:
-    """The folds for a window; None if no chunk lies wholly in the window. May wait for the disk. O(spans)."""
+    """The folds for a window. Returns None if no chunk lies wholly in the window. May wait for the disk. O(spans)."""
     view, clause, low, high = side
     inner = inner_of(view, low, high)
     if inner is None or view.folds.fan < 2:
@@ -56,7 +56,7 @@ def reuse_of(side: Side, recipe: Recipe, config: EngineConfig) -> Reuse | None:
 
 
 def refused_ahead(side: Side, recipe: Recipe) -> str:
-    """The reason why the aggregates of a clause are not folded ahead of invocations; empty if they are. O(1)."""
+    """The reason why the engine does not fold the aggregates of a clause ahead of invocations; "" if it does. O(1)."""
     view, clause, *_ = side
     refusal = view.folds.refusals.of((clause.sqc_id, recipe))
     if refusal is None:

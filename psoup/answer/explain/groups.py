@@ -28,15 +28,16 @@ from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _MOST = 4_194_304
-"""Most tuples of a window whose groups are counted, which takes some tens of milliseconds."""
+"""The most tuples of a window in which EXPLAIN counts groups. Counting takes some tens of milliseconds."""
 
 
 def explain_groups(
     node: Aggregate, side: Side | None, now: int | None, snapshot: Snapshot, budget: ReadBudget, *, stored: bool = True
 ) -> Findings:
-    """The states of an aggregate, and the groups of the matches of `side` (None: of a join). O(tuples up to _MOST).
+    """The states of an aggregate, and the number of its groups. `side`: None for a join. O(tuples of the window, up to
+    _MOST).
 
-    `stored`: whether the matches are stored; else groups are not counted.
+    `stored`: whether the matches are stored. If not, the groups are not counted.
     """
     states = len(states_of(node))
     figures: dict[str, float] = {"keys": len(node.keys), "measures": len(node.measures), "states": states}

@@ -4,7 +4,8 @@
                       | then w by r.k = w.k: 400 in, 12 out, 5,000 candidates
                       | 1,049 pairs kept, of 256 pairs of chunks; 3 more pairs of chunks have too many, or errors
 
-The join is evaluated as in an invocation, but stops after a number of candidates. Its figures are then of a part.
+EXPLAIN evaluates the join as an invocation does, but stops after `_MOST` candidates. The figures then describe a part
+of the join.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 
 _MOST = 4_194_304
-"""Most candidates, which take some tens of milliseconds."""
+"""The most candidates that EXPLAIN evaluates. They take some tens of milliseconds."""
 
 
 def explain_join(node: Join, reading: Reading | ResourceExhausted) -> Findings:

@@ -1,6 +1,7 @@
 """Selectivity of each factor of WHERE: the share of a sample of tuples that passes the factor alone.
 
-The sample holds the newest tuples in memory. Each explanation evaluates it anew; arrival counts nothing for it.
+The sample holds the newest tuples in memory. Every explanation evaluates the sample again. The writer keeps no counters
+for it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from psoup.published.snapshot import StreamView
 from psoup.work.read_budget import ReadBudget
 
 SAMPLE = 1_024
-"""Most tuples of the sample."""
+"""The most tuples of the sample."""
 
 _MOST_FACTORS = 32
-"""Most factors that are evaluated; an IN with many values counts as one factor."""
+"""The most factors that an explanation evaluates. An IN with many values counts as one factor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,13 @@ class SourceExplanation:
     """The explanation of one source. Times are text in UTC.
 
     `alias`: its name in FROM of a join, else "". `uncovered`: chunks on disk that were not evaluated for the query.
-    `to_evaluate`: their tuples in the window that an invocation would evaluate, in `chunks_to_evaluate` chunks, in
-    `expected_seconds` (None: not measured). `problem`: the reason why an invocation is refused, else "".
+    `to_evaluate`: the tuples of these chunks that an invocation would evaluate. They lie in `chunks_to_evaluate`
+    chunks, and take `expected_seconds` (None: not measured). `problem`: the reason why an invocation would be refused,
+    else "".
 
-    `counted`: whether the uncovered chunks were evaluated here; they are not if that takes more than a moment.
-    `folded`: tuples of uncovered chunks that are folded. `matches_in_window` counts neither of these tuples.
+    `counted`: whether EXPLAIN evaluated the uncovered chunks. It does not if that takes more than a moment. `folded`:
+    tuples of uncovered chunks whose aggregates are folded already. `matches_in_window` leaves out folded chunks, and
+    uncovered chunks that EXPLAIN did not evaluate.
     """
 
     stream: str
@@ -176,13 +178,13 @@ class SourceExplanation:
 
 
 _MOMENT_S = 0.5
-"""Most seconds for counting matches on disk: an explanation must stay quick."""
+"""The most seconds that an explanation spends on counting matches on disk, so that it stays quick."""
 
 _WORTH_A_JOB_S = 0.1
-"""Fewest seconds of evaluation that are worth the start of Spark."""
+"""The fewest seconds of evaluation for which a Spark job is worth its start."""
 
 _SHOWN = 8
-"""Most uncovered parts that the text lists."""
+"""The most uncovered parts that the text lists."""
 
 
 def explain_source(

@@ -5,9 +5,9 @@
              sort_rows at most 1,000 of 5,000,000
              reply_bytes about 8,000 (no limit of its own)
 
-Estimates come from counts that EXPLAIN has made anyway. A budget without an estimate, or not spent by the query, is
-left out. For sorts, and for groups of a join, a key is taken as eight bytes. Other groups are counted, with the actual
-bytes of their states. Bytes of a reply do not include the letters of texts.
+Estimates come from counts that EXPLAIN has made anyway. The list leaves out a budget without an estimate, and a budget
+that the query does not spend. In sorts, and in groups of a join, the estimate takes eight bytes for a key. Other groups
+are counted, with the actual bytes of their states. Bytes of a reply do not include the letters of texts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _MOST = "at most"
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """An expected spend. `limit`: None if unlimited. `bound`: about, at least or at most. `setting`: sets the limit."""
+    """An expected spend. `limit`: None if unlimited. `bound`: "about", "at least" or "at most".
+
+    `setting`: the name of the setting that sets the limit.
+    """
 
     budget: str
     expected: float
@@ -158,7 +161,9 @@ def _reply(nodes: Sequence[PlanNode], plan: Node, *, counted: bool) -> Iterator[
 
 
 def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tuple[float | None, str]:
-    """The number of rows that a step gives, None if unknown; and the kind of bound that it is."""
+    """The estimated number of rows of a step, None if unknown. The second value is the kind of bound of this
+    estimate.
+    """
     figures = node.figures
     if node.operator == "aggregate":
         if not figures["keys"]:
@@ -174,7 +179,9 @@ def _rows_of(node: PlanNode, nodes: Sequence[PlanNode], *, counted: bool) -> tup
 
 
 def _joined_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
-    """The rows of the join below an aggregate; None without a join, or if it stopped early."""
+    """The rows of the join that feeds an aggregate. Returns None if there is no join, or if EXPLAIN stopped it
+    early.
+    """
     below = nodes[node.inputs[0]]
     while below.operator != "join" and len(below.inputs) == 1:
         below = nodes[below.inputs[0]]

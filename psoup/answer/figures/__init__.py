@@ -1,7 +1,7 @@
 """Figures: the cost of each query, and the bytes of each structure.
 
     counters of queries ──> query_costs ──> top_queries, page by page
-    structures ──> bill: bytes, things, and bytes that could be given back
+    structures ──> bill: bytes, number of things, reclaimable bytes
 
 Files, in reading order:
 

@@ -1,12 +1,13 @@
-"""The share of the writer's time that each query takes for arriving tuples, from one look to the next.
+"""The share of the writer's time that each query takes for arriving tuples, between two calls of `look`.
 
     seconds of a stream's joins ─┬─ of each expression ────── divided among the clauses that read it ──┐
                                  └─ the rest ──────────────── by counted work (`psoup.clauses.costs`) ─┴─ clause
     clause ── divided among its queries; sides of a join count for the join ──────────────────────────── query
 
-The writer is one thread, so all shares add up to at most 1. The share of a query is noted beside the counters of its
-streams, for EXPLAIN. Streams whose joins take so little time that no query can matter are skipped. Shares are
-estimates, as in `psoup.answer.figures.query_costs`. The evaluation of older tuples is not counted.
+The writer is one thread, so all shares add up to at most 1. `look` also notes the share of a query among the counters
+of its streams, where EXPLAIN reads it. It skips a stream whose joins take so little time that no query can reach the
+smallest share. Shares are estimates, as in `psoup.answer.figures.query_costs`. The evaluation of older tuples is not
+counted.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ class ArrivalShare:
 
 @dataclass(frozen=True, slots=True)
 class _StreamCounters:
-    """Counters of a stream. `units`, `owners`: float64 and int64 by slot; empty if they were not needed."""
+    """The counters of a stream at one look. `joined`: seconds of its joins. `computed`: seconds of each expression.
+
+    `units`: the counted work of each slot, float64. `owners`: the SQC ID of each slot, int64. Both are empty if the
+    stream was not busy.
+    """
 
     joined: float
     computed: Mapping[Expr, float]
@@ -70,8 +75,8 @@ class ArrivalShares:
     def look(self, snapshot: Snapshot, seconds: float) -> list[ArrivalShare]:
         """The queries with at least the smallest share in the `seconds` since the last look, the costliest first.
 
-        A stream is reported from its second busy look on. O(streams), and O(slots + entries of the index) for each
-        busy stream.
+        The first busy look at a stream only reads its counters; the next one reports shares. O(streams), and O(slots +
+        entries of the index) for each busy stream.
         """
         totals = dict[int, ArrivalShare]()
         for view in snapshot.by_id.values():
@@ -85,9 +90,9 @@ class ArrivalShares:
         return sorted((s for s in totals.values() if s.share >= self._smallest), key=lambda s: (-s.share, s.query_id))
 
     def _of_stream(self, snapshot: Snapshot, view: StreamView, seconds: float) -> list[ArrivalShare]:
-        """The shares of the queries of one stream, which are also noted there.
+        """The shares of the queries of one stream. They are also noted among the counters of that stream.
 
-        The threshold is lower than the smallest share, as a join adds the shares of its sides.
+        The threshold is lower than the smallest share, because a join adds the shares of its sides.
         """
         costs, before = view.index.costs, self._before.get(view.stream_id)
         matters = seconds * self._smallest / MOST_SOURCES
@@ -116,7 +121,9 @@ def _read(view: StreamView) -> _StreamCounters:
 def _taken(
     snapshot: Snapshot, view: StreamView, before: _StreamCounters, now: _StreamCounters, seconds: float, matters: float
 ) -> dict[int, ArrivalShare]:
-    """The share of each query between two readings, for clauses that took at least `matters` seconds."""
+    """The share of each query in the `seconds` between two readings, for clauses that took at least `matters`
+    seconds.
+    """
     size = len(now.owners)
     took = {expr: spent - before.computed.get(expr, 0.0) for expr, spent in now.computed.items()}
     expressions = {expr: spent for expr, spent in took.items() if spent >= matters}

@@ -11,7 +11,8 @@
     predicate index       all arrays, scratch, counters   query      clauses that are gone are reclaimable
     query catalog         blocks; records by a sample     query      an estimate: Python's own objects
 
-The bytes of NumPy's buffers are exact; the interpreter, the libraries and gRPC are not in it.
+"Can be given up" means that the engine may drop the bytes, and computes them again when they are needed. The bytes of
+NumPy's buffers are exact. The bill leaves out the interpreter, the libraries and gRPC.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
 
 _SAMPLE = 64
-"""Records that are measured as a sample of all."""
+"""The number of records that are measured. Their mean size is the estimate for every record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Bytes of one structure, `reclaimable` bytes among them. `count`: number of things; `per`: their kind."""
+    """Bytes of one structure. `reclaimable`: the part of them that the engine can give back.
+
+    `count`: the number of things in the structure. `per`: the kind of these things.
+    """
 
     structure: str
     bytes: int
@@ -48,7 +52,7 @@ class Item:
 
     @property
     def each(self) -> float:
-        """Bytes for each query, tuple or match."""
+        """The mean bytes of one thing; 0 if there is none."""
         return self.bytes / self.count if self.count else 0.0
 
 

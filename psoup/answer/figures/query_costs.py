@@ -29,7 +29,7 @@ from psoup.results.sizes import column_size
 _VAIN_FROM = 10_000
 """Fewest candidates for a warning that a query has no selective condition."""
 _VAIN_SHARE = 0.001
-"""Share of matches among the candidates below which the warning is given."""
+"""The share of matches among the candidates below which `QueryCost.lines` gives the warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class QueryCost:
 
 
 class StreamCosts:
-    """The counters of one stream, read once. `spare`: bytes of index and catalog for each query."""
+    """The counters of one stream, read once. `spare`: the mean bytes of the predicate index for one of its clauses."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView) -> None:
         self.snapshot = snapshot

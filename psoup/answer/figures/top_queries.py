@@ -3,8 +3,8 @@
     slots ─ figure of each clause ─ clauses after the place ─ the costliest of them ─┐
     joins ─ figure of each ──────────────────────────────────────────────────────────┴─ merge ─ `limit` queries
 
-Queries are ordered by figure, greatest first, then by SQC ID, then by query ID. Figures are of the moment: a query
-whose figure changes between two pages may be on both, or on neither.
+Queries are ordered by figure, greatest first, then by SQC ID, then by query ID. Each page takes the current figures. So
+a query whose figure changes between two pages may be on both, or on neither.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DIVIDED = ("cpu", "bytes")
 """Figures that are divided among the queries of a clause."""
 
 _GROWTH = 4
-"""Growth of the number of clauses from one attempt to the next, while they give too few queries."""
+"""The factor by which `_Ranking.first` takes more clauses in its next attempt, while they give too few queries."""
 
 
 class Rank(NamedTuple):
@@ -93,7 +93,9 @@ def top_queries(
 
 
 class _Chosen:
-    """The queries that may have some labels: their IDs, in the order of their clauses."""
+    """The queries that may have all of the labels, sorted by clause and query ID. `holds` tells whether one
+    has them.
+    """
 
     def __init__(self, snapshot: Snapshot, tenant: str, labels: Labels) -> None:
         self._snapshot = snapshot
@@ -186,7 +188,9 @@ class _Ranking:
 
 
 def _behind(figures: Array, clauses: Array, after: Rank | None) -> Array:
-    """For each clause: whether it may have queries after a place. The clause of the place itself may. bool[k]."""
+    """For each clause, whether it may have queries after the place `after`. The clause of that place itself may.
+    bool[k].
+    """
     if after is None:
         return np.ones(len(figures), np.bool_)
     return (-figures > after.less) | ((-figures == after.less) & (clauses >= after.clause))

@@ -34,14 +34,16 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 MOST_BYTES = 1 << 30
-"""Most bytes of bits in one call."""
+"""The most bytes of bits in one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Choice of queries: by IDs and keys; without any, all queries after `after` that have all of the `labels`.
+    """A choice of queries by IDs and keys. Without IDs and keys: queries with IDs above `after` and with all of the
+    `labels`.
 
-    A choice by labels leaves joins out; a join by name is refused: its matches are not tuples of one stream.
+    A choice by labels leaves joins out. `records` refuses a join that is named by ID or key, because its matches are
+    not tuples of one stream.
     """
 
     ids: Sequence[int] = ()
@@ -60,7 +62,7 @@ class Choice:
             raise InvalidInput("queries is empty; name some, or leave it out for all on the stream", field="queries")
 
     def count(self, snapshot: Snapshot, view: StreamView, tenant: str) -> int:
-        """The most queries that the choice can have. O(k)."""
+        """An upper bound of the number of queries in the choice. O(k)."""
         if self.named:
             return self.named
         if not self.labels:
@@ -102,9 +104,10 @@ class Stretch:
     told: Completeness
 
     def first(self, view: StreamView, size: int) -> Stretch:
-        """The first tuples: all, if their bits for a query fit `size` bytes; else the first chunks, at least one.
+        """The tuples of the range whose bits for one query fit into `size` bytes: all of them, or those of the first
+        chunks.
 
-        Whole chunks are read, so that the errors of a chunk are counted once.
+        The result has at least one chunk. It has whole chunks, so that the errors of a chunk are counted once.
         """
         if self.high - self.low <= 8 * size:
             return self
@@ -162,8 +165,9 @@ def stretch(
 ) -> Stretch:
     """The tuples with times in [begin, end], microseconds, and IDs in [ids[0], ids[1]).
 
-    `last`: only the last so many of them. None: unbounded. Raises OutOfRange for a window that begins before the
-    oldest kept tuple, or for IDs that are not stored. Raises InvalidInput for a window that ends before it begins.
+    `last`: at most this number of tuples, the newest of them. None stands for no bound. Raises OutOfRange for a window
+    that begins before the oldest kept tuple, or for IDs that are not stored. Raises InvalidInput for a window that ends
+    before it begins.
     """
     if begin is not None and end is not None and begin > end:
         raise InvalidInput(f"the window ends at {time_text(end)}, before it begins at {time_text(begin)}", field="end")

@@ -1,4 +1,5 @@
-"""The standing queries that rows would match if they arrived now: the matching of arrival, without storing results.
+"""The standing queries that rows would match if they arrived now. The rows are matched as in a push; no result is
+stored.
 
     rows ── pieces ──> the index as it was published ──> runs, rows of bits ──> by row: names ──> query IDs
                   └──> clauses outside the index: row by row
@@ -31,9 +32,9 @@ from psoup.values.columns import Array, Batch
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _MOST_PAIRS = 1 << 22
-"""Most pairs of row and clause in a piece, unless it has a single row."""
+"""The most pairs of row and clause in a piece of several rows."""
 _LOOKED_AT = 1 << 28
-"""Most rows of a piece times clauses without a posting list: each such clause may match many of the rows."""
+"""The most pairs of a row and a clause without a posting list in a piece. Such a clause may match many of the rows."""
 _NOTHING: Array = np.zeros(0, np.int64)
 _NO_OFFSETS: Array = np.zeros(0, np.uint16)
 
@@ -57,7 +58,10 @@ class Matched:
         return Matched(np.array([0, len(queries)]), np.array(queries, np.int64), 1)
 
     def among(self, rows: Array, sent: int) -> Matched:
-        """The same page for the `sent` rows of a caller. `rows`: int64[n], ascending, those in the batch."""
+        """The same page, with the rows numbered as the caller sent them. `sent`: the number of rows sent.
+
+        `rows`: int64[n], ascending, the numbers of the sent rows that are in the batch.
+        """
         if len(rows) == sent:
             return self
         sizes: Array = np.zeros(sent, np.int64)
@@ -158,7 +162,10 @@ class _PieceMatches(NamedTuple):
         return ends
 
     def place(self, stretches: Array, named: NamedClauses, places: Array, queries: Array) -> Array:
-        """Write the queries at `places`, which advance. Returns the places with names below 0."""
+        """Write the queries of each row from its position in `places` on, and advance that position.
+
+        Returns the positions with names below 0.
+        """
         several: Array
         if self.rows is None:
             several = np.empty(len(self.slots) + 1, np.int64)
@@ -197,7 +204,9 @@ class _Join:
         self._out = None if not len(view.outside.ids) else self._outside(view.outside.ids)
 
     def close(self) -> None:
-        """Return the memory for other readers. Not called after an error, which leaves it in an unknown state."""
+        """Return the scratch memory for other readers. Do not call this after an error: the memory is then in an
+        unknown state.
+        """
         self._view.room.give_back(*self._lent)
 
     def _outside(self, sqc_ids: Array) -> tuple[QuerySteM, Array]:
@@ -208,7 +217,7 @@ class _Join:
         return index, sqc_ids
 
     def matched(self, start: int, upto: int) -> PieceMatches:
-        """The matches of the rows from `start` on, of as many rows as fit one pass."""
+        """The matches of the rows from `start` on, for as many rows as fit into one pass."""
         while True:
             rows = min(self._rows, upto - start)
             self._budget.examine(rows)

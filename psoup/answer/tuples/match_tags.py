@@ -2,7 +2,7 @@
 
     Matched ── tags of its queries ──> queries with the wanted labels ──> the first rows that fit ──> Tagged
 
-The cut applies only if keys or labels are wanted.
+A reply is cut only if the caller wants keys or labels.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from psoup.values.columns import Array
 PAIR_BYTES = 16
 """Bytes of a pair of row and query."""
 _TEXT_BYTES = 5
-"""Bytes of a text beside its letters: an offset, and a validity bit, counted as a byte."""
+"""Bytes of a text in Arrow without its letters: an offset, and a validity bit that counts as a byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedTags:
-    """Request of a caller: the `keys` of the queries, and their labels of the given `names`.
+    """The tags that a caller wants: the `keys` of the queries, and their labels of the given `names`.
 
     `labels`: only queries that have all of these labels.
     """

@@ -36,18 +36,18 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _TOGETHER = 4_194_304
-"""Most words of bits in one pass, which then takes some hundredths of a second."""
+"""The most words of bits in one pass, which then takes some hundredths of a second."""
 _LEAST = 64
-"""Tuples that a pass may always take, however many words they need."""
+"""The number of tuples that a pass may always take, even if they need more words."""
 
 _BITS = 1 << 29
-"""Most pairs of tuple and clause in one pass: each takes a bit, if no clause was evaluated before."""
+"""The most pairs of tuple and clause in one pass. A pair takes a bit if no clause was evaluated before."""
 
 _CHECKED = 512
-"""Clauses between two checks of the budget: some tenths of a millisecond of Python."""
+"""The number of clauses between two checks of the budget. They take some tenths of a millisecond of Python."""
 
 _INDEXED_FROM = 8
-"""Fewest clauses for which an index over them is quicker than a scan for each."""
+"""The fewest clauses for which an index over them is quicker than a scan for each."""
 
 
 def matches(
@@ -153,14 +153,14 @@ def matches_between(
 
 
 class _TupleReader:
-    """The clauses and queries of some tuples of one stream."""
+    """A search for the clauses that tuples of one stream satisfy, and for the queries of these clauses."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, budget: ReadBudget) -> None:
         self._snapshot = snapshot
         self._view = view
         self._budget = budget
         self._members: dict[int, Members] = {}
-        """By SQC ID; empty if the clause is gone. Sides of joins are left out."""
+        """The queries of each clause, by SQC ID, without the sides of joins. Empty if the clause is gone."""
 
     def clauses(self, tuple_ids: Sequence[int]) -> list[list[Array]]:
         """For each tuple the SQC IDs of the clauses that it satisfies, as arrays. Dropped clauses are among them."""

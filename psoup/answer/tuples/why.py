@@ -32,7 +32,7 @@ from psoup.values.columns import Array, Column
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _SHOWN = 200
-"""Most characters of a text in a reason."""
+"""The most characters of a text in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
