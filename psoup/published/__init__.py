@@ -1,1 +1,1 @@
-"""Published state: immutable values that the writer publishes and readers read. Nothing here evaluates."""
+"""Published state: immutable values that the writer publishes and readers read. No expression is evaluated here."""

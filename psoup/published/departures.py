@@ -4,7 +4,7 @@ expirations.
     earlier   [  4   9  12   9 … ]      the query that was replaced
     later     [  7  12  15  16 … ]      the query in its place: ascending, as IDs are assigned in order
 
-Pairs are only appended, to arrays with spare room, so that frozen views never change.
+The writer only appends pairs, to arrays with spare room. So the views that `freeze` returns never change.
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ from psoup.invariants import ensure
 from psoup.values.columns import Array
 
 KEPT_REPLACEMENTS = 65_536
-"""Replacements of a tenant that are kept."""
+"""The most replacements of a tenant that are kept."""
 
 _LEAST = 16
 _STEPS = 64
-"""The most replacements that are followed from one query; a pass over all pairs takes some 20 microseconds."""
+"""The most replacements that `Successors.of` follows from one query. A pass over all pairs takes some 20
+microseconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Successors:
-    """Replacements at some event. earlier, later: int64[n]."""
+    """Replacements up to some event: query `later[i]` replaced query `earlier[i]`. int64[n] each."""
 
     earlier: Array
     later: Array
 
     def of(self, query_id: int) -> int:
-        """The query that replaced another, directly or through further replacements; 0 if none did. O(n), up to 64
-        times."""
+        """The last query in the chain of replacements of a query; 0 if no query replaced it. O(n) for each step, at
+        most 64 steps.
+        """
         last = 0
         for _ in range(_STEPS):
             places = np.flatnonzero(self.earlier == query_id)
@@ -50,7 +53,7 @@ NO_SUCCESSORS = Successors(_NONE, _NONE)
 
 
 class Latest:
-    """The latest pairs of numbers that were added. `kept`: the number of pairs to keep."""
+    """The latest pairs of query IDs that were added. `limit`: the most pairs to keep."""
 
     def __init__(self, limit: int = KEPT_REPLACEMENTS) -> None:
         self._kept = limit
@@ -73,12 +76,12 @@ class Latest:
         self._start = max(self._start, self._end - self._kept)
 
     def freeze(self) -> Successors:
-        """The present pairs. O(1)."""
+        """The pairs that are kept now, as an immutable view. O(1)."""
         earlier, later = self._pairs[:, self._start : self._end]
         return Successors(earlier, later)
 
     def items(self) -> Iterator[tuple[int, int]]:
-        """(earlier, later), oldest first."""
+        """Yield the kept pairs (earlier, later), the oldest first."""
         frozen = self.freeze()
         yield from zip(frozen.earlier.tolist(), frozen.later.tolist(), strict=True)
 
@@ -136,7 +139,7 @@ class Departed:
         """Expired queries, paired with zeros."""
 
     def note_replaced(self, earlier: Array, later: Array) -> None:
-        """Record replacements, as `Succession.add`."""
+        """Record that the queries `later` replaced the queries `earlier`. int64[n] each."""
         self.replaced.add(earlier, later)
 
     def note_expired(self, query_ids: Array) -> None:
@@ -144,5 +147,5 @@ class Departed:
         self.expired.add(query_ids, np.zeros_like(query_ids))
 
     def freeze(self) -> WhyGone:
-        """The present state of both. O(1)."""
+        """The reasons as of now, as an immutable view. O(1)."""
         return WhyGone(self.replaced.freeze(), self.expired.freeze())

@@ -5,8 +5,8 @@
               asked   [  0    0    1    0   0 … ]       flags since the last `tick`, set by readers without a lock
 
 A query used on day 430 with 90 days to live expires when day 521 begins: after at least 90 days, and at most a day
-later. The days are not in the log: a process saves them when it ends (`save`). A crash can only lengthen lives: all
-queries then count as used on the day of the next start.
+later. The days are not in the log: a process saves them when it ends (`save`). After a crash, all queries count as used
+on the day of the next start. So a crash can only lengthen their lives.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup.plan.canonical import UNITS
 from psoup.values.columns import Array
 
 _PAGE = 4_096
-"""Queries of a page."""
+"""The number of query IDs that a page covers."""
 DAY = UNITS["DAY"]
 """Microseconds of a day."""
 _NEVER = 2**31 - 1
@@ -73,13 +73,13 @@ class Lifetimes:
                 del self._pages[number]
 
     def _on_pages(self, query_ids: Array) -> Iterator[tuple[_Page, int, Array]]:
-        """The pages of some queries, their numbers, and the places of the queries."""
+        """Yield each page of some queries, the number of the page, and the places of the queries on it."""
         if not self._pages or not len(query_ids):
             return
         numbers = query_ids // _PAGE
         numbers -= (first_page := int(numbers.min()))
         order = np.argsort(numbers.astype(np.uint16) if int(numbers.max()) < 1 << 16 else numbers, kind="stable")
-        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))  # 16-bit numbers are sorted by counting
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))  # NumPy sorts 16-bit integers by radix
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
             number = first_page + int(numbers[order[start]])
             page = self._pages.get(number)
@@ -136,9 +136,9 @@ class Lifetimes:
         return base64.b64encode(zlib.compress(content)).decode()
 
     def restore(self, saved: str, now: int) -> bool:
-        """Load the days that a process saved when it ended; days without a running process do not count.
+        """Load the days that a process saved when it ended. The days until this start do not count as unused.
 
-        Without a valid text all queries count as used on the day of `now`; returns whether it was valid.
+        Returns whether the text was valid. If not, all queries count as used on the day of `now`.
         """
         today = day_of(now)
         try:
@@ -156,7 +156,9 @@ class Lifetimes:
         return True
 
     def check(self, expiring: dict[int, int]) -> None:
-        """Check that exactly the registered queries that expire are listed: `expiring` has the days of each."""
+        """Check that the pages list exactly the registered queries that expire. `expiring`: the days of each, by query
+        ID.
+        """
         listed = {
             number * _PAGE + at: int(page.days[at])
             for number, page in self._pages.items()
@@ -166,7 +168,9 @@ class Lifetimes:
 
 
 def _parts(first: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """The pages of consecutive queries: number, first place, the place after the last."""
+    """Yield the pages of `count` consecutive IDs: the number of the page, the first place, and the end of the
+    places.
+    """
     end = first + count
     while first < end:
         number, start = divmod(first, _PAGE)

@@ -1,11 +1,11 @@
-"""Data that readers who match rows keep for later ones: the queries of all slots by name, and scratch memory.
+"""Data that a reader who matches rows leaves for the next one: the queries of all slots by name, and scratch memory.
 
     SQC IDs      7   9   4   8         names     12   -2   15   -1        (of queries 100 + 12, 100 + 15)
                                                       │         '── shared[0]: no query, the clause is removed
                                                       '── shared[1]: queries 113, 120, 121
 
-A clause usually has one query, and none if only sides of joins have it. The names of all slots of a stream are made
-when many are needed, and kept until a query is added or removed.
+A clause usually has one query, and none if only sides of joins have it. `MatchRoom` computes the names of all slots of
+a stream when a reader needs many of them. It keeps them until a query is added or removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from psoup.values.columns import Array
 
 _NONE: Array = np.zeros(0, np.int64)
 _SHARE = 16
-"""Share of the slots, a sixteenth, from which on all slots are named."""
+"""A divisor: `MatchRoom` names all slots only for a reader with at least slots / 16 pairs."""
 _KEPT_BYTES = 1 << 26
 """The most bytes of memory kept for the next reader."""
 ROWS_BYTES = 1 << 26
@@ -36,10 +36,10 @@ _WORD = 64
 
 
 class NamedClauses:
-    """Names of clauses: a query, which is `first` + name, or -1 - k for all of `shared[k]` (int64 each, ascending).
+    """The name of each clause. A name of at least 0 stands for the query `first` + name.
 
-    `names`: int32 if they fit, which takes half the time of int64. `bases`: int64, for
-    `psoup.kernels.names.tuple_queries.place_by_offset`.
+    A name -1 - k stands for all queries in `shared[k]` (int64, ascending). `names`: int32 if they fit, which takes half
+    the time of int64. `bases`: int64, for `psoup.kernels.names.tuple_queries.place_by_offset`.
     """
 
     def __init__(self, clauses: PagedMap[ClauseRecord], sqc_ids: Array) -> None:
@@ -78,12 +78,14 @@ class NamedClauses:
         return np.where(names < 0, names, names + self.first)
 
     def sizes(self, names: Array) -> Array:
-        """The number of queries behind each negative name, int64."""
+        """The number of queries that each negative name stands for, int64."""
         return self._ptr[-names] - self._ptr[-1 - names]
 
     def written_out(self, queries: Array, several: Array) -> Array:
-        """Queries, int64, in their order; negative names at `several` (int64[k], ascending) are replaced by their
-        queries."""
+        """The queries, int64, in the same order, with each negative name replaced by the queries that it stands for.
+
+        `several`: the positions of the negative names in `queries`, int64[k], ascending.
+        """
         if not len(several):
             return queries
         size = len(queries) - len(several) + int(self.sizes(queries[several]).sum())
@@ -98,14 +100,18 @@ class NamedClauses:
 
 
 class MatchRoom:
-    """The data of one stream. Any thread: it is changed in single steps."""
+    """The names and the scratch memory of one stream. Any thread may use it: each change is a single atomic step."""
 
     def __init__(self) -> None:
         self._named: NamedClauses | None = None
         self._spare: list[tuple[Scratch, OpenResults]] = []
 
     def named(self, clauses: PagedMap[ClauseRecord], sqc_of_slot: Array, pairs: int) -> NamedClauses | None:
-        """The names by slot in the snapshot with these clauses. None if they are not worth their cost for `pairs`."""
+        """The name of each slot, for the snapshot with these clauses. Returns None if they would cost more than they
+        save.
+
+        `pairs`: the number of pairs of row and slot to name.
+        """
         named = self._named
         if named is not None and named.clauses is clauses and len(named.names) == len(sqc_of_slot):
             return named
@@ -115,7 +121,7 @@ class MatchRoom:
         return named
 
     def take(self, config: EngineConfig, slots: int) -> tuple[Scratch, OpenResults]:
-        """Scratch for a join with so many slots, and empty results as `passing` makes them, for a piece."""
+        """Scratch memory for a join with `slots` slots, and empty results of a piece, as `passing` returns them."""
         try:
             scratch, results = self._spare.pop()
         except IndexError:
@@ -140,7 +146,7 @@ class MatchRoom:
 
 
 class TooManyRows(Exception):
-    """Raised if a piece needs more rows of bits than the limit."""
+    """A piece needs more rows of bits than the limit."""
 
 
 class BoundedRoom(RowRoom):
@@ -159,13 +165,15 @@ class BoundedRoom(RowRoom):
 
 
 def passing(config: EngineConfig, rows: int, slots: int) -> OpenResults:
-    """Results of so many rows, which are read once and as a whole; rows of bits may raise TooManyRows."""
+    """Empty results for `rows` rows, which the caller reads once and as a whole. Adding rows of bits may raise
+    TooManyRows.
+    """
     size = replace(config, chunk_rows=-(-rows // _WORD) * _WORD)
     return OpenResults(size, slots, BoundedRoom(size), grouped=False)
 
 
 def _bases(queries: Array) -> Array:
-    """For each base, the difference between queries and slots if it is the same for all, else UNEVEN: int64."""
+    """For each run of 2**TOGETHER slots: query minus slot if this is the same for all of them, else UNEVEN. int64."""
     width = 1 << TOGETHER
     bases: Array = np.full(-(-len(queries) // width), UNEVEN, np.int64)
     whole = len(queries) // width

@@ -19,7 +19,10 @@ Members = tuple[int, ...] | PagedMap[bool]
 
 
 def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> Members:
-    """The members with further IDs, ascending; queries come after all earlier ones. O(k), and a page."""
+    """The members with further IDs, ascending. The ID of a new query must be above the IDs of all earlier queries.
+
+    O(k), and a copy of one page.
+    """
     if isinstance(members, tuple):
         if len(members) + len(query_ids) <= shape.few_members:
             more = (*members, *query_ids)

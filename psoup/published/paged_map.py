@@ -63,7 +63,7 @@ class KeyedBlock(Protocol[W]):
         ...
 
     def without(self, key: int, owned: bool) -> Any:
-        """The block without a key, changed in place if it is `owned`; None if it was the last key."""
+        """The block without a key; None if it was the last key. A block that is `owned` is changed in place."""
         ...
 
     def without_all(self, places: Array, owned: bool) -> Any:
@@ -203,7 +203,7 @@ def _find(
 
 
 class Editor(Generic[V]):
-    """Changes for the next PagedMap; used by one thread."""
+    """The changes for the next PagedMap. Only one thread may use an editor."""
 
     __slots__ = (
         "_blocks",
@@ -246,7 +246,9 @@ class Editor(Generic[V]):
         return _find(self._pages, self._page, self._blocks, keys)
 
     def set(self, key: int, value: V) -> None:
-        """Add or replace. O(page) for the first change of a page, then O(1). A key of a block must be removed first."""
+        """Add or replace a record. O(page) for the first change of a page, then O(1). A key of a block must be removed
+        first.
+        """
         page = self._own(key // self._page)
         self._count += key not in page
         page[key] = value
@@ -296,7 +298,9 @@ class Editor(Generic[V]):
         return removed
 
     def freeze(self) -> PagedMap[V]:
-        """The map with all changes so far, the same object if there were none; later changes copy again."""
+        """A map with all changes so far. Without changes, this is the map that was published last. Later changes copy
+        pages again.
+        """
         if not self._directory_owned and self._frozen is not None:
             return self._published
         self._directory_owned = False
@@ -330,7 +334,7 @@ class Editor(Generic[V]):
             del self._blocks[at]
 
     def _replace(self, at: int, block: Any) -> None:
-        """Replace a block by one without some of its keys; None if no key is left."""
+        """Put a block without some of its keys in the place of the old one. `block`: None if no key is left."""
         self._owned_blocks.discard(id(self._blocks[at]))
         self._frozen = None
         self._blocks[at] = block

@@ -3,9 +3,9 @@
     RUNS = NoteKind[RunKey, ChunkRun](64)          the module that makes the notes declares their kind, with its types
     view.notes.table(RUNS) ──> {key: note}         one bounded table for each kind, in each published value
 
-A published value knows no types of the rooms above it: it holds the notes, and the kind says what they are. A note
-follows from the published value alone, is never changed, and is gone with it. So any thread may make one, and two
-threads that make the same one at once lose nothing but time.
+A published value knows no types of the rooms above it: it holds the notes, and their kind has the types. A note depends
+on the published value alone, never changes, and is freed with it. So any thread may make a note. If two threads make
+the same note at once, only time is lost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Note = TypeVar("Note")
 
 
 class NoteKind(Generic[Key, Note]):
-    """A kind of notes. `most`: how many of them one published value holds."""
+    """A kind of notes. `most`: the most notes of this kind in one published value."""
 
     __slots__ = ("most",)
 
@@ -35,7 +35,9 @@ class NoteTable(dict[Key, Note]):
         self._most = most
 
     def note(self, key: Key, note: Note) -> Note:
-        """Leave a note, and return it. A full table is emptied first: notes in use come back at once. O(1)."""
+        """Leave a note, and return it. A full table is emptied first; readers then make the notes that they need again.
+        O(1).
+        """
         if len(self) >= self._most:
             self.clear()
         self[key] = note

@@ -4,7 +4,7 @@
     QueryBlock                     first_id …    sqc_ids  int64[n]    the queries as their parameters (BoundBlock)
     ClauseBlock                    ids  slots    rows     int32[n]    each clause of one query, which has its factors
 
-A record of a block is made on access. Blocks are in a `PagedMap`, beside single records. When a further query shares a
+A block makes a record when it is read. A `PagedMap` holds both blocks and single records. When a further query shares a
 clause of a block, the clause leaves its block and becomes a record.
 """
 
@@ -33,7 +33,7 @@ NO_CLAUSE = 0
 
 @dataclass(frozen=True, slots=True)
 class QueryRecord:
-    """A registered query, `queries[row]`, or a side of one. `sqc_id`: its clause; `registered`: microseconds.
+    """A registered query, `queries[row]`, or a side of a join. `sqc_id`: its clause. `registered`: microseconds.
 
     A join has the `stream_id` of its first side, and NO_CLAUSE.
     """
@@ -49,7 +49,7 @@ class QueryRecord:
     tags: Tag | TagColumns = NO_TAG
     """Its key and labels, or the tags of its block; see `tag`."""
     expires: int = 0
-    """Days without use after which it is unregistered; 0: never."""
+    """The days without use after which the query is unregistered; 0 for a query that never expires."""
 
     @property
     def tag(self) -> Tag:
@@ -76,7 +76,7 @@ class QueryRecord:
 class ClauseRecord:
     """A standing query clause and the queries that share it. `attributes`: the Query SteM's attribute IDs.
 
-    The clause is the one of the query `queries[row]`, which may have been removed.
+    The factors are those of the query `queries[row]`, which may have been removed.
     """
 
     sqc_id: int
@@ -94,11 +94,11 @@ class ClauseRecord:
 
 
 Numbers = Array | range
-"""Integers of a block; consecutive ones, the usual case, are a range, which takes no memory."""
+"""Integers of a block: an array, or a range if they are consecutive. A range is the usual case, and takes no memory."""
 
 
 def numbers(values: Numbers) -> Numbers:
-    """The same integers in the smallest form. O(n)."""
+    """The same integers, as a range if they are consecutive. O(n)."""
     if isinstance(values, np.ndarray) and len(values) and bool((np.diff(values) == 1).all()):
         return range(int(values[0]), int(values[-1]) + 1)
     return values
@@ -119,7 +119,9 @@ def _bytes(*parts: Numbers) -> int:
 
 
 class RecordBlock(Generic[V]):
-    """Records with ascending IDs (n > 0), some of which may be removed. Changed only by the code that made the copy."""
+    """Records with ascending IDs (n > 0), some of which may be removed. Only the code that made a block may
+    change it.
+    """
 
     __slots__ = ("_gone", "count", "ids", "live")
 
@@ -176,9 +178,10 @@ class RecordBlock(Generic[V]):
         return int(np.searchsorted(self.ids, key))
 
     def without(self, key: int, owned: bool) -> Self | None:
-        """The block without one ID, which must exist: itself if `owned`, else a copy; None if it was the last ID.
+        """The block without one ID, which must exist; None if it was the last ID. Returns itself if `owned`, else a
+        copy.
 
-        O(n) bytes for a copy. When half of the records are removed the rest is compacted, which is amortised.
+        A copy costs O(n) bytes. When half of the records are removed, the rest is compacted, which is amortised.
         """
         at = self.find(key)
         ensure(at >= 0, self, "a record is removed that is not there", key=key)
@@ -218,12 +221,17 @@ class RecordBlock(Generic[V]):
         raise NotImplementedError
 
     def taken(self, rows: Array | None) -> Self:
-        """A block of the records at `rows` (int64[k]), copied; without `rows` of all records, with shared arrays."""
+        """A block with copies of the records at `rows`, int64[k]. Without `rows`: a block of all records that shares
+        the arrays.
+        """
         raise NotImplementedError
 
 
 class QueryBlock(RecordBlock[QueryRecord]):
-    """Queries that one event registered with a template, or their sides at one place. `sqc_ids`: integers[n]."""
+    """Queries that one event registered with a template, or the sides of such queries at one place in FROM.
+
+    `sqc_ids`: the clause of each query, integers[n].
+    """
 
     __slots__ = ("expires", "queries", "registered", "sequence", "sqc_ids", "stream_id", "tags", "tenant")
 

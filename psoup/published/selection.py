@@ -3,7 +3,7 @@
     labels user=u3        the runs of `psoup.published.tags`, confirmed by the labels themselves
     keys from "site-a/"   a pass over all keys of the tenant; the keys of a block are one column
 
-For operations on many queries at once. Lists for readers are made page by page (`psoup.answer.describe`).
+Operations on many queries at once use this module. `psoup.answer.describe` lists queries for clients, page by page.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def with_prefix(published: Published, tenant: str, prefix: str) -> Array:
 
 
 def among(event: Registered | RegisteredMany, labels: Labels, prefix: str) -> Array:
-    """The selected queries of a registration, also removed ones: int64[k], ascending."""
+    """The queries of a registration that the labels, or the prefix of their keys, select: int64[k], ascending.
+
+    Queries that were removed since are among them.
+    """
     if isinstance(event, Registered):
         first, tags = event.query_id, TagColumns.of(event.tag)
     else:

@@ -66,7 +66,7 @@ _NAMES_COMPARED = 64
 
 @dataclass(frozen=True, slots=True)
 class ChunkEntry:
-    """A chunk's tuples, and its present results."""
+    """The tuples of a chunk, and its results at the time of the snapshot."""
 
     data: Chunk
     results: ChunkResults
@@ -74,7 +74,7 @@ class ChunkEntry:
 
 @dataclass(frozen=True, slots=True)
 class StreamView:
-    """A published stream. Counts are of tuples; `created`: microseconds.
+    """A published stream. All counts are numbers of tuples. `created`: microseconds.
 
     The oldest `archived` of the `chunks` are on disk, where they take `archived_bytes`; the last chunk is open.
     """
@@ -102,7 +102,7 @@ class StreamView:
     nbytes: int
     queries: int
     index: QuerySteM
-    """The writer's index, only for figures, which may be newer than the snapshot (`costs`, `bill`)."""
+    """The writer's index. It may be newer than the snapshot, so only figures are read from it (`costs`, `bill`)."""
     clauses: IndexView
     """The clauses in the index at the time of the snapshot."""
     room: MatchRoom
@@ -112,9 +112,9 @@ class StreamView:
     folds: FoldRoom
     """The folds of all streams, which readers make."""
     packs: PackRoom
-    """The packs of folds of many clauses, of all streams."""
+    """The packs of folds of many clauses, of all streams, which readers make."""
     offers: OfferBox
-    """The box of results that readers offer, of all streams."""
+    """The box of all streams into which readers put results that they offer to the writer."""
     outside: Outside = NONE_OUT
     """The clauses in quarantine, with the reasons."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
@@ -221,13 +221,13 @@ class Snapshot:
     """Reasons of removed queries, by tenant."""
     config: EngineConfig
     run: Runner = serial
-    """The threads that a reader may use, beside its own."""
+    """The runner of tasks: it lets a reader use further threads besides its own."""
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     """The queries that expire; readers record their use here. It belongs to the writer, and is not frozen."""
     sides: int = 0
     """The number of `queries` that are sides of joins."""
     pairs: KeptPairs = NO_PAIRS
-    """The kept pairs of joins."""
+    """The pairs of joins that the engine maintains."""
     tokens: Mapping[str, AccessToken] = field(default_factory=dict)
     """The valid access tokens, by their IDs."""
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {FIRST_TENANT.name: FIRST_TENANT})
@@ -255,7 +255,7 @@ class Snapshot:
         return tenant
 
     def stream(self, name: str, tenant: str) -> StreamView:
-        """The stream of this name (any case); NotFound gives the most similar name."""
+        """The stream of this name, in upper or lower case. Raises NotFound, which suggests the most similar name."""
         view = self.streams.get((tenant, name.lower()))
         if view is None:
             name = name[:_NAME_COMPARED]
@@ -265,12 +265,14 @@ class Snapshot:
         return view
 
     def names(self, tenant: str) -> list[str]:
-        """The names of some streams, for suggestions."""
+        """The names of at most `_NAMES_COMPARED` streams of a tenant, for suggestions."""
         owned = (view.spec.name for (owner, _), view in self.streams.items() if owner == tenant)
         return list(islice(owned, _NAMES_COMPARED))
 
     def query(self, query_id: int, tenant: str) -> QueryRecord:
-        """The query with this ID, whose use is recorded; NotFound if it is unknown, removed or another tenant's."""
+        """The query with this ID. Records its use. Raises NotFound if the ID is unknown, removed or of another
+        tenant.
+        """
         record = self.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
         if record is None or record.tenant != tenant:
             raise self.gone.get(tenant, NOT_KNOWN).error(query_id)
@@ -279,11 +281,13 @@ class Snapshot:
         return record
 
     def selection(self, query_id: int, tenant: str) -> QueryRecord:
-        """As `query`; InvalidInput for a join, which matches no tuple of one stream."""
+        """The query with this ID, which must be over one stream. Raises as `query`, and InvalidInput for a join."""
         return self._of_one_stream(self.query(query_id, tenant))
 
     def selection_with(self, key: str, tenant: str) -> QueryRecord:
-        """As `query_with`; InvalidInput for a join."""
+        """The query with this key, which must be over one stream. Raises as `query_with`, and InvalidInput for
+        a join.
+        """
         return self._of_one_stream(self.query_with(key, tenant))
 
     def _of_one_stream(self, record: QueryRecord) -> QueryRecord:
@@ -325,7 +329,7 @@ class Snapshot:
         return list(dict.fromkeys(side.stream_id for side in self.sides_of(record)))
 
     def query_with(self, key: str, tenant: str) -> QueryRecord:
-        """The query with a key; NotFound if there is none."""
+        """The query with this key. Records its use. Raises NotFound if there is none."""
         record = self.queries.get(max(self.tags.query_of(tenant, key), 0))
         if record is None or record.tenant != tenant or record.tag.key != key:
             raise NotFound(

@@ -3,7 +3,8 @@
     query IDs [7, 9000, 12, …] ── by block ──> the columns of each block, at the places of its queries ─┐
                               └─ the others ─> a record each, looked at once                            ┴─> in order
 
-For replies with many queries: queries of blocks take no step each; only queries registered singly do.
+Replies with many queries use this module. Python takes a step for each query outside blocks, and none for a query of a
+block.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from psoup.published.records import QueryBlock, QueryRecord
 from psoup.values.columns import Array
 
 KEY = ""
-"""Stands for the key among the names of labels, which are never empty."""
+"""The name that stands for the key. No label has it, because names of labels are never empty."""
 
 
 def tag_columns(queries: PagedMap[QueryRecord], query_ids: Array, names: Sequence[str]) -> list[pa.StringArray]:
@@ -40,10 +41,13 @@ def tag_columns(queries: PagedMap[QueryRecord], query_ids: Array, names: Sequenc
 def _parts(
     queries: PagedMap[QueryRecord], query_ids: Array
 ) -> Iterator[tuple[Array, TagColumns | list[Tag] | None, Array]]:
-    """Places among `query_ids`, and their tags, as columns or a list with the row of each; None for no tags."""
+    """Yield (places among `query_ids`, tags, row of each query in the tags).
+
+    The tags are columns or a list, or None if a block has no tags.
+    """
     firsts = np.array([block.first for block in queries.blocks], np.int64)
     which = np.searchsorted(firsts, query_ids, "right")
-    which = which.astype(np.uint16 if len(firsts) < 1 << 16 else np.uint32)  # 16-bit numbers are sorted by counting
+    which = which.astype(np.uint16 if len(firsts) < 1 << 16 else np.uint32)  # NumPy sorts 16-bit integers by radix
     order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which, minlength=len(firsts) + 1))
     alone = [order[: ends[0]]]
     for number in np.flatnonzero(np.diff(ends)).tolist():
