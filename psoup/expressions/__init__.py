@@ -10,7 +10,7 @@ Files and rooms, in reading order:
     functions                           all functions: name, number of arguments, typing rule
     rules, rules_texts, rules_times     typing rules, which make each conversion explicit
     conversion, sugar, plainly          conversions between types; other spellings; plain constants of text
-    supplied_functions                  functions that the operator brings
+    supplied_functions                  functions that the operator of a service adds
     frame, evaluate                     the rows of an evaluation, and the evaluator of each function
     logic, comparisons, conditional     AND and OR; = and IN; CASE and COALESCE
     casts, formats, civil               CAST; values as text; the calendar

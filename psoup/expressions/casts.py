@@ -31,10 +31,12 @@ Conversion = Callable[[Column, DataType], Converted]
 
 _BIGINT_END = 2.0**63
 _COPIES = 6
-"""Bytes that reading a text allocates, in multiples of its size: the parts that a pattern finds, and their
-conversions."""
+"""The bytes that a cast allocates to read a text, as a multiple of the bytes of the text.
+
+They hold the parts that a pattern finds, and the conversions of these parts.
+"""
 _WRITTEN = 160
-"""Bytes that writing a value allocates, at most 40 of which remain."""
+"""The bytes that a cast allocates to write a value as text. At most 40 of them remain."""
 
 
 def _same(column: Column, target: DataType) -> Converted:
@@ -144,8 +146,10 @@ def try_cast(call: Call, frame: Frame) -> Column:
 
 
 def narrow(call: Call, frame: Frame) -> Column:
-    """A BIGINT checked against the range of TINYINT, SMALLINT or INTEGER: an error if it does not fit, NULL for
-    TRY_CAST."""
+    """Check a BIGINT against the range of TINYINT, SMALLINT or INTEGER.
+
+    A value outside of the range is an error of its row; for TRY_CAST it is NULL.
+    """
     value, bits = call.args
     assert isinstance(bits, Literal)
     column, bound = frame.column(value), 1 << (int(bits.value or 1) - 1)

@@ -1,6 +1,7 @@
 """The proleptic Gregorian calendar on arrays: days since 1970 to year, month, day and back; names of parts.
 
-All int64[n], all years, negative ones too (year 0 is 1 BC). Pure arithmetic, O(n).
+All arguments and results are int64[n]. All years are valid, negative ones too (year 0 is 1 BC). The functions are pure
+arithmetic, O(n).
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def civil_from_days(days: Array) -> tuple[Array, Array, Array]:
 
 
 def days_from_civil(year: Array, month: Array, day: Array) -> Array:
-    """Days since 1970-01-01 of a date; a `day` outside its month counts on into other months."""
+    """The days since 1970-01-01 of a date. A `day` outside its month counts on into the months before or after."""
     from_march = year - (month <= 2)
     era = from_march // 400
     year_of_era = from_march - era * 400

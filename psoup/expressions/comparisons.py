@@ -1,4 +1,4 @@
-"""The six comparisons and IN: by order for each type, exactly across BIGINT, DECIMAL and DOUBLE.
+"""The six comparisons and IN. BIGINT, DECIMAL and DOUBLE are compared exactly with each other.
 
     a DECIMAL(4,1) < b DECIMAL(6,3)       10.5 | 10.500        the finer side is split into whole units of the coarser
                                           105  | 105, rest 0   and a rest, so nothing is scaled up and overflows

@@ -158,7 +158,7 @@ def comparable(left: Expr, right: Expr, name: str = "eq") -> tuple[Expr, Expr]:
         return _with_long_number(left, right, name)
     if left.type == right.type:
         return left, right
-    if is_null_literal(left) or is_null_literal(right):  # before texts: the type of 'x' = NULL is not a number's
+    if is_null_literal(left) or is_null_literal(right):  # before texts: else 'x' would be cast to the type of the NULL
         return (cast(left, right.type), right) if is_null_literal(left) else (left, cast(right, left.type))
     if is_text_literal(left):
         return cast(left, right.type), right
@@ -199,7 +199,7 @@ def _towards(left: Expr, right: Expr, weak: Kind) -> tuple[Expr, Expr]:
 
 
 def truth(expr: Expr, clause: str) -> Expr:
-    """The expression as a BOOLEAN: a number is true unless zero, a TEXT constant is read."""
+    """The expression as a BOOLEAN. A number is true unless it is zero. A TEXT constant is converted."""
     if expr.type == BOOLEAN:
         return expr
     if expr.type.kind in NUMBERS or is_text_literal(expr) or is_null_literal(expr):

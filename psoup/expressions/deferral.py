@@ -16,9 +16,9 @@ from psoup.expressions.tree import Call, Expr
 from psoup.model import Kind
 
 LEAST_ROWS = 256
-"""Fewest tuples for which finding the tuples that need an expression pays; that takes some 100 us."""
+"""The fewest tuples for which a delay pays. Finding the tuples that need an expression takes some 100 us."""
 WORTH = 4
-"""Least ratio of all tuples to the tuples that need an expression, for which a delay pays."""
+"""The least ratio of all tuples to the tuples that need an expression, for which a delay pays."""
 
 
 @lru_cache(65_536)
@@ -31,8 +31,10 @@ def may_wait(expr: Expr) -> bool:
 
 @lru_cache(65_536)
 def weight(expr: Expr) -> int:
-    """The number of functions in an expression, supplied ones by their costs; the costliest is delayed longest.
-    O(size)."""
+    """The number of functions in an expression, where a supplied function counts by its cost. O(size).
+
+    The expression with the greatest weight is delayed longest.
+    """
     return cost_of(expr.name) + sum(map(weight, expr.args)) if isinstance(expr, Call) else 0
 
 

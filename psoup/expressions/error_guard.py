@@ -27,15 +27,15 @@ from psoup.values.columns import Array, Column, concat_columns, empty_column
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 Compute = Callable[[Expr, Sequence[Column], Array, Array, TextLimits], Column]
-"""The port: gives the values of an attribute for some tuples, from their columns, IDs and times.
+"""The port: a function that returns the values of an attribute for some tuples, from their columns, IDs and times.
 
-Raises TooMuchText; the caller must then use fewer tuples.
+It raises TooMuchText; the caller must then use fewer tuples.
 """
 
 WARY_ROWS = 256
-"""The rows at a time for an expression that raised, or ended a process, over all rows before.
+"""The rows of one evaluation, for an expression that raised, or ended a process, when it was evaluated over more rows.
 
-So few rows take little memory. A single row would cost some fifty microseconds.
+So few rows take little memory. An evaluation of each row by itself would cost some fifty microseconds a row.
 """
 
 MOST_PARTS = 16
@@ -50,7 +50,7 @@ _UNREAD = empty_column(BIGINT)
 
 
 class Raised(Exception):
-    """Raised if an expression could not be evaluated over some tuples; `reason` is one line."""
+    """An expression could not be evaluated over some tuples. `reason`: one line."""
 
     def __init__(self, expr: Expr, reason: str) -> None:
         super().__init__(reason)
@@ -86,7 +86,8 @@ def guarded(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, tex
 
 
 def every_row(budget: ReadBudget = UNBOUNDED, wary: Collection[Expr] = ()) -> Compute:
-    """A `Compute` that has a value or an error for each row. It evaluates `wary` expressions some rows at a time.
+    """A `Compute` that has a value or an error for each row. It evaluates `wary` expressions over WARY_ROWS rows at a
+    time.
 
     Rows that are evaluated again are counted again. Exceptions of columns and of `budget`, and TooMuchText, pass
     through.
@@ -148,11 +149,14 @@ def _bounded(texts: TextLimits) -> TextLimits:
 
 
 EVERY_ROW = every_row()
-"""For expressions that have not raised so far."""
+"""The `Compute` for readers without a budget, and for expressions that have not raised so far."""
 
 
 def reason_of(problem: BaseException) -> str:
-    """A line about an exception: the exhausted resource, or the place; other messages could contain values."""
+    """A line about an exception: the exhausted resource, or the place in the code.
+
+    The messages of other exceptions are left out, because they could contain values.
+    """
     name = type(problem).__name__
     if isinstance(problem, TooMuchWork | MemoryError | RecursionError | FailedPrecondition | pa.ArrowCapacityError):
         text = " ".join(str(problem).split())[:_SHOWN]

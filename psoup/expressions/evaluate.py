@@ -32,7 +32,7 @@ from psoup.values.columns import Column, concat_columns
 from psoup.values.limbs import number_of
 
 _SHOWN = 120
-"""The most characters of an expression in a message; its end tells the type."""
+"""The most characters of an expression in a message. A longer one keeps its end, which shows the type."""
 
 
 _WRITTEN = {TIMESTAMP: "'2013-07-04 12:00:00'", DATE: "'2013-07-04'"}
@@ -72,7 +72,9 @@ def first_value(column: Column) -> bool | int | float | str | None:
 
 
 def _varies(expr: Expr) -> bool:
-    """Whether the value may change: the result of a supplied function is not known before the call."""
+    """Whether the value is unknown before evaluation: the tree reads an attribute or NOW, or calls a supplied
+    function.
+    """
     if isinstance(expr, AttributeRef | Now):
         return True
     return not isinstance(expr, Literal) and (supplied_functions.is_supplied(expr.name) or any(map(_varies, expr.args)))

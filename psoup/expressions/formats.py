@@ -1,4 +1,4 @@
-"""Values as text, in DuckDB's spelling; Arrow large_string arrays, NULL rows have any text.
+"""Values as text, in DuckDB's spelling. The results are Arrow large_string arrays; a NULL row has any text.
 
 0.05 as DECIMAL(5,2)  0.05     DECIMAL(2,2)  .05        1e16  1e+16       2020-01-01 10:00:00.5      0044-03-15 (BC)
 """
@@ -52,7 +52,7 @@ def double(column: Column) -> pa.Array:
 
 
 def decimal(column: Column) -> pa.Array:
-    """All decimal places; without a zero before the point if the type has no digit for it."""
+    """The number with all its decimal places. It has no zero before the point if the type has no digit there."""
     scale = column.type.scale
     if scale == 0:
         return bigint(column)
@@ -63,12 +63,12 @@ def decimal(column: Column) -> pa.Array:
 
 
 def date(column: Column) -> pa.Array:
-    """YYYY-MM-DD, years before 1 as (BC)."""
+    """The form YYYY-MM-DD. A year before 1 is written with (BC)."""
     return _date_text(split(column)[0])
 
 
 def timestamp(column: Column) -> pa.Array:
-    """YYYY-MM-DD HH:MM:SS[.ffffff], without trailing zeros."""
+    """The form YYYY-MM-DD HH:MM:SS[.ffffff], without trailing zeros."""
     days, micros = split(column)
     seconds, fraction = micros // 1_000_000, micros % 1_000_000
     tail = pc.utf8_rtrim(_join(_scalar("."), _digits(fraction, 6)), characters="0")

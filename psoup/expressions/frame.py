@@ -70,7 +70,11 @@ class Sizes:
         return over
 
     def borrow(self, size: int) -> None:
-        """Check for room before `size` temporary bytes are made, or bytes that are counted when they are kept."""
+        """Check that `size` further bytes fit. Call it before temporary bytes are made, or bytes that `keep` counts
+        later.
+
+        Raises TooMuchText.
+        """
         whole = self.kept + size
         if whole > self.most:
             raise TooMuchText(max(-(-whole // max(self.most, 1)), 2))
@@ -88,11 +92,11 @@ def text_bytes(column: Column) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The rows that expressions are evaluated over.
+    """The rows over which expressions are evaluated.
 
-    `columns` in schema order (only those that are read need exist), each of `rows` rows; `ids` and `times` int64[rows]
-    for `_id` and `_time`; `now` in microseconds. `texts`: limits of texts. `memo`: computed subtrees, which expressions
-    of the scope share.
+    `columns`: in schema order, each of `rows` rows; only the columns that expressions read need exist. `ids`, `times`:
+    int64[rows], for `_id` and `_time`. `now`: microseconds. `texts`: limits of texts. `memo`: computed subtrees, which
+    all expressions of the scope share.
     """
 
     columns: Sequence[Column]
@@ -116,7 +120,7 @@ class Scope:
 
 
 class RowsOf(Sequence[Column]):
-    """Some rows of columns, each cut when it is read: columns may be on disk, or missing."""
+    """Some rows of columns. A column is cut only when it is read, because it may be on disk, or missing."""
 
     def __init__(self, columns: Sequence[Column], start: int, stop: int) -> None:
         self._columns = columns
@@ -184,7 +188,9 @@ class Frame:
         return to_large_string(self.column(expr))
 
     def lengths(self, expr: Expr) -> Array:
-        """The bytes of a TEXT argument in every row: int64[rows], or int64[1] if it is a constant; 0 where NULL."""
+        """The bytes of a TEXT argument in every row: int64[rows], or int64[1] if it is a constant. A NULL has
+        0 bytes.
+        """
         if isinstance(expr, Literal):
             return np.array([constant_bytes(expr)])
         return np.diff(self.column(expr).values)

@@ -16,10 +16,10 @@ They mean what they mean in DuckDB 2.0. Canonical names of operators, with their
     span_seconds      microseconds (BIGINT): the seconds of an INTERVAL, DOUBLE
 
 and, with the same name as in SQL: abs round floor ceil sqrt power greatest least coalesce nullif lower upper length
-substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex`, `mathematics`,
-`moments` and `strptime`; dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a
-TEXT constant in front. Names in `sugar` are others in disguise; `docs/sql.md` shows all.
-Those that the operator brings are in `supplied_functions`.
+substr trim ltrim rtrim concat starts_with contains replace, and all of `text_pieces`, `regex`, `mathematics`, `moments`
+and `strptime`; dayname monthname last_day epoch_ms epoch_us; extract(part, x) and date_trunc(part, x) have a TEXT
+constant in front. Binding replaces the names in `sugar` by other functions. `docs/sql.md` shows all. The functions that
+the operator of a service adds are in `supplied_functions`.
 
 **Errors and NULL.** An error in a row (overflow, // or % by zero, a CAST that fails) makes that row NULL and marks it
 in `Column.error`. Functions hand marks of their arguments on. AND, OR, NOT and IN take an error as UNKNOWN: TRUE OR
@@ -45,7 +45,7 @@ A TEXT constant takes the type of what it is compared or combined with; in arith
   zones other than UTC are errors. A DATE ignores both, as in DuckDB. There are no infinite times.
 - TIMESTAMP - TIMESTAMP is an interval, and not a value. The binder turns the uses it allows into numbers. DATE
   plus or minus a BIGINT attribute is allowed.
-- epoch of a sum of intervals may differ in its last bit: DuckDB adds up days and the rest for themselves.
+- epoch of a sum of intervals may differ in its last bit: DuckDB adds up the days separately from the rest.
 - A DATE too far for a TIMESTAMP is an error when they are compared, also against a constant.
 - Text as an exact number: any that fits, however many digits it has before an exponent; not 0x1F and 0b11.
 - round of a DECIMAL(18,0) to tens that carries into a 19th digit is an error.
@@ -91,7 +91,7 @@ __all__ = [
 ]
 
 _EXACT = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "in", "nullif"})
-"""Functions that compare: they receive a constant of many digits unchanged."""
+"""The functions that compare. They receive a constant of many digits unchanged."""
 
 MANY = 65_536
 """The most arguments of any function."""
@@ -99,7 +99,10 @@ MANY = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The typing rule of a function. `operator`: it has its own syntax in SQL."""
+    """The typing rule of a function. `least`, `most`: bounds of the number of its arguments.
+
+    `operator`: True if the function has its own syntax in SQL.
+    """
 
     least: int
     most: int

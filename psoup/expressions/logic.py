@@ -1,7 +1,7 @@
 """AND, OR, NOT and IS [NOT] NULL in SQL's three-valued logic.
 
      TRUE   FALSE  UNKNOWN        A row is TRUE (valid, value True), FALSE (valid, value False) or UNKNOWN (not
-AND  all    any    else           valid); an error is UNKNOWN with a mark. What is decided without the errors
+AND  all    any    else           valid); an error is UNKNOWN with a mark. A row decided without the errors
 OR   any    all    else           loses the mark.
 """
 

@@ -2,8 +2,8 @@
 
     '2020-01-31'  '2020-01-31 23:59:00'  '-17'  '2.50'
 
-A cast of a column takes a millisecond for one row, and a statement may have thousands of constants. Texts in any other
-form are left to the cast.
+A cast of a column takes a millisecond for one row, and a statement may have thousands of constants. The cast converts
+texts in any other form.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     Call("and", (Call("gt", a, 1), Call("is_null", b)))   ->   "a" > 1 AND "b" IS NULL
 
-It shows derived attributes, and tests use it to compute the same value with DuckDB. Every conversion is written out; an
-operator inside an operator has parentheses. Only `difference`, which users cannot write, has no counterpart in DuckDB.
+EXPLAIN shows this text of derived attributes. Tests use it to compute the same value with DuckDB. Every conversion is
+written out; an operator inside an operator has parentheses. Only `difference`, which users cannot write, has no
+counterpart in DuckDB.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _INFIX = {
     "or": "OR",
 }
 _BARE = frozenset({"extract", "date_trunc", "round", "substr", "regexp_extract"})
-"""Functions whose integer constants need no type."""
+"""Functions whose integer constants are written without a type."""
 
 
 def render(expr: Expr) -> str:
@@ -61,7 +62,9 @@ def render(expr: Expr) -> str:
 
 
 def literal(constant: Literal, *, bare: bool = False) -> str:
-    """A constant; integers carry their type unless `bare`, as plain ones are INTEGER in DuckDB."""
+    """The text of a constant. An integer has its type unless `bare`, because DuckDB reads a plain integer as
+    INTEGER.
+    """
     kind, value = constant.type.kind, constant.value
     if value is None:
         return f"CAST(NULL AS {constant.type})"
@@ -92,7 +95,7 @@ def _spelled(constant: Literal) -> str:
 
 
 def _arguments(call: Call) -> list[str]:
-    """The arguments' texts; an integer beside a BIGINT that is not a constant needs no type."""
+    """The texts of the arguments. An integer constant needs no type if another argument is a BIGINT and no constant."""
     typed = any(arg.type == BIGINT and not isinstance(arg, Literal) for arg in call.args)
     bare = typed or call.name in _BARE or call.type.kind is Kind.DATE
     return [literal(arg, bare=bare) if isinstance(arg, Literal) else render(arg) for arg in call.args]

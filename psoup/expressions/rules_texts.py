@@ -18,7 +18,7 @@ from psoup.expressions.tree import Call, Expr, Literal
 from psoup.model import BIGINT, BOOLEAN, TEXT, DataType
 
 _SPACES = " ,\t\n"
-"""Characters between options."""
+"""Characters that may stand between the letters of options."""
 
 
 def texts(name: str, args: Sequence[Expr]) -> Expr:
@@ -39,7 +39,7 @@ def text_test(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def text_length(name: str, args: Sequence[Expr]) -> Expr:
-    """Type length: code points."""
+    """Type length and the other functions from TEXT to BIGINT."""
     return Call(BIGINT, name, (need(args[0], TEXT, name),))
 
 
@@ -49,7 +49,7 @@ def slicing(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def taking(result: DataType, *wanted: DataType) -> Rule:
-    """The rule of a function of exactly these types."""
+    """The rule of a function that takes exactly the types `wanted`, and returns the type `result`."""
 
     def rule(name: str, args: Sequence[Expr]) -> Expr:
         return Call(result, name, tuple(need(arg, kind, name) for arg, kind in zip(args, wanted, strict=True)))

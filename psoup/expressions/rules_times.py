@@ -45,7 +45,7 @@ def naming(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def last_day(name: str, args: Sequence[Expr]) -> Expr:
-    """Type last_day: of the month."""
+    """Type last_day: the DATE of the last day of the month."""
     return Call(DATE, name, (_time(args[0], name),))
 
 

@@ -19,7 +19,10 @@ Resolve = Callable[[str, Sequence[Expr]], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Sugar:
-    """The number of arguments of a function, and its replacement."""
+    """A function that binding replaces. `least`, `most`: bounds of the number of its arguments.
+
+    `made`: makes the replacement from the arguments.
+    """
 
     least: int
     most: int
@@ -31,7 +34,7 @@ def _part(part: str) -> Sugar:
 
 
 def _type_name(_: Resolve, args: Sequence[Expr]) -> Expr:
-    """The type's name in DuckDB; whole constants are BIGINT here."""
+    """The name of the type in DuckDB. A whole constant is a BIGINT here."""
     if isinstance(args[0], Literal) and is_null_literal(args[0]):
         return Literal(TEXT, '"NULL"')
     return Literal(TEXT, "VARCHAR" if args[0].type == TEXT else str(args[0].type))

@@ -1,13 +1,13 @@
-"""Supplied functions, which the operator provides: signatures, installed functions, and their evaluation.
+"""Supplied functions, which the operator of a service provides: signatures, installed functions, and their evaluation.
 
     risk(amount)  ──signature──>  Call("risk@1[DOUBLE: DOUBLE]", cast(amount AS DOUBLE))
                       │ installed      called for the rows without NULL and error, its values checked ──> Column
                       │ not installed  FailedPrecondition: only queries that need its values are refused
 
-A call is named by the whole signature. So a query bound with another version, or other types, never gets values of the
-function that is installed now. Statements of the log are bound with the signatures of their registration (`declared`),
-whether or not these functions are installed. Installed functions belong to the process: they are set before the first
-statement is bound. `psoup.functions` loads modules.
+The name of a call is the whole signature of its function. So a query bound with another version, or other types, never
+gets values of the function that is installed now. Statements of the log are bound with the signatures of their
+registration (`declared`), whether or not these functions are installed. Installed functions belong to the process: they
+are set before the first statement is bound. `psoup.functions` loads modules.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _BETWEEN = re.compile(r", (?=[A-Z])")
 class Signature:
     """The name of a function, its argument types and its result. Its text is the name of its calls in expressions.
 
-    `nulls`: it is called for rows with NULL too. `version`: increased by the operator when its values change.
+    `nulls`: True if the function is also called for rows with NULL. `version`: the operator increases it when the
+    values of the function change.
     """
 
     name: str
@@ -77,7 +78,8 @@ Answer = tuple[pa.Array, Array | None]
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """A function that can be called. `cost`: its cost in simple functions. `about`: a line of description.
+    """A function that can be called. `cost`: its cost, as a multiple of that of a simple function. `about`: a
+    description.
 
     `call` gets an array for each argument, and marks errors of rows. It may raise FailedPrecondition if the function is
     broken. It may raise any other exception if it cannot be evaluated over these rows.
@@ -151,9 +153,9 @@ def are_there() -> bool:
 
 
 def used_in(texts: Iterable[str]) -> list[str]:
-    """The texts of the signatures that the binder may use for some statements: of functions whose names occur there.
+    """The texts of the signatures of installed functions whose names occur in some statements.
 
-    O(length of the texts); O(1) if no function is installed.
+    The binder needs no other signatures for these statements. O(length of the texts); O(1) if no function is installed.
     """
     functions = _process.by_name
     if not functions:
@@ -165,7 +167,10 @@ def used_in(texts: Iterable[str]) -> list[str]:
 
 @contextmanager
 def declared(texts: Sequence[str]) -> Iterator[None]:
-    """Bind statements with exactly these signatures (their texts), installed or not. Raises InvalidInput."""
+    """A context in which statements are bound with exactly these signatures. `texts`: the texts of the signatures.
+
+    The functions need not be installed. Raises InvalidInput.
+    """
     signatures_by_name = {signature.name: signature for signature in map(signature_of, texts)}
     token = _declared.set(signatures_by_name)
     try:
@@ -175,7 +180,7 @@ def declared(texts: Sequence[str]) -> Iterator[None]:
 
 
 def known(name: str) -> Signature | None:
-    """The signature of the function that a statement means by `name` (lower case); None without one."""
+    """The signature of the function that a statement means by `name` (lower case). Returns None if there is none."""
     bound = _declared.get()
     if bound is not None:
         return bound.get(name)
@@ -184,7 +189,7 @@ def known(name: str) -> Signature | None:
 
 
 def signatures() -> tuple[str, ...]:
-    """The texts of the signatures with which statements are bound here; empty if none are declared."""
+    """The texts of the signatures that `declared` sets for this context; empty outside of such a context."""
     return tuple(map(str, (_declared.get() or {}).values()))
 
 

@@ -5,8 +5,8 @@
     d < 99999999999999999999      d is a DOUBLE             d < 1e20, the least DOUBLE that is not below the constant
 
 A comparison gets another constant, of the type on the other side, with the same result. If the type has no such value,
-the new constant is beyond all its values. A DOUBLE is compared with a number with a point as with the nearest DOUBLE,
-as in DuckDB.
+the new constant is beyond all its values. If the constant has a decimal point, a DOUBLE is compared with the DOUBLE
+nearest to the constant, as in DuckDB.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psoup.expressions.tree import Expr, Literal, LongNumber
 from psoup.model import BIGINT, DOUBLE, MAX_DECIMAL_PRECISION, MAX_WIDE_PRECISION, DataType, Kind, decimal, wide
 
 MOST_PLACES = 1_100
-"""Decimal places of a constant that are kept: no DOUBLE has more. Further digits become a single 1."""
+"""The most decimal places of a constant that are kept; no DOUBLE has more. A single 1 replaces all further digits."""
 
 FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 """The same comparison with its sides swapped; = and <> do not change."""
@@ -67,8 +67,10 @@ def plain(args: Sequence[Expr]) -> list[Expr]:
 
 
 def summands(args: Sequence[Expr]) -> list[Expr]:
-    """The arguments of + and -: beside a sum a `LongNumber` of up to 38 digits stays exact, else it is the nearest
-    DOUBLE."""
+    """The arguments of + and -. If one is a sum of type WIDE, each `LongNumber` of up to 38 digits stays exact.
+
+    Otherwise each `LongNumber` becomes the nearest DOUBLE.
+    """
     if not any(arg.type.kind is Kind.WIDE for arg in args):
         return plain(args)
     exact = [
@@ -137,14 +139,18 @@ def _digits(other: DataType) -> int:
 
 
 def _beyond(other: DataType, sign: int) -> Literal:
-    """A constant above (negative `sign`: below) all values of an exact type."""
+    """A constant above all values of an exact type, or below them if `sign` is negative."""
     if other.kind is Kind.DECIMAL:  # a DOUBLE would make the column a DOUBLE
         return Literal(BIGINT, _BEYOND_DECIMAL if sign > 0 else -_BEYOND_DECIMAL)
     return Literal(DOUBLE, math.copysign(math.inf, sign))
 
 
 def _among_doubles(number: LongNumber, exact: Fraction, name: str) -> Literal:
-    """A whole number by its neighbours among the DOUBLEs; a number with a point as the nearest DOUBLE."""
+    """The constant that compares with a DOUBLE like `number`.
+
+    For a whole number this is a DOUBLE next to it, or a number that no DOUBLE equals. For a number with a point it is
+    the nearest DOUBLE.
+    """
     near = number.value
     assert isinstance(near, float)
     if number.places or Fraction(near) == exact:

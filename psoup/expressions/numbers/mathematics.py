@@ -1,4 +1,5 @@
-"""Mathematical functions, whole numbers and their bits; floats equal libm's to the last bit on every processor.
+"""Mathematical functions of DOUBLEs, and functions of whole numbers and their bits. Every processor gives the same bits
+as libm.
 
 ln(0) is -inf, asin(2) NaN, exp(1000) inf, as in DuckDB        1 << 63, lcm of large ones: errors of their rows
 """
@@ -21,7 +22,7 @@ REAL = (
     *("exp", "ln", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt"),
 )
-"""Functions of one DOUBLE, by their numbers in `math_float64`."""
+"""The functions of one DOUBLE. The position of a name is the number of the function in the kernel `math_float64`."""
 _BITS = 63
 
 
@@ -60,7 +61,7 @@ def sign(call: Call, frame: Frame) -> Column:
 
 
 def truncate(call: Call, frame: Frame) -> Column:
-    """Compute trunc: towards zero."""
+    """Compute trunc, which rounds towards zero."""
     columns = frame.columns(call)
     values = columns[0].values
     if call.type.kind is Kind.DECIMAL:
@@ -70,7 +71,7 @@ def truncate(call: Call, frame: Frame) -> Column:
 
 
 def _magnitudes(columns: list[Column]) -> list[Array]:
-    """Values without their signs, uint64[n]; the least BIGINT's is too large for int64."""
+    """The absolute values, uint64[n]. The absolute value of the least BIGINT does not fit int64."""
     return [np.where(c.values < 0, np.negative(c.values), c.values).view(np.uint64) for c in columns]
 
 

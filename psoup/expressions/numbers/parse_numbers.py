@@ -3,7 +3,7 @@
     '  -1_234.5678e2 '  ->  sign -, digits 12345678, with the point after 4 + 2 of them
 
 A DECIMAL or BIGINT takes the digits before the point plus its scale, and rounds by the next digit: exact for any
-length, halves away from zero. The library reads a DOUBLE, correctly rounded.
+length, halves away from zero. Arrow reads a DOUBLE, correctly rounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBER = (
 _SPECIAL = rf"(?i)\A{_SPACE}[+-]?(?:inf|infinity|nan){_SPACE}\z"
 _MOST_EXPONENT = 32_767
 _PLACES = 19
-"""The digits of 2**63; 10**19 still fits uint64."""
+"""The number of decimal digits of 2**63. Every number of so many digits fits uint64."""
 
 
 def to_boolean(column: Column, target: DataType) -> tuple[Array, Array]:
@@ -73,7 +73,7 @@ def _read(digits: Column, point: Array) -> tuple[Array, Array]:
 
 
 def _field(fields: pa.StructArray, name: str) -> pa.Array:
-    """A group of the pattern without underscores; empty without a match."""
+    """The text of a group of the pattern, without underscores; "" if the pattern does not match."""
     text = pc.fill_null(pc.struct_field(fields, name), "").cast(pa.large_string())
     return pc.replace_substring(text, pattern="_", replacement="")
 

@@ -69,7 +69,10 @@ def _aligned(columns: list[Column]) -> tuple[Array, Array]:
 
 
 def _divided(values: Array, unit: int, rounding: str) -> Array:
-    """Values divided by a positive number: `floor`, `ceil`, `trunc`, or `round` with halves away from zero."""
+    """The values divided by the positive number `unit`.
+
+    `rounding`: `floor`, `ceil`, `trunc`, or `round` with halves away from zero.
+    """
     if largest(values) + unit >= _END:
         values = values.astype(object)
     if rounding == "floor":
@@ -122,7 +125,9 @@ def multiply(call: Call, frame: Frame) -> Column:
 
 
 def _whole_parts(call: Call, frame: Frame) -> tuple[list[Column], Array, Array, Array]:
-    """The arguments, their values at one scale, and flags of rows that divide by 0 (by 1 in the values returned)."""
+    """The arguments, their values at one scale, and flags of rows whose divisor is 0. Such a divisor is
+    returned as 1.
+    """
     columns = frame.columns(call)
     left, right = _aligned(columns)
     failed: Array = right == 0
@@ -132,35 +137,35 @@ def _whole_parts(call: Call, frame: Frame) -> tuple[list[Column], Array, Array, 
 
 
 def divide_whole(call: Call, frame: Frame) -> Column:
-    """// towards zero; by zero it is an error."""
+    """Compute //, rounded towards zero. A division by zero is an error."""
     columns, left, right, failed = _whole_parts(call, frame)
     size = np.abs(left) // np.abs(right)
     return _result(call, np.where((left < 0) != (right < 0), -size, size), columns, failed)
 
 
 def remainder(call: Call, frame: Frame) -> Column:
-    """% with the sign of the dividend; by zero it is an error."""
+    """Compute % with the sign of the dividend. A division by zero is an error."""
     columns, left, right, failed = _whole_parts(call, frame)
     size = np.abs(left) % np.abs(right)
     return _result(call, np.where(left < 0, -size, size), columns, failed)
 
 
 def negate(call: Call, frame: Frame) -> Column:
-    """Unary minus."""
+    """Compute unary minus."""
     columns = frame.columns(call)
     values = numbers(columns[0])
     return _result(call, _apply(lambda a, b: b - a, largest(values), values, 0), columns)
 
 
 def absolute(call: Call, frame: Frame) -> Column:
-    """abs."""
+    """Compute abs."""
     columns = frame.columns(call)
     values = numbers(columns[0])
     return _result(call, np.abs(values if largest(values) < _END else values.astype(object)), columns)
 
 
 def sign(call: Call, frame: Frame) -> Column:
-    """-1, 0 or 1."""
+    """Compute sign: -1, 0 or 1."""
     columns = frame.columns(call)
     values = numbers(columns[0])
     return finish(BIGINT, (values > 0).astype(np.int64) - (values < 0), columns)
@@ -196,7 +201,7 @@ def ordered(order: Callable[[Any, Any], Array], left: Column, right: Column) -> 
 
 
 def _against_double(exact: Column, real: Array) -> Array:
-    """-1, 0 or 1: how exact numbers compare with float64; NaN is greatest.
+    """The sign (-1, 0, 1) of comparing exact numbers with float64; NaN is greatest.
 
     Rounding keeps the order. So the exact values are compared only in rows where the nearest DOUBLE equals the other
     number.
@@ -232,7 +237,7 @@ def _boolean(column: Column, target: DataType) -> Converted:
 
 
 def _exact(column: Column, target: DataType) -> Converted:
-    """An exact number at another scale, halves away from zero."""
+    """The exact numbers at another scale, rounded with halves away from zero."""
     places, values = target.scale - column.type.scale, numbers(column)
     return _stored(_scaled(values, places) if places >= 0 else _divided(values, 10**-places, "round"), target)
 
@@ -248,7 +253,7 @@ def _from_double(column: Column, target: DataType) -> Converted:
 
 
 def _from_text(column: Column, target: DataType) -> Converted:
-    """Text as a number, halves away from zero."""
+    """The numbers that texts spell, rounded with halves away from zero."""
     read = [_number(text, target.scale) for text in to_large_string(column).to_pylist()]
     values: Array = np.array([0 if number is None else number for number in read], object).reshape(len(read))
     made, wide = _stored(values, target)

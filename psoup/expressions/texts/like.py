@@ -1,15 +1,15 @@
-r"""LIKE: `%` is any text, `_` one code point, everything else itself; linear in the text for every pattern.
+r"""LIKE: `%` stands for any text, `_` for one code point. The time is linear in the text for every pattern.
 
     'abc'       equal           '%abc%'     contains        all others: a regular expression for RE2, which keeps
     'abc%'      starts with     '%abc'      ends with       sets of states instead of trying one after the other
 
-A few patterns would have too many states: many `_` behind a character, behind a `%`.
+A few patterns would have too many states: those with many `_` after a character that follows a `%`.
 
     %a______________b     at each place RE2 must know which of the last 14 characters were an a: 2 ** 14 states
 
-These are matched text by text. Each part between two % is searched after the part before it, leftmost first, which is
-enough for LIKE. A part without _ is searched as a text. A part with _ is found by comparing a block of places with each
-of its characters: O(text * characters of the part) in vector operations of 64 KiB.
+Such patterns are matched text by text. Each part between two % is searched after the part before it, leftmost first,
+which is enough for LIKE. A part without _ is searched as a text. A part with _ is found by comparing a block of places
+with each of its characters: O(text * characters of the part) in vector operations of 64 KiB.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ANY_BYTE = 0xFF
 ONE_BYTE = 0xFE
 """The wildcard _ in a pattern of bytes; UTF-8 does not use this byte."""
 _LEAST_PIECE = 2
-"""Fewest bytes of a piece that is searched."""
+"""The fewest bytes of a piece that is searched."""
 _LONGEST_PIECE = 512
 """The most bytes of a piece that is searched; each byte takes 13 bytes of memory."""
 _LONGEST_WHOLE = 512
@@ -55,7 +55,7 @@ _BLOCK = 65_536
 
 
 def has_many_states(tokens: list[Token]) -> bool:
-    """Whether RE2 needs time in proportion to the pattern's length times the text's, instead of the text's."""
+    """Whether RE2 would need time in proportion to pattern length times text length, not to text length alone."""
     floating = behind = False
     ones = 0
     for token in tokens:
@@ -111,7 +111,7 @@ def _is_at(points: Text, part: list[Token], place: int) -> bool:
 
 
 def _find(text: str, points: Text, part: list[Token], start: int, stop: int) -> int:
-    """The first place from `start` on at which the part begins and ends by `stop`; -1 without one."""
+    """The first place from `start` on where the part begins and also ends by `stop`. Returns -1 if there is none."""
     if ONE not in part:
         return text.find("".join(character for character, _ in part), start, stop)
     wanted = [(k, ord(token[0])) for k, token in enumerate(part) if token != ONE]
@@ -129,7 +129,7 @@ def _find(text: str, points: Text, part: list[Token], start: int, stop: int) -> 
 
 
 _REPEAT = 500
-"""RE2 allows 1,000 repetitions of an expression."""
+"""The most repetitions in one item of a regular expression that `to_regex` writes. RE2 allows 1,000."""
 _NO_ESCAPE = Literal(TEXT, "")
 MOST_TOKENS = 1_000
 """The most tokens of a pattern that becomes a regular expression: RE2 may need time of pattern times text."""
@@ -178,7 +178,10 @@ def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
 
 
 def matching(texts: pa.Array, expr: Expr) -> NDArray[np.bool_]:
-    """Flags of texts, none of them NULL, that match the constant pattern of an expression with a `sought_text`."""
+    """For each text, whether it matches the constant pattern of an expression with a `sought_text`. bool[n].
+
+    No text may be NULL.
+    """
     assert isinstance(expr, Call)
     if expr.name != "like":
         assert isinstance(expr.args[1], Literal)
@@ -201,8 +204,10 @@ def too_long(tokens: list[Token]) -> bool:
 
 
 def tokenize(pattern: str, escape: str) -> list[Token] | None:
-    """Tokens (character, whether it is a wildcard) in order, runs of % as one; None if the pattern ends with the
-    escape."""
+    """The tokens of a pattern in order: (character, whether it is a wildcard). A run of % is one token.
+
+    Returns None if the pattern ends with the escape.
+    """
     tokens: list[Token] = []
     escaped = False
     for character in pattern:
@@ -238,10 +243,11 @@ def to_regex(tokens: list[Token]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SoughtText:
-    """A text that is searched in a column: anywhere, or at the end of its texts; ~`column`: in its lower-case form.
+    """A text that is searched in the texts of a column, anywhere or only at their ends.
 
-    `whole`: empty if the text decides. Otherwise rows with the text may match: `whole` is the full pattern, in UTF-8
-    with ANY_BYTE and ONE_BYTE, and the text is a piece of it.
+    `column`: the index of the column; ~index stands for the column in lower case. `whole`: empty if finding the text
+    decides. Otherwise a row that has the text may match. Then `whole` is the full pattern, in UTF-8 with ANY_BYTE and
+    ONE_BYTE, and the text is a piece of it.
     """
 
     column: int
@@ -255,8 +261,8 @@ def sought_text(expr: Expr) -> SoughtText | None:
     """The text that a condition on a column searches, or None.
 
     The conditions are `column LIKE '%text%'`, `column LIKE '%text'`, `contains`, `ends_with(column, 'text')`, and the
-    same on lower(column), as in ILIKE. For other LIKE patterns it is the longest piece without wildcards, if it has two
-    bytes.
+    same on lower(column), as in ILIKE. For other LIKE patterns it is the longest piece without wildcards, if it has at
+    least two bytes.
     """
     if not isinstance(expr, Call) or expr.name not in ("like", "contains", "ends_with"):
         return None
@@ -283,7 +289,9 @@ def sought_text(expr: Expr) -> SoughtText | None:
 
 
 def _sought(column: int, text: bytes, at_end: bool, whole: bytes = b"") -> SoughtText:
-    """The text to search: for a long text its beginning; where it is found the whole text is compared."""
+    """The search for a text. Of a long text only the beginning is searched; the whole text is compared where that is
+    found.
+    """
     if len(text) <= _LONGEST_PIECE:
         return SoughtText(column, text, at_end, whole)
     any_byte = bytes([ANY_BYTE])

@@ -7,8 +7,9 @@ RE2 never backtracks, but for a pattern with many states it may have to keep the
 
     (a|b)*a(a|b){900}c     900 states at each character: 5 us a byte, where a{900}c takes a nanosecond
 
-So a pattern has at most `MOST_STATES`, counted here with repetitions written out. Every byte of text is charged a
-quarter of the pattern's states in bytes: rows are cut into parts, or refused, as if they were texts.
+So a pattern has at most `MOST_STATES`, counted here with repetitions written out. The evaluator charges each byte of
+text with one byte for every four states, as if it made texts of this size. So it cuts the rows into parts, or refuses
+them.
 
 Replacing all matches searches again after each match, and a search may read far beyond its match:
 
@@ -56,11 +57,11 @@ OPTIONS = "cilmnpsg"
 _CLASS_STATES = 400
 """States of a Unicode class such as \\pL."""
 _WIDE_STATES = 10
-"""States of a character of many, such as the dot, which has up to four bytes."""
+"""The states of an item that matches many characters, such as the dot. Such a character has up to four bytes."""
 _SHARE = 4
-"""States that charge one byte for each byte of text."""
+"""The number of states for which each byte of text is charged with one byte."""
 _AGAIN = 8
-"""Bytes that are read again in the time for which one byte is charged."""
+"""The number of bytes that a search reads again in the time for which one byte is charged."""
 _REPEATED = re.compile(r"\{(\d{1,9})(,(\d{0,9}))?\}")
 _NAMED = re.compile(r"\?P?<\w+>")
 _FLAGS = re.compile(r"\?[imsU-]*([:)])")
@@ -69,14 +70,17 @@ _ESCAPED = re.compile(r"\\(\d|\\)")
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A pattern that RE2 accepts. `flags`: its prefix; `groups`: the place of each (, and of the end of its name."""
+    """A pattern that RE2 accepts. `flags`: its prefix of options, such as (?i).
+
+    `groups`: for each group the position of its "(", and the position after its name.
+    """
 
     pattern: str
     flags: str
     states: int
     groups: tuple[tuple[int, int], ...]
     looks_ahead: bool
-    """Whether it may read far beyond its match: it has a repetition without an end, and branches."""
+    """Whether a search may read far beyond its match: the pattern has a repetition without an end, and branches."""
 
     @property
     def anywhere(self) -> str:
@@ -89,7 +93,9 @@ class Regex:
         return rf"{self.flags}\A(?:{self.pattern})\z"
 
     def naming(self, *numbers: int) -> str:
-        """The pattern with the groups of these numbers, named g1, g2, ...; g0 is the whole match."""
+        """The pattern in which only the groups of these numbers capture. Their names are g1, g2, ...; g0 is the whole
+        match.
+        """
         pieces, at = [], 0
         for number, (start, stop) in enumerate(self.groups, 1):
             pieces += [self.pattern[at:start], f"(?P<g{number}>" if number in numbers else "(?:"]
@@ -139,14 +145,15 @@ class _PatternReader:
         self._pattern = pattern
         self._at = 0
         self._sizes = [0]
-        """States of what is open, from the outside in; of each the last item, which a repetition is of."""
+        """For each open group, from the outermost on: the states of all its items but the last."""
         self._last = [0]
+        """For each open group: the states of its last item, to which a repetition applies."""
         self._groups: list[tuple[int, int]] = []
         self.endless = self.branches = False
-        """Whether it has * or + or {n,}; whether it has | or a repetition of a group."""
+        """`endless`: the pattern has * or + or {n,}. `branches`: it has | or a repetition of a group."""
 
     def read(self) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """The states and the groups. O(length)."""
+        """The number of states, and the groups. O(length)."""
         while self._at < len(self._pattern):
             self._next()
         return self._sizes[0] + self._last[0] + 1, tuple(self._groups)
@@ -336,8 +343,8 @@ def _every(column: Column, regex: Regex, new: str, frame: Frame) -> Column:
 def _lengths(texts: pa.Array, pattern: str, new: str, references: Counter[str]) -> Array:
     """The bytes of texts after a replacement: int64[n].
 
-    The replacement itself is not made, only a short one for each group that it names. A match is never longer than the
-    text.
+    The replacement itself is not made. The lengths follow from replacing by nothing, by a dot, and by each group that
+    the replacement names. A match is never longer than the text.
     """
 
     def made(replacement: str) -> Array:

@@ -14,9 +14,10 @@ from psoup.values.columns import Array, Column
 
 
 def cut(column: Column, begin: Array, end: Array) -> pa.Array:
-    """Bytes begin[r] to end[r] of every row, int64[n], positions in `column.data` within the row; copied.
+    """Copy the bytes begin[r] to end[r] of every row. `begin`, `end`: int64[n], positions in `column.data` within the
+    row.
 
-    The ends of all rows in sequence are the offsets of twice as many texts, and every other text is taken: no array has
+    The begins and ends, interleaved, are the offsets of 2n texts, of which every second one is taken. So no array has
     an entry for each byte.
     """
     assert column.data is not None
@@ -37,9 +38,10 @@ def one_byte_each(column: Column) -> bool:
 
 
 def code_points(column: Column) -> tuple[Array, Array]:
-    """The pair (first, starts): `first` int64[n+1] numbers the first code point of each row, `starts` are their bytes.
+    """The pair (first, starts). `first`, int64[n+1]: the number of the first code point of each row.
 
-    `starts` has one more entry than there are code points: the end of the last row. Both count from the first row.
+    `starts`: the byte at which each code point begins, then the end of the last row. Code points are numbered from the
+    first row on.
     """
     assert column.data is not None
     low, high = int(column.values[0]), int(column.values[-1])

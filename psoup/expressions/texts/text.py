@@ -36,11 +36,11 @@ SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2
 
 _FAR = np.int64(2**32)
 PLACES = 18
-"""Bytes that substr allocates for each byte of its text, if letters have several bytes: the places of letters."""
+"""The bytes that substr allocates for each byte of a text that is not ASCII: the positions of its code points."""
 _NAMES = 5
-"""Bytes that texts take as Python objects, in multiples of their size."""
+"""The size of texts as Python objects, as a multiple of their bytes."""
 LONG_PART = 64
-"""Bytes of a separator or part above which Python is used instead of Arrow.
+"""The most bytes of a separator or part that Arrow searches. Python searches longer ones.
 
 Arrow's replace and split take time of the text's length times the part's. Python takes longer for each text, but for
 long parts its time follows the text's length.
@@ -49,7 +49,7 @@ _EMPTY = pa.scalar("", pa.large_string())
 
 
 def _letters(change: Callable[[pa.Array], pa.Array]) -> Evaluator:
-    """Make lower and upper. A letter of two bytes may become one of three: ȺȾ are ⱥⱦ."""
+    """The evaluator of lower or upper. A letter of two bytes may become one of three: ȺȾ are ⱥⱦ."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -65,7 +65,7 @@ def small_letters(column: Column, limit: int) -> Column:
 
 
 def length(call: Call, frame: Frame) -> Column:
-    """Compute length: code points."""
+    """Compute length, in code points."""
     columns = frame.columns(call)
     counts = pc.utf8_length(to_large_string(columns[0])).fill_null(0)
     return finish(BIGINT, counts.to_numpy(zero_copy_only=False), columns)
@@ -143,7 +143,7 @@ def _joinable(call: Call, frame: Frame, over: Array | None) -> list[pa.Array | p
 
 
 def blank(text: pa.Array | pa.Scalar, over: Array) -> pa.Array:
-    """The texts, empty in the rows of `over`."""
+    """The texts, with an empty text in each row that `over` flags."""
     return pc.if_else(pa.array(over), _EMPTY, text)
 
 
@@ -231,7 +231,7 @@ def by_distinct(
 ) -> pa.Array:
     """`apply(texts of columns[0], values of the other columns)` for each distinct tuple of those values.
 
-    O(rows log rows) and one call of `apply` a distinct tuple. NULL where an argument is.
+    O(rows log rows) and one call of `apply` a distinct tuple. A row with a NULL argument is NULL.
     """
     frame.sizes.borrow(text_bytes(columns[0]) + _NAMES * sum(map(text_bytes, columns[1:])))
     names = [str(position) for position in range(len(columns))]

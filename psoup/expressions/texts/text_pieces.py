@@ -37,7 +37,7 @@ _FAR = np.int64(2**32)
 _INT32 = np.int64(2**31)
 _EMPTY = pa.scalar("", pa.large_string())
 _LISTED = 10
-"""The most bytes that a byte of text takes in a list of pieces."""
+"""The most bytes that a list of pieces takes for each byte of text."""
 _DIGEST = 32
 
 
@@ -84,7 +84,7 @@ def ends_with(call: Call, frame: Frame) -> Column:
 
 
 def _part(*, right: bool) -> Evaluator:
-    """Make left(text, n) and right(text, n); a negative n leaves out characters of the other side."""
+    """The evaluator of left(text, n) or right(text, n). A negative n leaves out characters of the other side."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -126,7 +126,9 @@ def repeat(call: Call, frame: Frame) -> Column:
 
 
 def _pad(*, left: bool) -> Evaluator:
-    """Make lpad and rpad(text, n, padding): n code points; an error if there is nothing to pad with."""
+    """The evaluator of lpad or rpad(text, n, padding): n code points. A row without anything to pad with is an
+    error.
+    """
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -145,8 +147,9 @@ def _pad(*, left: bool) -> Evaluator:
 
 
 def concat_with(call: Call, frame: Frame) -> Column:
-    """Compute concat_ws(separator, ...): the arguments that are not NULL, with the separator between; NULL if that
-    is."""
+    """Compute concat_ws(separator, ...): join the arguments that are not NULL. The result is NULL if the separator is
+    NULL.
+    """
     separator, *args = call.args
     lengths, count = np.zeros(frame.rows, np.int64), np.zeros(frame.rows, np.int64)
     for arg in args:
@@ -215,7 +218,7 @@ def _empty(column: Column) -> Array:
 
 
 def byte_length(factor: int) -> Evaluator:
-    """Make strlen, in bytes, and bit_length."""
+    """The evaluator of strlen, in bytes, or of bit_length. `factor`: 1 or 8."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -225,7 +228,7 @@ def byte_length(factor: int) -> Evaluator:
 
 
 def _first_code_point(nothing: int) -> Evaluator:
-    """Make ascii, unicode and ord; `nothing`: the value for ''."""
+    """The evaluator of ascii or unicode. `nothing`: the value for ''."""
 
     def evaluator(call: Call, frame: Frame) -> Column:
         columns = frame.columns(call)
@@ -239,7 +242,7 @@ def _first_code_point(nothing: int) -> Evaluator:
 
 
 def character(call: Call, frame: Frame) -> Column:
-    """Compute chr(n): the text of one code point; an error without a code point of this number."""
+    """Compute chr(n): the text of one code point. A number that is no code point is an error."""
     columns = frame.columns(call)
     points = columns[0].values
     failed = (points < 0) | (points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))
@@ -253,7 +256,7 @@ def character(call: Call, frame: Frame) -> Column:
 
 
 def md5(call: Call, frame: Frame) -> Column:
-    """Compute md5: 32 letters. A step of Python for each row; the digest takes longer."""
+    """Compute md5: a text of 32 letters. Python takes a step for each row, but the digest takes longer."""
     columns = frame.columns(call)
     text = columns[0]
     assert text.data is not None

@@ -38,7 +38,7 @@ _FAR = 10_000_000
 """A year beyond all times."""
 _SPECIFIER = re.compile(r"%-?.", re.DOTALL)
 _WRITTEN = 32
-"""Bytes that one part of a format may take, with temporary copies."""
+"""The most bytes that one part of a format takes in a row, with temporary copies."""
 
 UNITS = {
     "hour": 3_600_000_000,
@@ -77,7 +77,10 @@ DAYS: dict[str, Callable[[Array], Array]] = {
 
 
 def date_diff(call: Call, frame: Frame) -> Column:
-    """Compute date_diff(part, a, b): the number of beginnings of a part between a and b; for weeks, of whole weeks."""
+    """Compute date_diff(part, a, b): the number of times that a new part begins between a and b.
+
+    For weeks, it is the number of whole weeks.
+    """
     part, *times = call.args
     assert isinstance(part, Literal)
     columns = [frame.column(time) for time in times]
@@ -201,7 +204,7 @@ def _digits(part: Callable[[Array, Array], Array], width: int) -> Callable[[Arra
 
 
 def _year(days: Array, micros: Array) -> pa.Array:
-    """Four digits or more; years before 1 without padding."""
+    """The year, padded to four digits unless it is negative."""
     years = PARTS["year"](days, micros)
     text = pa.array(years).cast(pa.large_string())
     return pc.if_else(pa.array(years < 0), text, pc.utf8_lpad(text, width=4, padding="0"))
@@ -217,7 +220,7 @@ def _twelve(days: Array, micros: Array) -> Array:
 
 
 def _week_from(first: int) -> Callable[[Array, Array], Array]:
-    """The week of the year, whose weeks begin `first` days after Sunday. Days before the first one are in week 0."""
+    """The week of the year, where weeks begin `first` days after Sunday. Days before the first week are in week 0."""
 
     def week(days: Array, micros: Array) -> Array:
         of_year = PARTS["doy"](days, micros) - 1
@@ -254,7 +257,10 @@ SPECIFIERS: dict[str, Callable[[Array, Array], pa.Array]] = {
     "%B": _names(list(calendar.month_name)[1:], lambda days, micros: PARTS["month"](days, micros) - 1),
     "%p": _names(["AM", "PM"], lambda days, micros: PARTS["hour"](days, micros) // 12),
 }
-"""The text of a time for each specifier; further specifiers stand for several, or for a character."""
+"""For each specifier, the function that writes its part of times.
+
+`SHORT` has the specifiers that stand for several others, or for a character.
+"""
 SHORT = {"%x": "%Y-%m-%d", "%X": "%H:%M:%S", "%c": "%Y-%m-%d %H:%M:%S", "%%": "%"}
 
 

@@ -27,9 +27,9 @@ from psoup.values.columns import Array, Column
 MOST_PARTS = 32
 """The most specifiers of a format; each takes a column while texts are read."""
 _COPIES = 4
-"""Bytes that reading allocates, in multiples of the text."""
+"""The bytes that reading allocates, as a multiple of the bytes of the texts."""
 _OFFSETS = 24
-"""Bytes that reading allocates for each row and part."""
+"""The bytes that reading allocates for each row and each part of the format."""
 
 _SPACE = r"[ \t\n\v\f\r]"
 _SPACES = re.compile(f"{_SPACE}+")
@@ -51,7 +51,7 @@ NUMBERS: dict[str, tuple[str, int, int, int]] = {
     "%f": ("fraction", 6, 0, 999_999),
     "%g": ("fraction", 3, 0, 999),
 }
-"""Numbers of a format: the part of a time, the most digits, and the bounds."""
+"""The specifiers of numbers. For each: the part of a time, the most digits, and the bounds of the number."""
 _NAMES = {
     "%b": list(calendar.month_abbr)[1:],
     "%B": list(calendar.month_name)[1:],
@@ -62,7 +62,7 @@ _NAMES = {
 _OFFSET = r"[+-][0-9]{2}(?::[0-9]{2}(?::[0-9]{2})?|[0-9]{2})?"
 _PADDED = frozenset("dmHIMSj")
 READABLE = (*NUMBERS, *(f"%-{letter}" for letter in sorted(_PADDED)), *_NAMES, "%z")
-"""Specifiers that can be read; those of numbers also with a minus, if strftime has it."""
+"""The specifiers that strptime can read. A number also has the form with a minus, if strftime has it."""
 
 
 def unreadable(parts: list[str]) -> str:
@@ -97,7 +97,7 @@ def pattern_of(written: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _literal(text: str) -> str:
-    """A text of a format: spaces match one or more spaces."""
+    """The pattern of a text of a format, in which spaces match one or more spaces."""
     return f"{_SPACE}+".join(re.escape(part) for part in _SPACES.split(text))
 
 
@@ -124,12 +124,12 @@ def read(call: Call, frame: Frame) -> Column:
 
 
 def _unless_epoch(text: pa.Array, failed: Array) -> Array:
-    """Failures without the word epoch, which means 1970-01-01 in every format."""
+    """The flags of failures, without rows whose text is the word epoch. It means 1970-01-01 in every format."""
     return failed & ~booleans(pc.match_substring_regex(text, pattern=_EPOCH)) if failed.any() else failed
 
 
 class _TimeParts:
-    """The parts of the texts by kind; of several parts of one kind the last counts."""
+    """The parts of times that were read from texts. If a format has several parts of one kind, the last one counts."""
 
     def __init__(self, text: pa.Array, pattern: str, specifiers: tuple[str, ...]) -> None:
         groups = pc.extract_regex(text, pattern=pattern) if specifiers else None
@@ -195,7 +195,7 @@ def _place(names: pa.Array, listed: list[str]) -> Array:
 
 
 def _seconds(offsets: pa.Array) -> Array:
-    """An offset as seconds east."""
+    """The offsets from UTC in seconds, positive in the east."""
     digits = pc.ascii_rpad(pc.replace_substring(pc.utf8_slice_codeunits(offsets, 1), ":", ""), 6, "0")
     number = _whole(digits)
     seconds = (number // 10_000 * 60 + number // 100 % 100) * 60 + number % 100

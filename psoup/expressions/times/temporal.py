@@ -179,7 +179,7 @@ def _named(names: pa.Array, place: Part) -> Evaluator:
 
 
 def last_day(call: Call, frame: Frame) -> Column:
-    """The last day of the month; an error in the last month of all."""
+    """The last day of the month. It is an error in the last month that a DATE can have."""
     column = frame.column(call.args[0])
     year, month, _ = civil_from_days(split(column)[0])
     days = days_from_civil(year + month // 12, month % 12 + 1, np.ones_like(year)) - 1
@@ -188,7 +188,7 @@ def last_day(call: Call, frame: Frame) -> Column:
 
 
 def epoch_ms(call: Call, frame: Frame) -> Column:
-    """Milliseconds since 1970, rounded, halves away from zero; for a BIGINT the TIMESTAMP of so many."""
+    """The milliseconds since 1970, rounded with halves away from zero. For a BIGINT of milliseconds, the TIMESTAMP."""
     column = frame.column(call.args[0])
     if call.type == TIMESTAMP:
         values, overflow = mul_int64(column.values, np.full(frame.rows, 1_000))
