@@ -102,7 +102,9 @@ class Questions:
     def known(
         self, snapshot: Snapshot, sql: str, *, tenant: str, values: ParameterValues | None = None
     ) -> StandingQuery | None:
-        """Return the query if its text or form is in the cache, else None. Raises what binding raises."""
+        """Return the query if its text or form is in the cache. Returns None if it is not. Raises what binding
+        raises.
+        """
         schemas = _schemas(snapshot, tenant)
         if values is not None:
             template = self._templates.get(sql, schemas)

@@ -170,5 +170,5 @@ def _describe(view: StreamView, now: int) -> StreamDescription:
 
 
 def _first_time(entry: ChunkEntry) -> int | None:
-    """The time of the first tuple of a chunk; None for an empty open chunk. Reads no archived chunk."""
+    """The time of the first tuple of a chunk. Returns None for an empty open chunk. Reads no archived chunk."""
     return entry.data.first_time if entry.data.end_id > entry.data.first_id else None

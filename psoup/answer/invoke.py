@@ -192,7 +192,7 @@ def by_way(answer: Answer, name: str) -> Iterator[AnswerPart]:
 
 
 def _ends(matches: Sequence[Matches]) -> tuple[int, int] | None:
-    """The tuple IDs of the first and the last match, in stream order; None if nothing matches."""
+    """The tuple IDs of the first and the last match, in stream order. Returns None if nothing matches."""
     some = [match for match in matches if match.count]
     if not some:
         return None

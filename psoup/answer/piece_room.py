@@ -24,7 +24,9 @@ way.
 
 
 class PieceRoom:
-    """The bytes that a piece of a table holds. `most`: the limit; `peak`: the most bytes held since `begin`."""
+    """The bytes that a piece of a table holds. `most`: the limit. `peak`: the greatest number of bytes held since
+    `begin`.
+    """
 
     def __init__(self, budget: ReadBudget) -> None:
         self._budget = budget
@@ -58,7 +60,7 @@ class PieceRoom:
         self.peak = max(self.peak, self.held)
 
     def give_back(self, size: int | None = None) -> None:
-        """Return `size` bytes; None: all of them. A read that has ended has returned its bytes already."""
+        """Return `size` bytes; without `size`, all of them. A read that has ended has returned its bytes already."""
         size = self.held if size is None else size
         self._budget.give_back_joined(min(size, self._budget.joined))
         self.held -= size

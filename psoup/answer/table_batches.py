@@ -96,7 +96,7 @@ def by_place(
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], max_bytes: int) -> list[pa.RecordBatch] | None:
-    """All of the batches; None if they have more than `max_bytes` bytes."""
+    """All of the batches in a list. Returns None if they have more than `max_bytes` bytes."""
     some, size = list[pa.RecordBatch](), 0
     for batch in batches:
         size += batch.nbytes

@@ -2,9 +2,9 @@
 
     evaluate(price * 2 > volume, rows)  ->  mul  ->  gt  ->  Column(BOOLEAN): values, valid, error
 
-Every subtree is computed once for all rows of the scope. CASE and COALESCE choose afterwards, so errors in a branch not
-taken leave no trace. No evaluator loops over rows in Python. If intermediate texts would take too much memory, the rows
-are evaluated in parts:
+Every subtree is computed once for all rows of the scope. CASE and COALESCE choose among the computed values. So an
+error in a branch that is not taken leaves no trace. No evaluator loops over rows in Python. If intermediate texts would
+take too much memory, the rows are evaluated in parts:
 
     TooMuchText in 4 parts   ->   |part 0|part 1|part 2|part 3|   ->   one Column
 

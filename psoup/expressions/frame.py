@@ -235,12 +235,12 @@ def null_column(data_type: DataType, rows: int, error: Array | None = None) -> C
 
 
 def all_valid(columns: Sequence[Column]) -> Array | None:
-    """The rows in which no argument is NULL (None: all)."""
+    """The rows in which no argument is NULL, bool[n]. Returns None if no argument has a NULL."""
     return _combine(np.logical_and, [c.valid for c in columns if c.valid is not None])
 
 
 def any_error(columns: Sequence[Column]) -> Array | None:
-    """The rows in which an argument has an error (None: none)."""
+    """The rows in which an argument has an error, bool[n]. Returns None if there is no error."""
     return _combine(np.logical_or, [c.error for c in columns if c.error is not None])
 
 
@@ -291,7 +291,9 @@ def room(sizes: Array, args: Sequence[Column], failed: Array | None = None) -> C
 
 
 def held(column: Column, limit: int) -> Column:
-    """Mark rows of a TEXT result that are longer than `limit` bytes as errors. O(1) if all rows together fit."""
+    """Mark each text of a TEXT result that is longer than `limit` bytes as an error. O(1) if the sum of all texts is
+    not.
+    """
     if text_bytes(column) <= limit:
         return column
     over = np.diff(column.values) > limit

@@ -76,7 +76,7 @@ class AttributeRef:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """NOW of the invocation; only in SELECT lists and ORDER BY."""
+    """NOW of the invocation. It occurs only in SELECT lists, HAVING and ORDER BY."""
 
     type: DataType
 

@@ -114,7 +114,9 @@ class Lifetimes:
         return np.concatenate([np.zeros(0, np.int64), *places])
 
     def end(self, query_id: int) -> int | None:
-        """The time (microseconds) at which a query expires if it is not used from now on; None if it never does."""
+        """The time (microseconds) at which a query expires if it is not used from now on. Returns None if it never
+        expires.
+        """
         page = self._pages.get(query_id // _PAGE)
         at = query_id % _PAGE
         if page is None or not page.days[at]:

@@ -225,7 +225,7 @@ class Editor(Generic[V]):
         self._count = count
         self._blocks: list[KeyedBlock[V]] = list(blocks)
         self._frozen: tuple[KeyedBlock[V], ...] | None = blocks
-        """The blocks as they were published; None after a change."""
+        """The blocks as they were published last. None if the blocks have changed since."""
         self._directory_owned = False
         self._owned: set[int] = set()
         self._owned_blocks: set[int] = set()

@@ -86,7 +86,7 @@ class StreamView:
     created: int
     watermark: int | None
     heard: int | None
-    """The clock's time of the last push, heartbeat or batch of a job; None before the first."""
+    """The clock's time of the last push, heartbeat or batch of a job. None before the first one."""
     last_time: int | None
     first_time: int | None
     dropped_time: int | None
@@ -141,7 +141,7 @@ class StreamView:
         return sum(map(len, self.waiting))
 
     def now(self, clock: int) -> int | None:
-        """NOW of the stream's time domain; None while a stream in event time has no watermark."""
+        """NOW of the stream's time domain. Returns None while a stream in event time has no watermark."""
         if self.spec.time_attribute is not None:
             return self.watermark
         return clock if self.last_time is None else max(clock, self.last_time)
@@ -308,7 +308,7 @@ class Snapshot:
         return record
 
     def sides_of(self, record: QueryRecord) -> list[QueryRecord]:
-        """The sides of a join, in the order of FROM; for another query the query itself."""
+        """The sides of a join, in the order of FROM. For any other query, a list of the query itself."""
         if record.sqc_id != NO_CLAUSE:
             return [record]
         return [self.side(record.query_id, place) for place in range(len(record.query.sides))]

@@ -87,9 +87,10 @@ class ChangePage:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """No change: the client holds exactly the current answer. `held`: the description of the newest equal answer.
+    """The result for a client that holds exactly the current answer. `held`: the description of that answer as of now.
 
-    `behind`: whether the client must get a new token, because its answer soon cannot be computed again.
+    `behind`: True if the client must get a new token. The answer that its token describes soon cannot be computed
+    again.
     """
 
     completeness: Completeness

@@ -31,7 +31,7 @@ class Ageing:
 
 
 def ageing(spec: StreamSpec, window: WindowClause, how: Ranged) -> Ageing | None:
-    """The expiry of the rows of a copy; None if a later answer cannot be derived from them. O(1)."""
+    """The expiry of the rows of a copy. Returns None if a later answer cannot be derived from these rows. O(1)."""
     return None if how.limit is not None or not _ages(window) else Ageing(_width(spec, window), not spec.event_time)
 
 
@@ -46,7 +46,9 @@ class JoinedAgeing:
 
 
 def joined_ageing(specs: Sequence[StreamSpec], windows: Sequence[WindowClause]) -> JoinedAgeing | None:
-    """The expiry of the rows of a join's copy; None if a later answer cannot be derived from them. O(sources)."""
+    """The expiry of the rows of a join's copy. Returns None if a later answer cannot be derived from these rows.
+    O(sources).
+    """
     if not all(map(_ages, windows)):
         return None
     widths = [_width(spec, window) for spec, window in zip(specs, windows, strict=True)]

@@ -93,7 +93,7 @@ class HeldBox:
 
 @plan_fact
 def paired(plan: Node, timed: tuple[int, ...] = ()) -> BoxJoin | None:
-    """The form in which rows of a join travel; None if its answer is not all rows of a box.
+    """The form in which rows of a join travel. Returns None if the answer of the join is not all rows of a box.
 
     `timed`: the places of the sources whose times travel with the rows.
     """

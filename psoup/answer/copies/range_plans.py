@@ -24,7 +24,8 @@ _NUMBERED = (
 
 @dataclass(frozen=True, slots=True)
 class Ranged:
-    """A query whose answer is the matches of one range of tuple IDs. `limit`: only the first of them.
+    """A query whose answer is the matches of one range of tuple IDs. `limit`: the answer has only the first matches, at
+    most this number; None for all.
 
     `plan` shows `_id`, `_time`, the columns of the query, and the keys of `order` (ORDER BY), one after the other.
     `attributes`: the attribute of the stream that each of these columns shows; None if one of them is computed.

@@ -56,7 +56,7 @@ class Explanation:
     def to_dict(self, most_spans: int | None = None) -> dict[str, Any]:
         """The explanation as plain values, for JSON. The facts of a single source stand at the top level.
 
-        `most_spans`: the most uncovered parts of the archive to list for each source; None: all.
+        `most_spans`: the most uncovered parts of the archive to list for each source. None lists all.
         """
         values = asdict(self)
         values["plan"] = values.pop("nodes")

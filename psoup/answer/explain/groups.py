@@ -5,7 +5,8 @@
                                                  | folds of 0 nodes and 2 chunks, 900 tuples at the two ends
     Aggregate max(x)                             | folds of 2 nodes and 9 chunks, 7,000 tuples at the two ends
 
-Groups are counted as in an invocation, for windows of at most some million tuples. Groups of a join are not counted.
+EXPLAIN counts groups as an invocation does, if the window has at most `_MOST` tuples. It does not count groups of a
+join.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def _state_bytes(node: Aggregate) -> float:
 
 
 def _refused(node: Aggregate, side: Side) -> list[str]:
-    """A line with the reason why the aggregates are not folded ahead; no line if they are."""
+    """A line with the reason why the engine does not fold the aggregates ahead of invocations. Returns no line if it
+    does.
+    """
     recipe = recipe_of(node.measures, node.keys)
     why = "" if recipe is None else refused_ahead(side, recipe)
     return [f"not folded ahead: {why}"] if why else []

@@ -68,7 +68,9 @@ class SourceExplanation:
     counted: bool
     folded: int = 0
     outside: tuple[str, ...] = ()
-    """The reasons why the clause is outside of the index: its expression, and the damage; empty if it is inside."""
+    """The reasons why the clause is outside of the index: its expression, and the damage. Empty if it is in
+    the index.
+    """
     sample: int = 0
     """The number of tuples in the sample for the factors; see `psoup.answer.explain.sample`."""
     idle: bool = False

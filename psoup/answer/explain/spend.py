@@ -189,7 +189,7 @@ def _joined_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
 
 
 def _rows_below(node: PlanNode, nodes: Sequence[PlanNode]) -> float | None:
-    """The rows that enter a step: the count of the next step below with a count; None if there is none."""
+    """The rows that enter a step: the count of the nearest of its inputs that has one. Returns None if none has."""
     while node.inputs:
         node = nodes[node.inputs[0]]
         for figure in ("groups", "rows", "matches_in_window"):
@@ -207,7 +207,7 @@ def _keys(node: PlanNode, plan: Node) -> int:
 
 
 def _limit(plan: Node) -> int | None:
-    """The rows of a LIMIT, with the rows that it skips; None without a LIMIT."""
+    """The rows of a LIMIT, plus the rows that it skips. Returns None if the plan has no LIMIT."""
     if isinstance(plan, Limit) and plan.rows is not None:
         return plan.rows + plan.skip
     return None

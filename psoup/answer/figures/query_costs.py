@@ -27,7 +27,7 @@ from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.sizes import column_size
 
 _VAIN_FROM = 10_000
-"""Fewest candidates for a warning that a query has no selective condition."""
+"""The fewest candidates for a warning that a query has no selective condition."""
 _VAIN_SHARE = 0.001
 """The share of matches among the candidates below which `QueryCost.lines` gives the warning."""
 

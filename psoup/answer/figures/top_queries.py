@@ -126,7 +126,9 @@ class _Chosen:
 
 
 class _Ranking:
-    """The clauses of one stream, ordered by figure. `chosen`: only clauses of these queries; None: all."""
+    """The clauses of one stream, ordered by figure. `chosen`: takes only clauses of these queries. None takes all
+    clauses.
+    """
 
     def __init__(self, stream: StreamCosts, by: str, chosen: _Chosen | None, after: Rank | None) -> None:
         self._stream = stream
@@ -228,7 +230,7 @@ def _joins(
     chosen: _Chosen | None,
     after: Rank | None,
 ) -> list[_Found]:
-    """The joins of a tenant, in order. `wanted`: only joins with a side on that stream; None: all."""
+    """The joins of a tenant, in order. `wanted`: takes only joins with a side on that stream. None takes all joins."""
     if not snapshot.sides:
         return []
     by_id = {entry.view.stream_id: entry for entry in streams}

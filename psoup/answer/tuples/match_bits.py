@@ -115,7 +115,7 @@ class Stretch:
         return replace(self, high=last if last > self.low else min(view.chunk_of(self.low).data.end_id, self.high))
 
     def refuse_too_large(self, queries: int, max_bytes: int = MOST_BYTES) -> None:
-        """Raise ResourceExhausted if the bits of so many queries take more than `max_bytes` bytes."""
+        """Raise ResourceExhausted if the bits of `queries` queries take more than `max_bytes` bytes."""
         size = queries * -(-(self.high - self.low) // 8)
         if size > max_bytes:
             raise ResourceExhausted(

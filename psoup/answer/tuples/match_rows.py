@@ -41,10 +41,11 @@ _NO_OFFSETS: Array = np.zeros(0, np.uint16)
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """A page: the queries of the first `done` rows. If the next row alone is too large, also some of its queries.
+    """A page: the queries of the first `done` rows. If the next row alone is too large, the page has some of its
+    queries.
 
-    `queries`: int64; row i has those from `ends[i]` to `ends[i + 1]`, unordered. `more`: the last query ID given for
-    row `done`; None if the page has no query of that row.
+    `queries`: int64; row i has those from `ends[i]` to `ends[i + 1]`, unordered. `more`: the last query ID that the
+    page has for row `done`. None if the page has no query of that row.
     """
 
     ends: Array
@@ -84,10 +85,11 @@ def match(
     most: int = 2**62,
     budget: ReadBudget = UNBOUNDED,
 ) -> Matched:
-    """Find the queries whose WHERE each row of a batch satisfies; for the first row only IDs above `after`.
+    """Find the queries whose WHERE each row of a batch satisfies. For the first row, only IDs above `after` count.
 
-    `most`: the most queries in all, at least 1; later rows are left to the next page. `batch`: a batch that a push
-    accepts. Raises NotFound for the stream. Costs what arrival costs, plus O(result), and a byte for each clause.
+    `most`: the most queries of the page, at least 1. The rows that do not fit are for the next page. `batch`: a batch
+    that a push accepts. Raises NotFound for the stream. Costs what arrival costs, plus O(result), and a byte for each
+    clause.
     """
     join = _Join(snapshot, snapshot.stream(stream, tenant), batch, budget)
     page = paged(join.matched, len(batch), after, most)

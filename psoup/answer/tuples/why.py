@@ -53,7 +53,7 @@ class Why:
 
     @property
     def kept_out(self) -> MatchCondition | None:
-        """The first condition that the tuple fails; None if it meets all."""
+        """The first condition that the tuple fails. None if the tuple meets all conditions."""
         return next((step for step in self.steps if not step.passed), None)
 
 
@@ -111,7 +111,7 @@ def why(
 
 
 def _stored(view: StreamView, tuple_id: int, edge: int) -> Row | None:
-    """The tuple with an ID; None if its retention has passed. Raises OutOfRange if it does not exist."""
+    """The tuple with an ID. Returns None if its retention has passed. Raises OutOfRange if the tuple does not exist."""
     if tuple_id >= view.next_id:
         waits = f"; {view.pending} wait for the watermark" if view.pending else ""
         raise OutOfRange(

@@ -83,7 +83,7 @@ def summands(args: Sequence[Expr]) -> list[Expr]:
 
 
 def computed(name: str, args: Sequence[Expr]) -> Literal | None:
-    """The exact sum, difference, product or negative of constants; None for anything else."""
+    """The exact sum, difference, product or negative of constants. Returns None for any other function or argument."""
     values = [_value(arg) for arg in args if isinstance(arg, Literal)]
     if len(values) < len(args) or None in values or name not in ("add", "sub", "mul", "neg"):
         return None
@@ -106,7 +106,7 @@ def _exact(number: LongNumber) -> Fraction:
 
 
 def _value(literal: Literal) -> Fraction | None:
-    """The number of a constant; None for NULL, and for a constant that is not an exact number."""
+    """The number of a constant. Returns None for NULL, and for a constant that is not an exact number."""
     if isinstance(literal, LongNumber):
         return _exact(literal)
     if literal.value is None or literal.type.kind not in (Kind.BIGINT, Kind.DECIMAL, Kind.WIDE):

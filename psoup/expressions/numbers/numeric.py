@@ -23,7 +23,7 @@ _DOUBT = 9.2e18
 
 
 def too_wide(values: Array, data_type: DataType) -> Array | None:
-    """Flags of rows whose scaled `values` (int64) have more digits than a DECIMAL; None for other types."""
+    """Flags of rows whose scaled `values` (int64) have more digits than a DECIMAL. Returns None for other types."""
     if data_type.kind is not Kind.DECIMAL:
         return None
     bound = 10**data_type.precision

@@ -26,7 +26,7 @@ _NUMBER = (
 _SPECIAL = rf"(?i)\A{_SPACE}[+-]?(?:inf|infinity|nan){_SPACE}\z"
 _MOST_EXPONENT = 32_767
 _PLACES = 19
-"""The number of decimal digits of 2**63. Every number of so many digits fits uint64."""
+"""The number of decimal digits of 2**63. Every number with this many digits fits uint64."""
 
 
 def to_boolean(column: Column, target: DataType) -> tuple[Array, Array]:

@@ -261,7 +261,7 @@ def _from_text(column: Column, target: DataType) -> Converted:
 
 
 def _number(text: str | None, scale: int) -> int | None:
-    """A number in units of its last place; None if the text is not a number, or much too large."""
+    """A number in units of its last place. Returns None if the text is not a number, or is much too large."""
     if text is None:
         return 0
     written = _NUMBER.fullmatch(text)

@@ -50,7 +50,9 @@ ONE = ("_", True)
 """The wildcard that stands for a single character."""
 _SPECIAL = {ANY: bytes([ANY_BYTE]), ONE: bytes([ONE_BYTE])}
 _MAX_ONES = 12
-"""The most `_` after a character after a `%`: 4,096 states, which RE2 keeps; with 14 it needs a second for a MiB."""
+"""The most `_` after a character that follows a `%`. RE2 then keeps 4,096 states. With 14 it needs a second
+for a MiB.
+"""
 _BLOCK = 65_536
 
 

@@ -52,7 +52,10 @@ MOST_STATES = 10_000
 MOST_BYTES = 16_384
 """The most bytes of a pattern; RE2 itself refuses patterns that need more than some megabytes."""
 OPTIONS = "cilmnpsg"
-"""Letters of options: case-sensitive or not; literal; the dot stops at line ends (m, n, p), or not (s); all (g)."""
+"""The letters of options: c, i for case-sensitive or not, l for a literal, g for all matches.
+
+With m, n or p the dot stops at line ends; with s it does not.
+"""
 
 _CLASS_STATES = 400
 """States of a Unicode class such as \\pL."""
@@ -230,7 +233,9 @@ class _PatternReader:
 
 
 def _of(call: Call, place: int = 1) -> tuple[Regex, str] | None:
-    """The regular expression of a call, and its options; None for NULL. The rule has made them constants."""
+    """The regular expression of a call, and its options. Returns None for NULL. The typing rule has made sure of
+    constants.
+    """
     pattern, options = call.args[1], call.args[-1] if len(call.args) > place + 1 else Literal(call.args[1].type, "")
     assert isinstance(pattern, Literal)
     assert isinstance(options, Literal)
@@ -278,8 +283,11 @@ _EMPTY = pa.scalar("", pa.large_string())
 
 
 def replace(call: Call, frame: Frame) -> Column:
-    r"""Compute regexp_replace(text, pattern, replacement, options): the first match, or all; \1 is the text of a
-    group."""
+    r"""Compute regexp_replace(text, pattern, replacement, options), which replaces the first match, or all with option
+    g.
+
+    In the replacement, \1 stands for the text of group 1.
+    """
     regex_and_options, replacement = _of(call, 2), call.args[2]
     assert isinstance(replacement, Literal)
     if regex_and_options is None or replacement.value is None:

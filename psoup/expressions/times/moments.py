@@ -181,7 +181,7 @@ def time_bucket(call: Call, frame: Frame) -> Column:
 
 
 def _begun(times: Array, width: int) -> Array | None:
-    """The beginnings of the buckets of times; None if the first may begin before the first TIMESTAMP."""
+    """The beginnings of the buckets of times. Returns None if the first bucket may begin before the first TIMESTAMP."""
     offset = _MONDAY % width
     if times.min(initial=0) < FIRST_MICRO + offset + width:
         return None

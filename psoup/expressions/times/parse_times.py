@@ -28,7 +28,10 @@ _OFFSET = r"(?P<zone>[+-])(?P<zh>[0-9]{2})(?::?(?P<zm>[0-9]{2})(?::?(?P<zs>[0-9]
 
 
 def _pattern(zone: str, alone: str) -> str:
-    """A pattern: a date with a time, and maybe an offset, or a space and a `zone`; or a date followed by `alone`."""
+    """A pattern for a date with a time, or for a date followed by `alone`.
+
+    After the time may be an offset, or a space and a `zone`.
+    """
     time = rf"{_CLOCK}(?:(?:Z|{_OFFSET}| {zone}){_SPACE})?"
     return rf"\A{_SPACE}{_DATE}(?:{alone}|(?:T|[ \t\n\v\f\r]+){time})\z"
 

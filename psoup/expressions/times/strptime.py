@@ -182,13 +182,13 @@ class _TimeParts:
 
 
 def _whole(digits: pa.Array) -> Array:
-    """Digits as int64[n]; 0 without digits."""
+    """The digits as int64[n]. Without digits, 0."""
     values: Array = pc.fill_null(digits, "0").cast(pa.int64()).to_numpy(zero_copy_only=False)
     return values
 
 
 def _place(names: pa.Array, listed: list[str]) -> Array:
-    """The places of names in a list, in any case; 0 without a match."""
+    """The place of each name in a list, in upper or lower case. A name that is not in the list has 0."""
     folded = pc.index_in(pc.ascii_lower(names), pa.array([name.lower() for name in listed], names.type))
     places: Array = folded.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return places
