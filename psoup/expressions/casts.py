@@ -139,7 +139,7 @@ def cast(call: Call, frame: Frame) -> Column:
 
 
 def try_cast(call: Call, frame: Frame) -> Column:
-    """Compute TRY_CAST: NULL for a value that does not convert; errors of the argument stay errors."""
+    """Compute TRY_CAST. A value that does not convert is NULL, but an error of the argument stays an error."""
     column = frame.column(call.args[0])
     result = cast(call, frame)
     return Column(result.type, result.values, result.valid, result.data, column.error)

@@ -59,7 +59,7 @@ def coalesce(call: Call, frame: Frame) -> Column:
 
 
 def nullif(call: Call, frame: Frame) -> Column:
-    """The first argument, NULL where the other two are equal."""
+    """The first argument, or NULL where the other two are equal."""
     equal = compare(Call(BOOLEAN, "eq", call.args[1:]), frame)
     branch = np.where(equal.values, NO_BRANCH, 0)
     failed = np.zeros(frame.rows, np.bool_) if equal.error is None else equal.error
@@ -67,7 +67,9 @@ def nullif(call: Call, frame: Frame) -> Column:
 
 
 def _choose(data_type: DataType, branches: Sequence[Expr], branch: Array, failed: Array, frame: Frame) -> Column:
-    """Row r takes its value from `branches[branch[r]]`; NULL if that is negative, an error where `failed`."""
+    """Row r takes its value from `branches[branch[r]]`. It is NULL if that is negative, and an error where `failed` is
+    set.
+    """
     branch = np.where(failed, NO_BRANCH, branch)
     error = failed.copy()
     valid = np.zeros(frame.rows, np.bool_)
@@ -93,7 +95,7 @@ def _choose(data_type: DataType, branches: Sequence[Expr], branch: Array, failed
 
 
 def extreme(call: Call, frame: Frame) -> Column:
-    """greatest and least, which skip NULLs. An error in an argument is an error of the row."""
+    """Compute greatest and least, which skip NULLs. An error in an argument is an error of the row."""
     order = np.greater if call.name == "greatest" else np.less
     columns = frame.columns(call)
     if call.type.kind is Kind.TEXT:

@@ -37,12 +37,12 @@ def _if(condition: Array, text: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def boolean(column: Column) -> pa.Array:
-    """The words true and false."""
+    """The text true or false."""
     return pc.if_else(pa.array(column.values), _scalar("true"), _scalar("false"))
 
 
 def bigint(column: Column) -> pa.Array:
-    """Decimal digits."""
+    """The decimal digits, with a minus if the number is negative."""
     return pa.array(column.values).cast(pa.large_string())
 
 

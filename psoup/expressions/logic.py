@@ -36,18 +36,18 @@ def disjunction(call: Call, frame: Frame) -> Column:
 
 
 def negation(call: Call, frame: Frame) -> Column:
-    """NOT; UNKNOWN stays UNKNOWN."""
+    """Compute NOT. UNKNOWN stays UNKNOWN."""
     columns = frame.columns(call)
     return finish(BOOLEAN, ~columns[0].values, columns)
 
 
 def is_null(call: Call, frame: Frame) -> Column:
-    """IS NULL, which is never NULL; an error of the argument is an error."""
+    """Compute IS NULL, which is never NULL. An error of the argument is an error."""
     return _null_test(frame.column(call.args[0]), wanted=False)
 
 
 def is_not_null(call: Call, frame: Frame) -> Column:
-    """IS NOT NULL, which is never NULL; an error of the argument is an error."""
+    """Compute IS NOT NULL, which is never NULL. An error of the argument is an error."""
     return _null_test(frame.column(call.args[0]), wanted=True)
 
 

@@ -2,8 +2,9 @@
 
     div(BIGINT, DECIMAL(5,2))   ->   div(cast(x AS DOUBLE), cast(y AS DOUBLE)) : DOUBLE
 
-Each function or family has a rule, `(name, args) -> Expr`; `functions` has the table. The number of arguments is
-checked before a rule is called. `rules_texts` and `rules_times` have further rules.
+Each function or family has a rule, `(name, args) -> Expr`; `functions` has the table. `functions.resolve` checks the
+number of arguments before it calls a rule. A rule "types" a function: it gives the result and each argument their
+types. `rules_texts` and `rules_times` have further rules.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _SYMBOLS |= {"bits_and": "&", "bits_or": "|", "bits_not": "~", "shift_left": "<<
 
 
 def connective(name: str, args: Sequence[Expr]) -> Expr:
-    """Type and, or, not: conditions in, a condition out. Nested calls of the same name are flattened."""
+    """Type and, or, not. Arguments and result are conditions. Nested calls of the same name become one call."""
     flat: list[Expr] = []
     for arg in args:
         condition = truth(arg, name.upper())
@@ -63,7 +64,9 @@ def comparison(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def membership(name: str, args: Sequence[Expr]) -> Expr:
-    """Type x IN (items): as x = item OR x = item ..., in one call if no item changes the type of x."""
+    """Type x IN (items). This is one call, if no item changes the type of x. Otherwise it is x = item OR x =
+    item ...
+    """
     pairs = [comparable(args[0], item) for item in args[1:]]
     if any(side != pairs[0][0] for side, _ in pairs):
         return Call(BOOLEAN, "or", tuple(Call(BOOLEAN, "eq", pair) for pair in pairs))
@@ -76,7 +79,7 @@ def null_test(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def additive(name: str, args: Sequence[Expr]) -> Expr:
-    """Type + and - of numbers, of DATE and days, and DATE - DATE in days."""
+    """Type + and - of numbers, of a DATE and days, and DATE - DATE, which is a number of days."""
     left, right = args
     times = [arg for arg in args if arg.type.kind in TIMES]
     if len(times) == 1 and any(map(is_null_literal, args)):  # NULL may stand for days, an interval or a time
@@ -105,17 +108,20 @@ def distance(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def multiplicative(name: str, args: Sequence[Expr]) -> Expr:
-    """Type multiplication of numbers; scales add up."""
+    """Type multiplication of numbers. The scale of the result is the sum of the scales."""
     return _arithmetic(name, args[0], args[1], _product_type)
 
 
 def remainder(name: str, args: Sequence[Expr]) -> Expr:
-    """Type % of numbers: the sign is the dividend's."""
+    """Type % of numbers. The result has the sign of the dividend."""
     return _arithmetic(name, args[0], args[1], _sum_type)
 
 
 def division(name: str, args: Sequence[Expr]) -> Expr:
-    """Type / and //: / is always DOUBLE; // is BIGINT for BIGINTs, wide for sums of whole numbers, else DOUBLE."""
+    """Type / and //. The result of / is always DOUBLE.
+
+    The result of // is BIGINT for BIGINTs, WIDE for sums of whole numbers, and otherwise DOUBLE.
+    """
     left, right = (_number(arg, name, args) for arg in args)
     if name == "intdiv" and left.type == right.type == BIGINT:
         return Call(BIGINT, name, (left, right))
@@ -142,7 +148,7 @@ def _arithmetic(name: str, left: Expr, right: Expr, exact: Callable[[str, DataTy
 
 
 def _wide_type(name: str, left: DataType, right: DataType) -> DataType:
-    """The type of arithmetic on a sum and another exact number; evaluation brings them to one scale."""
+    """The type of arithmetic on a sum and another exact number. The evaluation brings both to one scale."""
     scale = left.scale + right.scale if name == "mul" else max(left.scale, right.scale)
     if scale > MAX_WIDE_PRECISION:
         raise mismatch(
@@ -189,12 +195,14 @@ def _rescaled(source: DataType, result: DataType) -> DataType:
 
 
 def keep_number(name: str, args: Sequence[Expr]) -> Expr:
-    """Type neg, abs: the type stays."""
+    """Type neg and abs, whose result has the type of the argument."""
     return Call(_one_number(name, args[0]).type, name, (_one_number(name, args[0]),))
 
 
 def rounding(name: str, args: Sequence[Expr]) -> Expr:
-    """Type round(x [, digits]): the type stays; a DECIMAL loses places, so its digits must be a constant."""
+    """Type round(x [, digits]), whose result keeps the type of x. A DECIMAL loses places, so its digits must be a
+    constant.
+    """
     value = _one_number(name, args[0])
     if len(args) == 1:
         return Call(_without_places(value.type), name, (value,))
@@ -214,7 +222,7 @@ def rounding(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def whole(name: str, args: Sequence[Expr]) -> Expr:
-    """Type floor, ceil: DECIMAL(p,s) gives DECIMAL(p,0), other numbers DOUBLE."""
+    """Type floor and ceil. The result of a DECIMAL(p,s) is DECIMAL(p,0), that of any other number is DOUBLE."""
     value = _one_number(name, args[0])
     if value.type.kind in _SCALED and value.type != wide(0):
         return Call(_without_places(value.type), name, (value,))
@@ -227,28 +235,28 @@ def _without_places(kind: DataType) -> DataType:
 
 
 def floating(name: str, args: Sequence[Expr]) -> Expr:
-    """Type sqrt, power: all are DOUBLE."""
+    """Type sqrt, power and other functions whose arguments and result are DOUBLE."""
     return Call(DOUBLE, name, tuple(cast(_one_number(name, arg), DOUBLE) for arg in args))
 
 
 def sizing(name: str, args: Sequence[Expr]) -> Expr:
-    """Type sign: BIGINT, of any number."""
+    """Type sign, whose result is BIGINT for any number."""
     return Call(BIGINT, name, (_one_number(name, args[0]),))
 
 
 def truncating(name: str, args: Sequence[Expr]) -> Expr:
-    """Type trunc: the type stays; a DECIMAL loses its places."""
+    """Type trunc, whose result keeps the type of the argument. A DECIMAL loses its places."""
     value = _one_number(name, args[0])
     return Call(_without_places(value.type), name, (value,))
 
 
 def testing(name: str, args: Sequence[Expr]) -> Expr:
-    """Type isnan, isinf, isfinite."""
+    """Type isnan, isinf and isfinite, whose result is BOOLEAN."""
     return Call(BOOLEAN, name, (cast(_one_number(name, args[0]), DOUBLE),))
 
 
 def narrowing(name: str, args: Sequence[Expr]) -> Expr:
-    """Type narrow, try_narrow: a BIGINT that must fit into some bits, as TINYINT, SMALLINT and INTEGER."""
+    """Type narrow and try_narrow, for a BIGINT that must fit into the bits of a TINYINT, SMALLINT or INTEGER."""
     value, width = args
     if value.type != BIGINT or not isinstance(width, Literal) or width.value not in (8, 16, 32):
         raise mismatch(f"{name} needs a BIGINT, and 8, 16 or 32 bits")
@@ -256,7 +264,7 @@ def narrowing(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def bits(name: str, args: Sequence[Expr]) -> Expr:
-    """Type bit operators, gcd and lcm: BIGINTs."""
+    """Type bit operators, gcd and lcm, whose arguments and result are BIGINT."""
     return Call(BIGINT, name, tuple(need(arg, BIGINT, _SYMBOLS.get(name, name)) for arg in args))
 
 
@@ -270,18 +278,23 @@ def _one_number(name: str, arg: Expr) -> Expr:
 
 
 def unified(name: str, args: Sequence[Expr]) -> Expr:
-    """Type greatest, least, coalesce: all of one type, which is the result's."""
+    """Type greatest, least and coalesce. The arguments are cast to one type, which is that of the result."""
     args = unify(args, name)
     return Call(args[0].type, name, tuple(args))
 
 
 def null_if(name: str, args: Sequence[Expr]) -> Expr:
-    """Type nullif(x, y): x, or NULL if x = y; args are (x, left, right), the last two as they are compared."""
+    """Type nullif(x, y), which is x, or NULL if x = y. The call has the arguments (x, left, right).
+
+    The last two are x and y, cast for the comparison.
+    """
     return Call(args[0].type, name, (*plain(args[:1]), *comparable(args[0], args[1])))
 
 
 def case(name: str, args: Sequence[Expr]) -> Expr:
-    """Type CASE: args are condition, value, condition, value, ..., else. The binder converts a simple CASE."""
+    """Type CASE. The arguments are condition, value, condition, value, ..., else. The binder has converted a simple
+    CASE.
+    """
     if len(args) % 2 == 0:
         raise InvalidInput("CASE needs a condition for every value, and a value for ELSE (NULL if there is none)")
     conditions = [truth(arg, "WHEN") for arg in args[:-1:2]]

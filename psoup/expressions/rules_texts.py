@@ -22,19 +22,19 @@ _SPACES = " ,\t\n"
 
 
 def texts(name: str, args: Sequence[Expr]) -> Expr:
-    """Type functions from TEXT to TEXT: lower, upper, replace."""
+    """Type functions from TEXT to TEXT, such as lower, upper and replace."""
     return Call(TEXT, name, tuple(need(arg, TEXT, name) for arg in args))
 
 
 def trimming(name: str, args: Sequence[Expr]) -> Expr:
-    """Type trim, ltrim, rtrim(text [, characters]): the characters are a constant."""
+    """Type trim, ltrim and rtrim(text [, characters]). The characters must be a constant."""
     if len(args) == 2 and not isinstance(args[1], Literal):
         raise mismatch(f"the characters of {name} must be a constant")
     return texts(name, args)
 
 
 def text_test(name: str, args: Sequence[Expr]) -> Expr:
-    """Type starts_with, contains."""
+    """Type functions from TEXT to BOOLEAN, such as starts_with and contains."""
     return Call(BOOLEAN, name, tuple(need(arg, TEXT, name) for arg in args))
 
 
@@ -58,17 +58,17 @@ def taking(result: DataType, *wanted: DataType) -> Rule:
 
 
 def joining_with(name: str, args: Sequence[Expr]) -> Expr:
-    """Type concat_ws(separator, ...): all arguments in their text form."""
+    """Type concat_ws(separator, ...). All arguments are cast to TEXT."""
     return Call(TEXT, name, (need(args[0], TEXT, f"the separator of {name}"), *map(as_text, args[1:])))
 
 
 def joining(name: str, args: Sequence[Expr]) -> Expr:
-    """Type concat and ||: all arguments in their text form."""
+    """Type concat and ||. All arguments are cast to TEXT."""
     return Call(TEXT, name, tuple(as_text(arg) for arg in args))
 
 
 def like(name: str, args: Sequence[Expr]) -> Expr:
-    """Type x LIKE pattern [ESCAPE e]: e is a constant, empty or one ASCII character."""
+    """Type x LIKE pattern [ESCAPE e]. The escape e is a constant: empty, or one ASCII character."""
     call = Call(BOOLEAN, name, tuple(need(arg, TEXT, "LIKE") for arg in args))
     escape = ""
     if len(args) == 3:
@@ -99,7 +99,7 @@ def matching(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def extracting(name: str, args: Sequence[Expr]) -> Expr:
-    """Type regexp_extract(text, pattern [, group] [, options]): the group is a constant from 0 to 9."""
+    """Type regexp_extract(text, pattern [, group] [, options]). The group is a constant from 0 to 9."""
     pattern, rest = _pattern(name, args[1]), list(args[2:])
     group: Expr = Literal(BIGINT, 0)
     if rest and (len(rest) == 2 or not is_text_literal(rest[0])):
@@ -135,7 +135,7 @@ def _pattern(name: str, arg: Expr) -> Literal:
 
 
 def _options(name: str, args: Sequence[Expr]) -> str:
-    """The letters of the options, an optional constant."""
+    """The letters of the options. They are one optional argument, which must be a constant."""
     if not args:
         return ""
     if not is_text_literal(args[0]):

@@ -27,20 +27,20 @@ _MOST_MONTHS = 12 * 600_000
 
 
 def extraction(name: str, args: Sequence[Expr]) -> Expr:
-    """Type extract(part, time): BIGINT, but DOUBLE for epoch and julian."""
+    """Type extract(part, time). The result is DOUBLE for epoch and julian, and BIGINT for all other parts."""
     part = _part(args[0], name, EXTRACT_PARTS)
     result = DOUBLE if part in ("epoch", "julian") else BIGINT
     return Call(result, name, (Literal(TEXT, part), _time(args[1], name)))
 
 
 def truncation(name: str, args: Sequence[Expr]) -> Expr:
-    """Type date_trunc(part, time): TIMESTAMP, also for a DATE."""
+    """Type date_trunc(part, time). The result is a TIMESTAMP, also for a DATE."""
     part = _part(args[0], name, TRUNC_PARTS)
     return Call(TIMESTAMP, name, (Literal(TEXT, part), cast(_time(args[1], name), TIMESTAMP)))
 
 
 def naming(name: str, args: Sequence[Expr]) -> Expr:
-    """Type dayname, monthname: English names."""
+    """Type dayname and monthname, whose results are English names."""
     return Call(TEXT, name, (_time(args[0], name),))
 
 
@@ -50,19 +50,19 @@ def last_day(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def counting(name: str, args: Sequence[Expr]) -> Expr:
-    """Type epoch_ms, epoch_us: BIGINT since 1970; epoch_ms of a BIGINT is the TIMESTAMP."""
+    """Type epoch_ms and epoch_us. The result is a BIGINT since 1970; epoch_ms of a BIGINT is a TIMESTAMP."""
     if name == "epoch_ms" and args[0].type == BIGINT and not is_null_literal(args[0]):
         return Call(TIMESTAMP, name, tuple(args))
     return Call(BIGINT, name, (cast(_time(args[0], name), TIMESTAMP),))
 
 
 def lasting(name: str, args: Sequence[Expr]) -> Expr:
-    """Type the seconds of an INTERVAL given in microseconds: DOUBLE of a BIGINT."""
+    """Type span_seconds, which turns the microseconds of an INTERVAL (BIGINT) into seconds (DOUBLE)."""
     return Call(DOUBLE, name, (need(args[0], BIGINT, name),))
 
 
 def differing(name: str, args: Sequence[Expr]) -> Expr:
-    """Type date_diff(part, a, b): BIGINT; two DATEs stay DATEs."""
+    """Type date_diff(part, a, b). The result is BIGINT. Two DATEs are not cast to TIMESTAMP."""
     part = _part(args[0], name, tuple(DIFF_PARTS))
     times = [cast(arg, TIMESTAMP) if is_text_literal(arg) else _time(arg, name) for arg in args[1:]]
     if any(time.type == TIMESTAMP for time in times):
@@ -71,7 +71,7 @@ def differing(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def making(name: str, args: Sequence[Expr]) -> Expr:
-    """Type make_date and make_timestamp of BIGINTs (seconds are DOUBLE), to_timestamp of a DOUBLE."""
+    """Type make_date and make_timestamp of BIGINTs, and to_timestamp of a DOUBLE. Seconds are DOUBLE."""
     if name == "to_timestamp":
         return Call(TIMESTAMP, name, (_seconds(args[0], name),))
     if name == "make_timestamp" and len(args) not in (1, 6):
@@ -89,7 +89,7 @@ def _seconds(arg: Expr, name: str) -> Expr:
 
 
 def bucketing(name: str, args: Sequence[Expr]) -> Expr:
-    """Type time_bucket(months, microseconds, time): one of the constants is 0, the other greater."""
+    """Type time_bucket(months, microseconds, time). One of the two constants is 0, the other is greater."""
     if not all(isinstance(arg, Literal) and arg.type == BIGINT for arg in args[:2]):
         raise mismatch(f"{name} needs a constant INTERVAL, such as INTERVAL '15' MINUTE")
     months, micros = (int(arg.value or 0) for arg in args[:2] if isinstance(arg, Literal))
@@ -102,7 +102,7 @@ def bucketing(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def formatting(name: str, args: Sequence[Expr]) -> Expr:
-    """Type strftime(time, format), in either order; the format is a constant."""
+    """Type strftime(time, format), in either order of the arguments. The format must be a constant."""
     time, written = args if not is_text_literal(args[0]) else args[::-1]
     if is_null_literal(written):
         return Literal(TEXT, None)
@@ -111,7 +111,7 @@ def formatting(name: str, args: Sequence[Expr]) -> Expr:
 
 
 def reading(name: str, args: Sequence[Expr]) -> Expr:
-    """Type strptime(text, format), try_strptime: a TIMESTAMP; the format is a constant."""
+    """Type strptime(text, format) and try_strptime. The result is a TIMESTAMP. The format must be a constant."""
     text = need(args[0], TEXT, name)
     if is_null_literal(args[1]):
         return Literal(TIMESTAMP, None)
@@ -139,7 +139,7 @@ def _format(written: Expr, name: str, readable: Sequence[str]) -> list[str]:
 
 
 def shifting(name: str, args: Sequence[Expr]) -> Expr:
-    """Type add_interval(time, months, microseconds): the last two are BIGINT constants; a DATE becomes a TIMESTAMP."""
+    """Type add_interval(time, months, microseconds). The last two are BIGINT constants. A DATE becomes a TIMESTAMP."""
     if not all(isinstance(arg, Literal) and arg.type == BIGINT and arg.value is not None for arg in args[1:]):
         raise InvalidInput("an INTERVAL must be a constant")
     months, micros = (int(arg.value) for arg in args[1:] if isinstance(arg, Literal) and arg.value is not None)

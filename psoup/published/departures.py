@@ -90,7 +90,7 @@ class Succession(Latest):
     """The latest replacements of one tenant, in the order of the later queries."""
 
     def check(self) -> None:
-        """Check that the newer query of each pair has the greater ID, and that these ascend."""
+        """Check that the newer query of each pair has the greater ID, and that the newer queries ascend."""
         frozen = self.freeze()
         ensure(bool((frozen.earlier < frozen.later).all()), self, "a query is replaced by an older one")
         ensure(bool((np.diff(frozen.later) > 0).all()), self, "replacements are out of order", later=frozen.later)

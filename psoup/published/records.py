@@ -47,7 +47,7 @@ class QueryRecord:
     queries: Sequence[StandingQuery]
     row: int = 0
     tags: Tag | TagColumns = NO_TAG
-    """Its key and labels, or the tags of its block; see `tag`."""
+    """The key and labels of the query, or the tags of its block; see `tag`."""
     expires: int = 0
     """The days without use after which the query is unregistered; 0 for a query that never expires."""
 
@@ -265,7 +265,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
         return _bytes(self.ids, self.sqc_ids) + self.queries.nbytes + gone + tags
 
     def sides_at(self, places: Array) -> list[Array]:
-        """The IDs of the sides of joins at some positions (int64[k]), place by place."""
+        """The IDs of the sides of the joins at some positions (int64[k]): an array for each place in FROM."""
         ids = picked(self.ids, places)
         return [ids + side_id(0, place) for place in range(len(self.queries.sides))]
 

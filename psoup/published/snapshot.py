@@ -190,7 +190,7 @@ class StreamView:
         return chunk.first_id + int(np.searchsorted(chunk.times, time, side=side))
 
     def _chunk_at(self, time: int, side: Side) -> Chunk | None:
-        """The first chunk with a time at or after (left), or after (right) `time`."""
+        """The first chunk with a time at or after `time` (`side` "left"), or with a time after it ("right")."""
         find = bisect_left if side == "left" else bisect_right
         filled = len(self.chunks) - (not len(self.chunks[-1].data))
         at = find(self.chunks, time, 0, filled, key=lambda entry: entry.data.last_time)

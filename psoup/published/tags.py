@@ -59,7 +59,7 @@ class TagRun:
         return replace(self, first=first, sequence=sequence)
 
     def queries(self, word: int, after: int = -1) -> Array:
-        """The queries after `after` that have a name of 64 bits, ascending. O(log n + k)."""
+        """The queries with IDs above `after` that have a name of 64 bits, ascending. O(log n + k)."""
         start, stop = (int(np.searchsorted(self.high, np.uint64(word), side)) for side in ("left", "right"))
         ids = self.ids[start:stop] + np.int64(self.first)
         return ids[int(np.searchsorted(ids, after, "right")) :]
@@ -126,7 +126,10 @@ class PublishedTags:
         return int(find(self.keys, key_names(tenant, pa.array([key], pa.string())))[0])
 
     def queries_of(self, tenant: str, labels: Sequence[tuple[str, str]], after: int) -> Iterator[int]:
-        """Queries after `after` that may have all of some labels (at least one), ascending. They may be removed."""
+        """Yield the queries with IDs above `after` that may have all of some labels (at least one), ascending.
+
+        They may be removed.
+        """
         return iter(map(int, self.with_labels(tenant, labels, after)))
 
     def with_labels(self, tenant: str, labels: Sequence[tuple[str, str]], after: int = -1) -> Array:

@@ -266,9 +266,9 @@ def _gathered(answer: Answer, budget: ReadBudget, rows: int | None = None) -> pa
 
 
 def common(before: pa.Table, after: pa.Table, budget: ReadBudget) -> tuple[Array, Array]:
-    """The positions of the rows that two tables have in common: in the first, and, ascending, in the second.
+    """The positions of the rows that two tables have in common, in the first and in the second table.
 
-    NULL equals NULL, and NaN equals NaN, but 0.0 does not equal -0.0. O(n log n).
+    The positions in the second ascend. NULL equals NULL, and NaN equals NaN, but 0.0 does not equal -0.0. O(n log n).
     """
     size = _ROW_BYTES * (before.num_rows + after.num_rows)
     budget.hold_joined(size, _WHAT)
@@ -341,7 +341,7 @@ def _worth(stay: Array, at: Array, after: pa.Table) -> tuple[Array, Array]:
 
 
 def _runs(positions: Array) -> Intervals:
-    """Ascending positions as intervals."""
+    """The intervals of ascending positions."""
     if not len(positions):
         return ()
     cuts = np.flatnonzero(positions[1:] != positions[:-1] + 1)

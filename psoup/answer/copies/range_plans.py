@@ -4,7 +4,7 @@
     Sort ─> Project ─> Source      the same rows with their sort keys, and the client sorts
     Limit ─> Project ─> Source     the first of them
 
-Nothing here looks at a window or at a tuple.
+The form follows from the plan alone, without a window or a tuple.
 """
 
 from __future__ import annotations

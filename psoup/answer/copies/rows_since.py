@@ -244,7 +244,9 @@ def _last(matches: Sequence[ChunkMatches], rows: int) -> list[ChunkMatches]:
 
 
 def _cut(low: int, high: int, matches: Sequence[ChunkMatches], oldest_first: bool) -> Interval:
-    """The part of [low, high) that the matches cover: up to the last if `oldest_first`, else from the first."""
+    """The part of [low, high) that the matches cover: up to the last match if `oldest_first`, else from the first match
+    on.
+    """
     ids = [match.data.first_id + int(match.offsets[place]) for match in matches for place in (0, -1) if match.count]
     if not ids:
         return (low, low) if oldest_first else (high, high)

@@ -209,7 +209,7 @@ class _TupleReader:
 
 
 def _bitmaps(results: ChunkResults) -> int:
-    """The number of bitmaps of a chunk: for each tuple, a word of each bitmap is read."""
+    """The number of bitmaps of a chunk. A pass reads one word of each bitmap for each tuple."""
     return sum(len(pack.bitmaps) for pack in results.packs) + (0 if results.open is None else len(results.open.rows))
 
 
@@ -249,9 +249,10 @@ def _satisfied(
 def _evaluated(
     view: StreamView, entry: ChunkEntry, clauses: Sequence[ClauseRecord], offsets: Array, config: EngineConfig
 ) -> tuple[Array, Array]:
-    """Find pairs (number among `clauses`, position among `offsets`) for clauses that have not met the chunk.
+    """Find pairs (position among `clauses`, position among `offsets`) for clauses that were not evaluated over the
+    chunk.
 
-    Only the tuples at `offsets` are evaluated; many clauses by an index over them.
+    Only the tuples at `offsets` are evaluated. An index over the clauses serves if there are many.
     """
     if len(clauses) < _INDEXED_FROM and len(offsets) == 1:
         at = int(offsets[0])

@@ -53,7 +53,7 @@ def _test(test: Callable[[Array], Array]) -> Evaluator:
 
 
 def sign(call: Call, frame: Frame) -> Column:
-    """The sign -1, 0 or 1; 0 for NaN."""
+    """Compute sign: -1, 0 or 1. The sign of NaN is 0."""
     columns = frame.columns(call)
     values = np.empty(frame.rows, np.int64)
     signs(columns[0].values, values)
@@ -76,14 +76,14 @@ def _magnitudes(columns: list[Column]) -> list[Array]:
 
 
 def greatest_divisor(call: Call, frame: Frame) -> Column:
-    """Compute gcd, which is never negative; an error if it is the magnitude of the least BIGINT."""
+    """Compute gcd, which is never negative. A result of 2**63, which no BIGINT holds, is an error."""
     columns = frame.columns(call)
     values: Array = np.gcd(*_magnitudes(columns)).view(np.int64)
     return finish(BIGINT, values, columns, values < 0)
 
 
 def least_multiple(call: Call, frame: Frame) -> Column:
-    """Compute lcm, which is never negative; 0 if an argument is 0."""
+    """Compute lcm, which is never negative. The result is 0 if an argument is 0."""
     columns = frame.columns(call)
     left, right = _magnitudes(columns)
     some = (left > 0) & (right > 0)
@@ -103,7 +103,7 @@ def _bitwise(operation: np.ufunc) -> Evaluator:
 
 
 def shift_left(call: Call, frame: Frame) -> Column:
-    """Compute x << n: an error for a negative number, or if bits would be lost."""
+    """Compute x << n. A negative x or n is an error, and so is a shift that loses bits."""
     columns = frame.columns(call)
     values, places = (column.values for column in columns)
     if min(values.min(initial=0), places.min(initial=0)) >= 0 and places.max(initial=0) <= _BITS:
@@ -116,7 +116,7 @@ def shift_left(call: Call, frame: Frame) -> Column:
 
 
 def shift_right(call: Call, frame: Frame) -> Column:
-    """Compute x >> n: 0 unless n is from 0 to 63."""
+    """Compute x >> n. The result is 0 unless n is from 0 to 63."""
     columns = frame.columns(call)
     values, places = (column.values for column in columns)
     shifted = values >> np.clip(places, 0, _BITS)

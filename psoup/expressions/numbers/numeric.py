@@ -99,7 +99,7 @@ def divide(call: Call, frame: Frame) -> Column:
 
 
 def divide_whole(call: Call, frame: Frame) -> Column:
-    """Compute // towards zero; an error by zero. For DOUBLEs it is /, as in DuckDB."""
+    """Compute //, rounded towards zero. A division by zero is an error. For DOUBLEs it is /, as in DuckDB."""
     columns = frame.columns(call)
     left, right = (c.values for c in columns)
     if call.type.kind is Kind.DOUBLE:
@@ -112,7 +112,7 @@ def divide_whole(call: Call, frame: Frame) -> Column:
 
 
 def remainder(call: Call, frame: Frame) -> Column:
-    """Compute % with the sign of the dividend; an error by zero, NaN for DOUBLEs."""
+    """Compute % with the sign of the dividend. A division by zero is an error, but NaN for DOUBLEs."""
     columns = frame.columns(call)
     left, right = (c.values for c in columns)
     if call.type.kind is Kind.DOUBLE:
@@ -137,13 +137,13 @@ def absolute(call: Call, frame: Frame) -> Column:
 
 
 def square_root(call: Call, frame: Frame) -> Column:
-    """Compute sqrt: NaN below zero."""
+    """Compute sqrt, which is NaN below zero."""
     columns = frame.columns(call)
     return finish(call.type, np.sqrt(columns[0].values), columns)
 
 
 def power(call: Call, frame: Frame) -> Column:
-    """Compute power: infinite on overflow."""
+    """Compute power, which is infinite on overflow."""
     columns = frame.columns(call)
     values = np.empty(len(columns[0]), np.float64)
     power_float64(columns[0].values, columns[1].values, values)

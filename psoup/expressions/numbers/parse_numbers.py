@@ -30,7 +30,7 @@ _PLACES = 19
 
 
 def to_boolean(column: Column, target: DataType) -> tuple[Array, Array]:
-    """Read true t yes y 1, and false f no n 0, in any case, without spaces."""
+    """Read the texts true, t, yes, y, 1 and false, f, no, n, 0, in upper or lower case, without spaces."""
     text = pc.ascii_lower(to_large_string(column))
     yes = booleans(pc.is_in(text, value_set=pa.array(["true", "t", "yes", "y", "1"], pa.large_string())))
     no = booleans(pc.is_in(text, value_set=pa.array(["false", "f", "no", "n", "0"], pa.large_string())))
@@ -38,7 +38,7 @@ def to_boolean(column: Column, target: DataType) -> tuple[Array, Array]:
 
 
 def to_exact(column: Column, target: DataType) -> tuple[Array, Array]:
-    """Read BIGINT, or DECIMAL as scaled int64."""
+    """Read texts as BIGINT, or as DECIMAL in the form of scaled int64. Returns the values, and flags of failures."""
     fields = pc.extract_regex(to_large_string(column), pattern=_NUMBER)
     sign, whole, part, exponent = (_field(fields, name) for name in ("sign", "whole", "part", "exponent"))
     digits = pc.binary_join_element_wise(whole, part, pa.scalar("", pa.large_string()))

@@ -77,7 +77,7 @@ def _round_decimal(call: Call, columns: list[Column]) -> Column:
 
 
 def _round_bigint(call: Call, columns: list[Column]) -> Column:
-    """Round to tens and more for negative digits; a result beyond int64 is an error."""
+    """Round to tens, hundreds and so on for negative digits. A result beyond int64 is an error."""
     values, digits = (c.values for c in columns)
     places = np.clip(-digits, 0, 19)
     unit = np.power(np.int64(10), np.minimum(places, 18))
@@ -102,7 +102,7 @@ def _round_double(values: Array, digits: Array) -> Array:
 
 
 def floor(call: Call, frame: Frame) -> Column:
-    """The greatest whole number that is not above."""
+    """The greatest whole number that is not above the value."""
     columns = frame.columns(call)
     if call.type.kind is Kind.DOUBLE:
         return finish(call.type, np.floor(columns[0].values), columns)
@@ -110,7 +110,7 @@ def floor(call: Call, frame: Frame) -> Column:
 
 
 def ceil(call: Call, frame: Frame) -> Column:
-    """The least whole number that is not below."""
+    """The least whole number that is not below the value."""
     columns = frame.columns(call)
     if call.type.kind is Kind.DOUBLE:
         return finish(call.type, np.ceil(columns[0].values), columns)

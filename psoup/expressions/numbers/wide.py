@@ -62,7 +62,7 @@ def _scaled(values: Array, places: int) -> Array:
 
 
 def _aligned(columns: list[Column]) -> tuple[Array, Array]:
-    """Two exact columns at the finer of their scales."""
+    """The values of two exact columns, both at the finer of their scales."""
     scale = max(column.type.scale for column in columns)
     left, right = (_scaled(numbers(column), scale - column.type.scale) for column in columns)
     return left, right
@@ -118,7 +118,7 @@ def subtract(call: Call, frame: Frame) -> Column:
 
 
 def multiply(call: Call, frame: Frame) -> Column:
-    """Compute * of exact numbers: their scales add up."""
+    """Compute * of exact numbers. The scale of the result is the sum of the scales."""
     columns = frame.columns(call)
     left, right = map(numbers, columns)
     return _result(call, _apply(lambda a, b: a * b, largest(left) * largest(right), left, right), columns)

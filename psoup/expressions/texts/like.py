@@ -156,7 +156,7 @@ def like(call: Call, frame: Frame) -> Column:
 
 
 def _match(text: pa.Array, pattern: str, escape: str) -> pa.Array:
-    """Whether each text matches; NULL for all texts if the pattern is malformed or too long."""
+    """Whether each text matches. All results are NULL if the pattern is malformed or too long."""
     tokens = tokenize(pattern, escape)
     if tokens is None or too_long(tokens):
         return pa.nulls(len(text), pa.bool_())

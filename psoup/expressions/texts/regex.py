@@ -183,7 +183,7 @@ class _PatternReader:
             self._item(1, _WIDE_STATES if character == "." else len(character.encode()))
 
     def _item(self, length: int, states: int) -> None:
-        """Continue after an item of `length` characters."""
+        """Count an item of `length` characters and `states` states, and move past it."""
         self._sizes[-1] += self._last[-1]
         self._last[-1] = states
         self._at += length
@@ -262,7 +262,9 @@ def _match(whole: bool) -> Evaluator:
 
 
 def extract(call: Call, frame: Frame) -> Column:
-    """Compute regexp_extract(text, pattern, group, options): '' without a match, or without such a group."""
+    """Compute regexp_extract(text, pattern, group, options). Without a match, or without such a group, the result is
+    ''.
+    """
     regex_and_options = _of(call, 2)
     if regex_and_options is None:
         return null_column(call.type, frame.rows)
@@ -283,8 +285,7 @@ _EMPTY = pa.scalar("", pa.large_string())
 
 
 def replace(call: Call, frame: Frame) -> Column:
-    r"""Compute regexp_replace(text, pattern, replacement, options), which replaces the first match, or all with option
-    g.
+    r"""Compute regexp_replace(text, pattern, replacement, options): replace the first match, or all with option g.
 
     In the replacement, \1 stands for the text of group 1.
     """
@@ -299,7 +300,7 @@ def replace(call: Call, frame: Frame) -> Column:
 
 
 def _first(column: Column, regex: Regex, replacement: str, frame: Frame) -> Column:
-    """Texts in which the first match is replaced: searched once, then written."""
+    """The texts in which the first match is replaced. Arrow finds it once; a kernel then writes the results."""
     constants, groups = _pieces(replacement)
     spans = pc.extract_regex_span(to_large_string(column), pattern=regex.naming(0, *groups))
     begins, stops = np.empty((2, 1 + len(groups), frame.rows), np.int64)

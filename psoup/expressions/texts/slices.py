@@ -31,7 +31,7 @@ def cut(column: Column, begin: Array, end: Array) -> pa.Array:
 
 
 def one_byte_each(column: Column) -> bool:
-    """Whether all code points are ASCII; then code point i of a row is its byte i."""
+    """Whether all code points are ASCII. Then code point i of a row is its byte i."""
     assert column.data is not None
     data = column.data[int(column.values[0]) : int(column.values[-1])]
     return not len(data) or int(data.max()) < 0x80
@@ -51,9 +51,9 @@ def code_points(column: Column) -> tuple[Array, Array]:
 
 
 def substring(column: Column, start: Array, length: Array | None) -> pa.Array:
-    """Compute substr as DuckDB: 1 is the first code point, -1 the last, 0 is before the first; length may be negative.
+    """Compute substr as DuckDB does. Start 1 is the first code point, -1 the last, and 0 is before the first.
 
-    `start` and `length` int64[n], within +-2**32.
+    The length may be negative. `start`, `length`: int64[n], within +-2**32.
     """
     plain = one_byte_each(column)
     first, starts = (column.values, None) if plain else code_points(column)

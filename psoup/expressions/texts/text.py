@@ -72,7 +72,7 @@ def length(call: Call, frame: Frame) -> Column:
 
 
 def substr(call: Call, frame: Frame) -> Column:
-    """Compute substr(text, start [, length]); a start or length beyond 2**32 is an error, as in DuckDB."""
+    """Compute substr(text, start [, length]). A start or length beyond 2**32 is an error, as in DuckDB."""
     columns = frame.columns(call)
     numbers = [c.values for c in columns[1:]]
     far = np.zeros(frame.rows, np.bool_)
@@ -112,7 +112,7 @@ def concat(call: Call, frame: Frame) -> Column:
 
 
 def concat_operator(call: Call, frame: Frame) -> Column:
-    """Compute a || b: NULL if an argument is."""
+    """Compute a || b, which is NULL if an argument is NULL."""
     if any(isinstance(arg, Literal) and arg.value is None for arg in call.args):
         columns = [frame.column(arg) for arg in call.args if not isinstance(arg, Literal)]
         return null_column(TEXT, frame.rows, any_error(columns))
@@ -175,8 +175,9 @@ def contains(call: Call, frame: Frame) -> Column:
 
 
 def replace(call: Call, frame: Frame) -> Column:
-    """Replace every occurrence of the second text, from the left, by the third; an empty second text changes
-    nothing."""
+    """Replace every occurrence of the second text, from the left, by the third. An empty second text changes
+    nothing.
+    """
     subject, old, new = call.args
     if isinstance(old, Literal) and isinstance(new, Literal):
         column = frame.column(subject)

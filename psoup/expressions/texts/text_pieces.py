@@ -42,7 +42,7 @@ _DIGEST = 32
 
 
 def _sizes(column: Column) -> Array:
-    """Code points of each text: int64[n]; 0 for NULL."""
+    """The number of code points of each text, int64[n]; 0 for NULL."""
     counts: Array = pc.utf8_length(to_large_string(column)).fill_null(0).to_numpy(zero_copy_only=False)
     return counts.astype(np.int64, copy=False)
 
@@ -52,7 +52,9 @@ def _charge_places(frame: Frame, column: Column) -> None:
 
 
 def position(call: Call, frame: Frame) -> Column:
-    """Compute instr(text, part): the place of the part's first code point, counted from 1; 0 if it is missing."""
+    """Compute instr(text, part): the position of the part's first code point, counted from 1. It is 0 if the part is
+    missing.
+    """
     columns = frame.columns(call)
     text, part = columns[0], call.args[1]
     if isinstance(part, Literal):
@@ -114,7 +116,7 @@ def reverse(call: Call, frame: Frame) -> Column:
 
 
 def repeat(call: Call, frame: Frame) -> Column:
-    """Compute repeat(text, n): '' unless n is positive."""
+    """Compute repeat(text, n), which is '' unless n is positive."""
     columns = frame.columns(call)
     lengths = np.diff(columns[0].values)
     times = np.clip(columns[1].values, 0, frame.sizes.limits.value + 1)
@@ -179,7 +181,10 @@ def _given(frame: Frame, arg: Expr) -> Array | bool:
 
 
 def split_part(call: Call, frame: Frame) -> Column:
-    """Compute split_part(text, separator, n): the n-th part, from the end if n is negative; '' without such a part."""
+    """Compute split_part(text, separator, n): the n-th part, counted from the end if n is negative.
+
+    The result is '' if there is no such part.
+    """
     columns = frame.columns(call)
     text, number = columns[0], columns[2].values
     assert text.data is not None

@@ -154,7 +154,9 @@ _JANUARY = 2_000 * 12
 
 
 def time_bucket(call: Call, frame: Frame) -> Column:
-    """Compute time_bucket(months, microseconds, time): the beginning of a time's bucket; one of the widths is 0."""
+    """Compute time_bucket(months, microseconds, time): the beginning of the bucket of a time. One of the two widths is
+    0.
+    """
     months, micros, time = call.args
     assert isinstance(months, Literal)
     assert isinstance(micros, Literal)

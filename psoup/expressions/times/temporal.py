@@ -205,7 +205,7 @@ def epoch_us(call: Call, frame: Frame) -> Column:
 
 
 def seconds_of_span(call: Call, frame: Frame) -> Column:
-    """The seconds of some microseconds, as DuckDB computes them for an INTERVAL."""
+    """The seconds that a number of microseconds lasts, as DuckDB computes them for an INTERVAL."""
     column = frame.column(call.args[0])
     values = np.empty(frame.rows, np.float64)
     span_seconds(column.values, values)
