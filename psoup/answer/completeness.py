@@ -94,7 +94,7 @@ def part_of(reach: Reach) -> SourcePart:
 
 
 def _begin(reach: Reach) -> int | None:
-    """The earliest time in the window. In a window of rows: the time of its first tuple."""
+    """The earliest time in the window. For a window of rows, the time of its first tuple."""
     view, window, extent = reach.view, reach.window, reach.range
     retention = view.spec.retention
     begin = extent.begin
@@ -110,7 +110,7 @@ def _begin(reach: Reach) -> int | None:
 
 
 def _end(view: StreamView, window: WindowClause, extent: WindowRange) -> int | None:
-    """The latest time in the window. If the window leaves out the last rows: the time of its last tuple."""
+    """The latest time in the window. If the window leaves out the last rows, the time of its last tuple."""
     if window.by_rows and window.end.rows and extent.low < extent.high:
         return view.timeline().time_of(extent.high - 1)
     return extent.end

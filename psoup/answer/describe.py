@@ -56,7 +56,7 @@ def describe_stream(snapshot: Snapshot, name: str, *, tenant: str, now: int) -> 
 def list_streams(
     snapshot: Snapshot, *, tenant: str, now: int, after: str = "", limit: int = 1_000
 ) -> list[StreamDescription]:
-    """The tenant's streams by lower-case name, from the first name after `after` on, at most `limit`."""
+    """The tenant's streams, sorted by lower-case name, with names after `after`. Returns at most `limit` streams."""
     names = sorted(name for owner, name in snapshot.streams if owner == tenant and name > after.lower())
     return [_describe(snapshot.streams[tenant, name], now) for name in names[:limit]]
 

@@ -186,7 +186,7 @@ class Answer:
 
 
 def by_way(answer: Answer, name: str) -> Iterator[AnswerPart]:
-    """The rows of an answer by the named way, even if a quicker way accepts it. Raises what the way raises."""
+    """The rows of an answer by the named way, even if a quicker way accepts the answer. Raises what the way raises."""
     (way,) = [way for way in ANSWER.ways if way.name == name]
     return iter(way.run(answer._case(_MAX_ROWS, _BATCH_BYTES)))
 

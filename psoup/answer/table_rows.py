@@ -83,7 +83,7 @@ class Group:
 
 @dataclass(slots=True)
 class Set:
-    """Queries of one plan, with the windows that all of them see."""
+    """Queries of one plan, with the windows that all of them see. `together`: whether one pass answers all of them."""
 
     alike: Alike
     group: Group
@@ -245,7 +245,7 @@ class TableQuestion:
         return line
 
     def _folded(self, made: Set, folds: ManyFolds, places: Array, sqc_ids: Array, limit: int) -> Lines:
-        """The aggregates of the queries at `places`; a failure for each that would read too much on disk."""
+        """The aggregates of the queries at `places`. A query that would read too much on disk becomes a failure."""
         clauses, back = distinct_ids(sqc_ids)
         together, part = Together(self.snapshot, made.seen[0].view, clauses, self.budget), made.seen[0]
         reading, measures = self._reading(made), folds.node.measures
@@ -342,7 +342,7 @@ class TableQuestion:
         group.select_errors += reading.errors
 
     def compute(self, line: Lines) -> None:
-        """Compute the columns of all rows of a set at once, if small and if the chunks are in memory."""
+        """Compute the columns of all rows of a set at once, if they are small and the chunks are in memory."""
         schema, reading = line.query_set.alike.plan.schema, self._reading(line.query_set)
         large = len(line.rows) * row_bytes(schema) > _WHOLE_BYTES
         computed = line.columns is not None or line.pairs is not None

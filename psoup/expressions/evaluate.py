@@ -111,15 +111,15 @@ EVALUATORS: dict[str, Evaluator] = _Evaluators(
         **temporal.EVALUATORS,
     }
 )
-"""Canonical name -> evaluator of its column; the names of `functions.FUNCTIONS`, and the two casts."""
+"""The evaluator of each function, by its canonical name: all of `functions.FUNCTIONS`, and the two casts."""
 
 
 def evaluate(expr: Expr, scope: Scope) -> Column:
     """The value of `expr` in every row of `scope`. A failed value marks its row in `error` and raises nothing.
 
     Raises TooMuchText before the bytes are made, if the TEXT of several rows exceeds `scope.texts.together`. The caller
-    must then use fewer rows. Raises TooMuchWork if rows had to be cut into too many
-    parts. O(rows * nodes) for numbers and times; text costs by its bytes.
+    must then use fewer rows. Raises TooMuchWork if rows had to be cut into too many parts. Numbers and times cost
+    O(rows * nodes); texts cost O(bytes).
     """
     with np.errstate(all="ignore"):
         return _evaluate(expr, scope, scope.texts.parts)

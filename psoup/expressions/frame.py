@@ -215,7 +215,7 @@ def constant_bytes(literal: Literal) -> int:
 
 
 def constant_column(literal: Literal, rows: int) -> Column:
-    """A column of `rows` times the same value."""
+    """A column that repeats a constant in `rows` rows."""
     if literal.value is None:
         return null_column(literal.type, rows)
     if literal.type.kind is Kind.TEXT:

@@ -14,7 +14,7 @@ from psoup.expressions.tree import Expr, Literal
 from psoup.model import DATE, DOUBLE, TEXT
 
 Resolve = Callable[[str, Sequence[Expr]], Expr]
-"""Types a call of another function: `functions.resolve`."""
+"""The type of `functions.resolve`, which types a call of a function."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class Lifetimes:
             page.days[start:stop], page.last[start:stop] = days, day_of(time)
 
     def remove(self, query_ids: Array) -> None:
-        """Remove queries (int64[k]); a page is dropped with its last query that expires. O(k), in pages."""
+        """Remove queries, int64[k]. A page is dropped with the last of its queries that expire. O(k), in pages."""
         for page, number, places in self._on_pages(query_ids):
             page.days[places] = 0
             if not page.days.any():
@@ -107,7 +107,7 @@ class Lifetimes:
             page.last[used] = np.maximum(page.last[used], today)
 
     def due(self, now: int) -> Array:
-        """The queries that have expired at `now` (microseconds); int64, ascending. O(queries)."""
+        """The queries that have expired at `now` (microseconds). int64, ascending. O(queries)."""
         today = day_of(now)
         pages = sorted(self._pages.items())
         places = [np.flatnonzero((page.ends() <= today) & ~page.asked) + number * _PAGE for number, page in pages]

@@ -15,7 +15,7 @@ from psoup.plan.sides import FIRST_SIDE
 from psoup.published.paged_map import PagedMap
 
 Members = tuple[int, ...] | PagedMap[bool]
-"""Query IDs, ascending; never changes. `len` counts them."""
+"""The IDs of queries, ascending. The value never changes."""
 
 
 def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> Members:

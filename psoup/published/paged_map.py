@@ -55,11 +55,11 @@ class KeyedBlock(Protocol[W]):
         ...
 
     def places(self, keys: Array) -> Array:
-        """The positions of some keys (int64[k]), or -1."""
+        """The position of each key (int64[k]), or -1 for a key without a record."""
         ...
 
     def items(self, start: int) -> Iterator[tuple[int, W]]:
-        """(key, record) for all keys >= start, ascending."""
+        """Yield (key, record) for all keys >= start, ascending."""
         ...
 
     def without(self, key: int, owned: bool) -> Any:
@@ -85,7 +85,7 @@ class PagedRecords(NamedTuple):
 
 
 class PagedMap(Generic[V]):
-    """An immutable map int -> V. Lookup O(1), O(log blocks) in a block; iteration in key order."""
+    """An immutable map int -> V, in key order. A lookup costs O(1), or O(log blocks) for a key of a block."""
 
     __slots__ = ("_count", "_page", "_pages", "blocks")
 
@@ -114,7 +114,7 @@ class PagedMap(Generic[V]):
         return record if record is not None or not self.blocks else _in_blocks(self.blocks, key)
 
     def items(self, start: int = 0) -> Iterator[tuple[int, V]]:
-        """(key, record) for all keys >= start, ascending. O(pages + blocks) at the start, then O(1) each."""
+        """Yield (key, record) for all keys >= start, ascending. O(pages + blocks) at the start, then O(1) each."""
         if not self.blocks:
             return self._single(start)
         first = max(bisect_right(self.blocks, start, key=_FIRST_OF) - 1, 0)
@@ -145,7 +145,7 @@ class PagedMap(Generic[V]):
         return list(self._pages.values())
 
     def edit(self) -> Editor[V]:
-        """A handle for changes; this map does not change."""
+        """An editor that collects changes for the next map. This map does not change."""
         return Editor(self._pages, self._count, self.blocks, self._page)
 
     def check(self) -> None:

@@ -144,7 +144,7 @@ class RecordBlock(Generic[V]):
         return None if at < 0 else self.make(at)
 
     def items(self, start: int) -> Iterator[tuple[int, V]]:
-        """(ID, record) for all IDs >= start, ascending."""
+        """Yield (ID, record) for all IDs >= start, ascending."""
         for at in range(self._from(start), self.count):
             if self._gone is None or not self._gone[at]:
                 yield int(self.ids[at]), self.make(at)

@@ -84,7 +84,7 @@ Runs = tuple[TagRun, ...]
 
 
 def with_run(runs: Runs, run: TagRun) -> Runs:
-    """The runs with one more, the newest. O(log n) for each name, amortised."""
+    """The runs with a further run, which is the newest, merged as needed. O(log n) for each name, amortised."""
     if not len(run):
         return runs
     runs_left = [*runs, run]
@@ -98,7 +98,7 @@ def with_run(runs: Runs, run: TagRun) -> Runs:
 
 
 def find(runs: Sequence[TagRun], names: Array) -> Array:
-    """The newest query of each key (uint64[n, 2]), or -1; int64[n]."""
+    """The newest query of each key, int64[n]; -1 for a key without a query. `names`: of the keys, uint64[n, 2]."""
     queries: Array = np.full(len(names), -1, np.int64)
     places: Array = np.empty(len(names), np.int64)
     for run in runs:

@@ -93,7 +93,9 @@ class Travel(enum.Enum):
 
 
 def travel_in(plan: Node, seen: Sequence[Reach]) -> Travel:
-    """The way in which copies of a query are kept up to date, by its plan and its windows. O(size of the plan)."""
+    """The way in which copies of a query are kept up to date, as its plan and its windows decide. O(size of
+    the plan).
+    """
     travel = travel_of(plan)
     return Travel.WHOLE if travel is Travel.AGAIN and any(map(_at_the_edge, seen)) else travel
 
@@ -109,7 +111,7 @@ def _at_the_edge(part: Reach) -> bool:
 
 
 def travel_of(plan: Node) -> Travel:
-    """The way in which copies of a query are kept up to date, by its plan alone. O(size of the plan)."""
+    """The way in which copies of a query are kept up to date, as its plan alone decides. O(size of the plan)."""
     if ranged(plan) is not None or paired(plan) is not None:
         return Travel.NEW
     exprs = [output.expr for output in plan.schema] + [key.expr for key in plan.order]

@@ -35,7 +35,9 @@ from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one query. `sources`: in the order of FROM; `nodes`: of the plan, last step first."""
+    """The explanation of one query. `sources`: in the order of FROM. `nodes`: the steps of the plan, last step
+    first.
+    """
 
     query_id: int
     sql: str

@@ -59,7 +59,9 @@ def explain_join(node: Join, reading: Reading | ResourceExhausted) -> Findings:
 def reading_of(
     plan: Node, wanted: Sequence[Side], now: int | None, snapshot: Snapshot, groups: GroupLimits, budget: ReadBudget
 ) -> Reading | ResourceExhausted:
-    """The matches of a join's sides, as in an invocation; or the refusal, if too many tuples are on disk."""
+    """The matches of a join's sides, as in an invocation. Returns the refusal instead if too many tuples are
+    on disk.
+    """
     config, views = snapshot.config, [view for view, *_ in wanted]
     try:
         matches = found_sides(wanted, snapshot.run, config.archive_rows, budget, config.texts)

@@ -41,7 +41,9 @@ _GROWTH = 4
 
 
 class Rank(NamedTuple):
-    """The sort key of a query. `less`: its figure, negated; `clause`: NO_CLAUSE for a join."""
+    """The sort key of a query. `less`: its figure, negated. `clause`: the SQC ID of its clause; NO_CLAUSE for
+    a join.
+    """
 
     less: float
     clause: int
@@ -199,7 +201,7 @@ def _behind(figures: Array, clauses: Array, after: Rank | None) -> Array:
 
 
 def _split(values: Array, owners: Array, slots: Array, size: int) -> tuple[Array, Array]:
-    """The first `size` slots by descending value, then by clause; and the remaining slots. O(slots log size)."""
+    """The first `size` slots by descending value, then by clause, and the remaining slots. O(slots log size)."""
     if len(slots) <= size:
         return slots, slots[:0]
     by_place = pa.record_batch({"value": values[slots], "clause": owners[slots]})

@@ -53,7 +53,10 @@ class Tagged:
 
 
 def tagged(snapshot: Snapshot, matched: Matched, wanted: WantedTags, most_bytes: int) -> Tagged:
-    """The matches of queries with the wanted labels, with keys and labels; at most `most_bytes`, or one match."""
+    """The matches of queries with the wanted labels, and the keys and labels of these queries.
+
+    The result has at most `most_bytes` bytes, or a single match.
+    """
     matched = having(snapshot, matched, wanted.labels)
     keyed = wanted.keys and bool(snapshot.tags.keys)
     names = [*([KEY] if keyed else ()), *wanted.names]

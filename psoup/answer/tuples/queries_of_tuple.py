@@ -78,8 +78,8 @@ def matches_many(
 ) -> list[list[int]]:
     """For each tuple the IDs of the queries whose WHERE it satisfies, ascending, at most `limit` for each.
 
-    Raises NotFound for the stream, OutOfRange for a tuple that is not stored, or not any more. O(columns of the chunks
-    + uncovered clauses + result).
+    Raises NotFound for the stream, OutOfRange for a tuple that is not stored now. O(columns of the chunks + uncovered
+    clauses + result).
     """
     return list(matches_each(snapshot, stream, tuple_ids, tenant=tenant, now=now, limit=limit))
 

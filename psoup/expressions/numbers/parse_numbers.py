@@ -84,7 +84,7 @@ def _lengths(text: pa.Array) -> Array:
 
 
 def _exponent(text: pa.Array) -> tuple[Array, Array]:
-    """The exponents as int64 (0 without one), and flags of exponents that are too large."""
+    """The exponents as int64, 0 for a text without one; and flags of exponents that are too large."""
     digits = pc.utf8_ltrim(text, characters="+-")
     too_long = _lengths(digits) > 9
     plain = pc.if_else(pa.array(too_long | (_lengths(digits) == 0)), pa.scalar("0", pa.large_string()), digits)
@@ -94,7 +94,10 @@ def _exponent(text: pa.Array) -> tuple[Array, Array]:
 
 
 def to_double(column: Column, target: DataType) -> tuple[Array, Array]:
-    """Read a number, or inf, infinity, nan in any case. A number that is too large becomes infinite, too small zero."""
+    """Read a number, or inf, infinity or nan in upper or lower case.
+
+    A number that is too large becomes infinite, a number that is too small becomes zero.
+    """
     text = to_large_string(column)
     fields = pc.extract_regex(text, pattern=_NUMBER)
     some_digit = (_lengths(_field(fields, "whole")) > 0) | (_lengths(_field(fields, "part")) > 0)

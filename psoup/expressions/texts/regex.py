@@ -233,7 +233,7 @@ class _PatternReader:
 
 
 def _of(call: Call, place: int = 1) -> tuple[Regex, str] | None:
-    """The regular expression of a call, and its options. Returns None for NULL. The typing rule has made sure of
+    """The regular expression of a call, and its options. Returns None for NULL. The typing rule has checked the
     constants.
     """
     pattern, options = call.args[1], call.args[-1] if len(call.args) > place + 1 else Literal(call.args[1].type, "")

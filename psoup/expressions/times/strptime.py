@@ -66,7 +66,7 @@ READABLE = (*NUMBERS, *(f"%-{letter}" for letter in sorted(_PADDED)), *_NAMES, "
 
 
 def unreadable(parts: list[str]) -> str:
-    """The fault of a format given in `pieces`; "" for none."""
+    """The reason why strptime cannot read a format; "" if it can. `parts`: the format as `pieces` returns it."""
     specifiers = [part.replace("-", "") for part in parts[1::2]]
     if len(specifiers) > MOST_PARTS:
         return f"reads at most {MOST_PARTS} parts of a time, not {len(specifiers)}"
