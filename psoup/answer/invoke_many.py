@@ -151,7 +151,7 @@ class ManyJoins:
         self._of[:] = -1
 
     def _set_of(self, alike: Alike, ids: Array, by_window: dict[object, Group | PSoupError]) -> _Together:
-        """The joins of one plan. Raises TryNext if they are left to invocations."""
+        """The joins of one plan. Raises TryNext if the caller must invoke them one by one."""
         if len(alike.places) < LEAST or alike.record.sqc_id != NO_CLAUSE or not self._are_simple(alike):
             raise TryNext
         form = joined_form(alike.plan.schema, 2)

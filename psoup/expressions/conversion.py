@@ -99,7 +99,7 @@ def _for_cast(number: LongNumber, type: DataType) -> Literal:
 
 
 def _null_of(expr: Expr, type: DataType) -> Expr:
-    """A NULL of another type; a CASE keeps its conditions, which may be errors."""
+    """A NULL of another type. A CASE keeps its conditions, because these may be errors."""
     if not isinstance(expr, Call):
         return Literal(type, None)
     args = [arg if place % 2 == 0 else _null_of(arg, type) for place, arg in enumerate(expr.args[:-1])]

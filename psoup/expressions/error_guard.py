@@ -61,7 +61,10 @@ class Raised(Exception):
 def column_of(
     expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits = TextLimits()
 ) -> Column:
-    """The values of an attribute for some tuples: the column itself, or computed. Raises as `evaluate`."""
+    """The values of an attribute for some tuples: one of their columns, or the computed values of an expression.
+
+    Raises as `evaluate`.
+    """
     if isinstance(expr, AttributeRef):
         if expr.index == ID_INDEX:
             return Column(BIGINT, ids)
@@ -72,7 +75,10 @@ def column_of(
 
 
 def guarded(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits) -> Column:
-    """`column_of` for the writer and maintenance; any exception becomes `Raised` with the expression."""
+    """`column_of` for the writer and maintenance. An exception becomes `Raised`, with the expression.
+
+    TooMuchText passes through, unless the rows would need more than MOST_PARTS parts.
+    """
     if isinstance(expr, AttributeRef):
         return column_of(expr, columns, ids, times)
     try:

@@ -58,9 +58,11 @@ class Sizes:
         self.kept = 0
 
     def check(self, lengths: Array, otherwise: int = 0) -> Array | None:
-        """Before texts of `lengths` (int64[n]) are made, find the rows that are too long: bool[n], or None if none is.
+        """Find the rows whose texts would be too long: bool[n], or None if there are none. Call it before the texts are
+        made.
 
-        The caller makes at most `otherwise` bytes for such a row. Raises TooMuchText.
+        `lengths`: int64[n], the bytes of each text. `otherwise`: the most bytes that the caller makes for a row that is
+        too long. Raises TooMuchText.
         """
         over = lengths > self.limits.value
         if not over.any():
@@ -254,9 +256,11 @@ def _combine(operation: np.ufunc, flags: Sequence[Array]) -> Array | None:
 
 
 def finish(data_type: DataType, values: Array, args: Sequence[Column], failed: Array | None = None) -> Column:
-    """The result of a strict function: NULL where an argument is, an error where one has, or where `failed` is set.
+    """The result of a strict function. A row with a NULL argument is NULL. An error of an argument is an error of the
+    row.
 
-    `values`: arbitrary in rows that become NULL; they are set to zero. `failed` is ignored in NULL rows.
+    `failed`: flags of further errors, which are ignored in NULL rows. `values`: arbitrary in rows that become NULL;
+    they are set to zero.
     """
     valid, error = all_valid(args), any_error(args)
     if failed is not None and failed.any():

@@ -23,7 +23,9 @@ _FIRST_DAY = EPOCH.toordinal()
 
 
 def plain_value(text: str, type: DataType) -> int | float | None:
-    """The value of `text` as a `type`, in storage form. None if it is not in plain form, or not a `type`."""
+    """The value of `text` as a `type`, in storage form. Returns None if the text is not in plain form, or not
+    a `type`.
+    """
     form = _FORMS.get(type.kind)
     if form is None or not form.fullmatch(text):
         return None

@@ -243,7 +243,7 @@ def column_of_call(call: Call, frame: Frame) -> Column:
 
 
 def _computed(function: Supplied, columns: Sequence[Column], rows: int) -> Column:
-    """The values of a function in some rows, in blocks of rows."""
+    """The values of a function in some rows. The function is called for at most MOST_ROWS rows at a time."""
     parts = []
     for start in range(0, rows, MOST_ROWS):
         stop = min(start + MOST_ROWS, rows)
@@ -289,7 +289,7 @@ def _fits(declared: DataType, returned: pa.DataType) -> bool:
 
 
 def broken(signature: Signature, fault: str) -> FailedPrecondition:
-    """The error of queries that need a function which does not do what it declares."""
+    """The error of queries that need a function that does not return what it declares. `fault`: what it did instead."""
     return FailedPrecondition(
         f"the function {signature.shown} {fault}; queries that need it are refused until that is put right",
         reason="FUNCTION_BROKEN",

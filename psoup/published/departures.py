@@ -1,5 +1,4 @@
-"""Reasons of removed queries: the latest 65,536 replacements, which lead from an old ID to the new one, and
-expirations.
+"""Reasons of removed queries: the latest 65,536 replacements (from an old ID to a new one), and expirations.
 
     earlier   [  4   9  12   9 … ]      the query that was replaced
     later     [  7  12  15  16 … ]      the query in its place: ascending, as IDs are assigned in order

@@ -1,4 +1,4 @@
-"""The queries that share a clause: a tuple for few queries, the usual case, else a map with shared pages.
+"""The queries that share a clause: a tuple if they are few, which is the usual case, else a map with shared pages.
 
 add((7,), [9])  ->  (7, 9)          past `few`: PagedMap, so that adding a query does not copy a million IDs
 
@@ -36,7 +36,7 @@ def add(members: Members, query_ids: Sequence[int], shape: Shape = Shape()) -> M
 
 
 def remove(members: Members, query_id: int) -> Members:
-    """The members without one ID, which must exist. O(members of a tuple), or a page."""
+    """The members without one ID, which must exist. O(members) for a tuple; a copy of one page for a map."""
     if isinstance(members, tuple):
         return tuple(member for member in members if member != query_id)
     edited = members.edit()

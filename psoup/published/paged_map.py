@@ -1,4 +1,4 @@
-"""A persistent map from IDs to records, copied on write page by page: readers keep a version while the writer goes on.
+"""A persistent map from IDs to records: the writer copies pages on write, and readers keep their version.
 
     PagedMap ─┬ directory {page number: page} ── page {id: record}, up to 512 of them (`Shape.page`)
               └ blocks, by their least ID: many records as columns; a record is made on access
@@ -229,7 +229,7 @@ class Editor(Generic[V]):
         self._directory_owned = False
         self._owned: set[int] = set()
         self._owned_blocks: set[int] = set()
-        """Identities of blocks whose state is in no published map: they may be changed in place."""
+        """The identities of blocks whose state is in no published map. The editor may change these blocks in place."""
         self._published = PagedMap(pages, count, blocks, page)
 
     def __len__(self) -> int:
@@ -267,7 +267,7 @@ class Editor(Generic[V]):
         self._frozen = None
 
     def remove(self, key: int) -> None:
-        """Remove `key`; KeyError if it does not exist."""
+        """Remove `key`. Raises KeyError if it does not exist."""
         number = key // self._page
         if key not in self._pages.get(number, ()):
             self._remove_from_block(key)
@@ -282,8 +282,8 @@ class Editor(Generic[V]):
     def remove_all(self, keys: Array) -> PagedRecords:
         """Remove some keys (int64[k], ascending), without a step for each key of a block.
 
-        Returns the removed records, with the blocks before the change. KeyError if a key does not exist; then nothing
-        changes.
+        Returns the removed records, with the blocks before the change. Raises KeyError if a key does not exist, and
+        then changes nothing.
         """
         removed = _find(self._pages, self._page, self._blocks, keys)
         if len(removed.missing):

@@ -1,4 +1,4 @@
-"""Selection of queries by their labels, or by the prefix of their keys: IDs as an array, found by columns.
+"""Selection of queries by their labels, or by the prefix of their keys. The result is an array of IDs.
 
     labels user=u3        the runs of `psoup.published.tags`, confirmed by the labels themselves
     keys from "site-a/"   a pass over all keys of the tenant; the keys of a block are one column

@@ -74,7 +74,8 @@ class ChunkEntry:
 
 @dataclass(frozen=True, slots=True)
 class StreamView:
-    """A published stream. All counts are numbers of tuples. `created`: microseconds.
+    """A published stream. `created`: microseconds. `late`, `ahead`: the refused tuples. `nbytes`: of the tuples in
+    memory.
 
     The oldest `archived` of the `chunks` are on disk, where they take `archived_bytes`; the last chunk is open.
     """
@@ -147,7 +148,7 @@ class StreamView:
         return clock if self.last_time is None else max(clock, self.last_time)
 
     def idle(self, clock: int) -> bool:
-        """Whether the stream was silent for longer than its IDLE AFTER; false without one. O(1)."""
+        """Whether the stream was silent for longer than its IDLE AFTER. False if the stream has no IDLE AFTER. O(1)."""
         after = self.spec.idle_after
         return after is not None and clock - (self.created if self.heard is None else self.heard) > after
 

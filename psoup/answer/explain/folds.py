@@ -84,7 +84,7 @@ def folded_of(side: Side, plan: Node, texts: TextLimits) -> frozenset[int]:
 
 
 def _known(side: Side, recipe: Recipe, base: int, stop: int, texts: TextLimits) -> Set[Span]:
-    """The folded spans of the chunks [base, stop), in memory and on disk. None is loaded from disk."""
+    """The folded spans of the chunks [base, stop), in memory and on disk. No fold is loaded from disk."""
     view, clause, *_ = side
     spans, _ = view.folds.kept_of(clause.sqc_id, recipe)
     shelf = shelf_of(view.stream_id, view.chunks, view.archived)

@@ -5,8 +5,8 @@
     query 9       1  1  0  0  0  0  0  0    0       overlap, union, difference: `&`, `|`, `& ~` of two rows
 
 Matches are found as for an invocation (`psoup.execution.select.clause_matches`): read from stored results in covered
-chunks, evaluated elsewhere. So the bits are always exact. The windows of the queries are not applied. A request for
-too many bits is refused before any tuple is read.
+chunks, and evaluated in all other chunks. So the bits are always exact. The windows of the queries are not applied. A
+request for too many bits is refused before any tuple is read.
 """
 
 from __future__ import annotations

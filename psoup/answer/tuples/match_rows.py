@@ -1,5 +1,4 @@
-"""The standing queries that rows would match if they arrived now. The rows are matched as in a push; no result is
-stored.
+"""The standing queries that rows would match if they arrived now. Matching works as in a push, but stores nothing.
 
     rows ── pieces ──> the index as it was published ──> runs, rows of bits ──> by row: names ──> query IDs
                   └──> clauses outside the index: row by row

@@ -88,7 +88,7 @@ def having(snapshot: Snapshot, matched: Matched, labels: Mapping[str, str]) -> M
 
 
 def _fitting(whole: Tagged, most_bytes: int) -> Tagged:
-    """The first rows that fit. If the first row alone is too large: its queries with the lowest IDs."""
+    """The first rows that fit. If the first row alone is too large, its queries with the lowest IDs."""
     matched, texts = whole.matched, [*([] if whole.keys is None else [whole.keys]), *(c for _, c in whole.labels)]
     sizes = np.full(len(matched.queries), PAIR_BYTES, np.int64)
     for column in texts:

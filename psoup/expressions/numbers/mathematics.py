@@ -1,5 +1,4 @@
-"""Mathematical functions of DOUBLEs, and functions of whole numbers and their bits. Every processor gives the same bits
-as libm.
+"""Mathematical functions of DOUBLEs, with the bits of libm on every processor; functions of whole numbers.
 
 ln(0) is -inf, asin(2) NaN, exp(1000) inf, as in DuckDB        1 << 63, lcm of large ones: errors of their rows
 """

@@ -84,7 +84,9 @@ def _divided(values: Array, unit: int, rounding: str) -> Array:
 
 
 def _result(call: Call, values: Array, columns: list[Column], failed: Array | None = None) -> Column:
-    """The values as a column of the call's type: an error for too many digits, or where `failed` is set."""
+    """The values as a column of the call's type. A row with too many digits is an error, and so is a row in
+    `failed`.
+    """
     made, wide = _stored(values, call.type)
     return finish(call.type, made, columns, wide if failed is None else wide | failed)
 
@@ -192,7 +194,7 @@ def _rounding(rounding: str) -> Evaluator:
 
 
 def ordered(order: Callable[[Any, Any], Array], left: Column, right: Column) -> Array:
-    """`order` (np.less, ...) of the values of two number columns, at least one of them wide."""
+    """Compare two number columns row by row with `order` (np.less, ...). At least one of them is WIDE."""
     if right.type.kind is Kind.DOUBLE:
         return order(_against_double(left, right.values), 0)
     if left.type.kind is Kind.DOUBLE:

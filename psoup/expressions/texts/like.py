@@ -134,7 +134,9 @@ _REPEAT = 500
 """The most repetitions in one item of a regular expression that `to_regex` writes. RE2 allows 1,000."""
 _NO_ESCAPE = Literal(TEXT, "")
 MOST_TOKENS = 1_000
-"""The most tokens of a pattern that becomes a regular expression: RE2 may need time of pattern times text."""
+"""The most tokens of a pattern that becomes a regular expression. RE2 may take time of pattern length times text
+length.
+"""
 
 
 def like(call: Call, frame: Frame) -> Column:

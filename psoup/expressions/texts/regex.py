@@ -142,7 +142,7 @@ def regex_of(pattern: str, options: str = "") -> Regex:
 
 
 class _PatternReader:
-    """Reads a pattern that RE2 accepts: counts its states, and finds its groups."""
+    """A reader of a pattern that RE2 accepts. It counts the states of the pattern, and finds its groups."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern

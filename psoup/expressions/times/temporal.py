@@ -1,6 +1,7 @@
 """Parts of times, truncation and shifting: TIMESTAMP in microseconds and DATE in days, all years, UTC.
 
-Only integer arithmetic on arrays; a result outside int64 microseconds is an error of its row.
+Truncation and shifting use only integer arithmetic on arrays. A result outside int64 microseconds is an error of its
+row.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def truncate(call: Call, frame: Frame) -> Column:
 
 
 def add_interval(call: Call, frame: Frame) -> Column:
-    """Add months (the day is cut to the month's last), then microseconds, to a time."""
+    """Add months, then microseconds, to a time. If the month has no such day, the result is on its last day."""
     column = frame.column(call.args[0])
     months, micros = (_constant(call, position) for position in (1, 2))
     values = column.values
@@ -188,7 +189,9 @@ def last_day(call: Call, frame: Frame) -> Column:
 
 
 def epoch_ms(call: Call, frame: Frame) -> Column:
-    """The milliseconds since 1970, rounded with halves away from zero. For a BIGINT of milliseconds, the TIMESTAMP."""
+    """The milliseconds since 1970, rounded with halves away from zero. For a BIGINT, the TIMESTAMP at so many
+    milliseconds.
+    """
     column = frame.column(call.args[0])
     if call.type == TIMESTAMP:
         values, overflow = mul_int64(column.values, np.full(frame.rows, 1_000))
