@@ -42,7 +42,10 @@ class ChunkSource(ChunkFile, Protocol):
         ...
 
     def within(self, attribute: Attribute, low: int, last: int) -> Array | None:
-        """The rows (int64, ascending) whose order keys are in [low, last]; None: the caller must use `column`."""
+        """The rows (int64, ascending) whose order keys are in [low, last].
+
+        Returns None if the source cannot search the attribute. Then the caller must read `column`.
+        """
         ...
 
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
@@ -50,15 +53,21 @@ class ChunkSource(ChunkFile, Protocol):
         ...
 
     def evaluated(self) -> Array:
-        """The queries that the writing job evaluated over the chunk: ranges of IDs, int64[r, 2]. May wait."""
+        """The ID ranges (int64[r, 2]) of the queries that the job evaluated when it wrote the chunk. May wait."""
         ...
 
     def matches(self, query_id: int) -> tuple[Array, int] | None:
-        """Offsets that one of these queries matched (int64, ascending), and its failures; None if they are lost."""
+        """The stored matches of one of these queries: offsets (int64, ascending), and the number of its failures.
+
+        Returns None if the store has lost them.
+        """
         ...
 
     def expect(self, columns: Sequence[tuple[Attribute, int]], rows: Array | None) -> None:
-        """Announce that columns, with their places in the file, are needed soon: all rows, or `rows`. Does not wait."""
+        """Announce that a reader needs columns soon, so that the source can read ahead. Does not wait.
+
+        `columns`: each attribute with its place in the file. `rows`: the positions; None for all rows.
+        """
         ...
 
 
@@ -102,12 +111,12 @@ class Chunk(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the tuples are charged for."""
+        """The bytes that the memory budget charges for the tuples."""
         ...
 
     @property
     def caches(self) -> ChunkCaches:
-        """Structures that readers made of its columns."""
+        """Statistics and encodings that readers have computed from the columns."""
         ...
 
     @property
@@ -139,7 +148,7 @@ class ArchivedChunk:
     zones: Mapping[int, Zone]
     source: ChunkSource = field(compare=False, repr=False)
     caches: ChunkCaches = field(default_factory=ChunkCaches, compare=False, repr=False)
-    """Structures that readers made of its columns; the only part that changes."""
+    """Indexes that readers have computed from the columns. No other part of the chunk changes."""
 
     in_memory = False
     nbytes = 0
@@ -171,20 +180,19 @@ class ArchivedChunk:
         return self.source.take([self.attribute(index)], rows)[0]
 
     def take_all(self, indices: Iterable[int], rows: Array) -> dict[int, Column]:
-        """Some columns at positions `rows`, read together."""
+        """Several columns at positions `rows` (int64[k], ascending), in one read of the source."""
         wanted = list(indices)
         return dict(zip(wanted, self.source.take([self.attribute(i) for i in wanted], rows), strict=True))
 
     def expect(self, indices: Iterable[int], rows: Array | None = None) -> None:
-        """Announce that columns, by their places in the schema or TIME_INDEX, are needed soon. Does not wait."""
+        """Announce that a reader needs columns soon. `indices`: places in the schema, or TIME_INDEX. Does not wait."""
         position = self.spec.time_attribute
         last = -1 if position is None else position
         wanted = [(self.attribute(i), last if i == TIME_INDEX else i) for i in indices if i != ID_INDEX]
         self.source.expect(wanted, rows)
 
     def attribute(self, index: int) -> Attribute:
-        """The attribute of a column, given by its place in the schema or TIME_INDEX, under which the source stores
-        it."""
+        """The attribute under which the source stores a column. `index`: its place in the schema, or TIME_INDEX."""
         attributes = self.spec.schema.attributes
         if index != TIME_INDEX:
             return attributes[index]

@@ -1,13 +1,13 @@
-"""The tuple IDs of the rows of recent pushes: the order of arrival beside the order of the stream.
+"""The tuple IDs of the rows of recent pushes, found by the arrival numbers of the rows.
 
     pushes     event 41: rows 0 1 2     event 43: rows 3 4 5       each accepted row has a number, in order of arrival
     pages      tuple ID  0 1 2 3        the same order: a range, of any length
                number    0 2 3 1        another order: 8 bytes a tuple, for the newest million tuples
     waiting    number    4 5            not released yet
 
-In system time, and where event times come in order, a page never ends. Pages are dropped with their tuples. The memory
-is not charged: half a megabyte for pushes, and at most a third of the least size of these tuples, 8 MiB at most.
-Nothing is on disk: after a start the table begins with the events of the log.
+In system time, and while event times come in order, one page takes all tuples. The writer drops a page with its last
+tuple. No budget charges the table. Pushes take half a megabyte. Pages take at most 8 MiB, and at most a third of the
+least size of their tuples. The table is not on disk. After a start it has only the rows of events in the log.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ KEPT_PUSHES = 16_384
 """The newest pushes whose rows are known."""
 
 KEPT_PAGES = 16
-"""Pages of 65,536 numbers that are kept, or as many numbers in more pages."""
+"""The limit of the arrival numbers in memory, in pages of 65,536 numbers."""
 
 _PAGE = 65_536
-"""Numbers of a page."""
+"""The most numbers of a page that several releases fill."""
 _FIRST = 1_024
-"""Numbers for which a new page has room."""
+"""The numbers for which the buffer of a new page has room, at least."""
 _LARGE = 16
-"""Numbers of at least this part of a page become a page."""
+"""A release of at least `_PAGE` / `_LARGE` numbers gets a page of its own."""
 _MAX_PAGES = 256
 """The most pages that are kept."""
 
 UNKNOWN = -(2**63)
-"""In place of a tuple ID: it is no longer known."""
+"""Stands in place of a tuple ID that is no longer known."""
 WAITS = -(2**63) + 1
-"""In place of a tuple ID: the row waits for the watermark."""
+"""Stands in place of the tuple ID of a row that waits for the watermark."""
 
 
 Numbers = Array | range
-"""Numbers of rows, int64; a range if they are consecutive."""
+"""The arrival numbers of some rows: int64, or a range if they are consecutive."""
 
 
 def sorted_by(numbers: Numbers, order: Array) -> Numbers:
-    """The numbers at the places of `order`, int64[n], a permutation that may be overwritten."""
+    """The numbers in another order. `order`: int64[n], a permutation, which this function may overwrite."""
     if isinstance(numbers, range):
         order += numbers.start
         return order
@@ -78,11 +78,11 @@ class NumberPage(NamedTuple):
 
 
 class ArrivalView(NamedTuple):
-    """The table as readers see it. `next_number`: the number of the next row to come.
+    """A snapshot of the table for readers. `next_number`: the arrival number that the next row will get.
 
-    `pushes`: for each push its sequence and the number of its first row, which is inverted (~) if some of its rows are
-    unknown. The first `known` pushes belong to the view. The writer appends others, so no reader may export the array's
-    memory.
+    `pushes`: two numbers for each push, the sequence of its event and the arrival number of its first row. The second
+    is inverted (~) if some rows of the push are unknown. The view has the first `known` pushes. The writer appends to
+    the same array, so no reader may export its memory.
     """
 
     pushes: array[int]
@@ -98,7 +98,7 @@ class ArrivalView(NamedTuple):
         return self.known, last.first_id + len(last.numbers), sum(map(len, self.waiting))
 
     def push(self, sequence: int) -> tuple[int, int] | None:
-        """The first number and the row count of the push of an event; None if the push is not known. O(log k).
+        """The first arrival number and the row count of the push with this sequence. None if it is unknown. O(log k).
 
         The count is -1 if some of the rows were stored before the start.
         """
@@ -114,11 +114,14 @@ class ArrivalView(NamedTuple):
 
     @property
     def first_sequence(self) -> int | None:
-        """The event of the oldest known push, or None."""
+        """The sequence of the oldest known push, or None."""
         return self.pushes[0] if self.known else None
 
     def ids(self, first: int, count: int) -> Array:
-        """The tuple IDs of the rows numbered from `first` on, or UNKNOWN or WAITS: int64[count]. O(pages, waiting)."""
+        """The tuple IDs of `count` rows with arrival numbers from `first` on: int64[count].
+
+        A row may have UNKNOWN or WAITS in place of an ID. O(pages + waiting rows).
+        """
         ids: Array = np.full(count, UNKNOWN, np.int64)
         for page in self.pages:
             _put(ids, page.numbers, first, page.first_id)
@@ -128,7 +131,11 @@ class ArrivalView(NamedTuple):
 
 
 def _put(ids: Array, numbers: Numbers, first: int, first_id: int | None) -> None:
-    """Write the IDs of the rows among `numbers`, counted from `first_id`; None: the rows wait."""
+    """Write to `ids` the tuple IDs of the rows whose arrival numbers are in `numbers`.
+
+    `first`: the arrival number of the first entry of `ids`. `first_id`: the tuple ID of `numbers[0]`; None if the rows
+    wait.
+    """
     if isinstance(numbers, range):
         low, high = max(first, numbers.start), min(first + len(ids), numbers.stop)
         if low < high:
@@ -140,25 +147,28 @@ def _put(ids: Array, numbers: Numbers, first: int, first_id: int | None) -> None
 
 
 class Arrivals:
-    """The writer's side: arrays that only grow until they are replaced, so that views never change."""
+    """The table as the writer keeps it. The writer only appends to arrays, or replaces them, so views never change."""
 
     def __init__(self, kept_pushes: int = KEPT_PUSHES, page: int = _PAGE) -> None:
         self._kept = kept_pushes
         self._page = page
         self._pushes = array("q")
         self._next = 0
-        """The number of the next row."""
+        """The arrival number of the next row."""
         self._released = 0
-        """The count of released numbers."""
+        """The number of released rows."""
         self._closed: tuple[NumberPage, ...] = ()
         self._held = 0
-        """Numbers in memory of the closed pages."""
+        """The arrival numbers that closed pages have in arrays."""
         self._open = NumberPage(0, range(0))
         """The newest page: a range, or the first numbers of `_buffer`."""
         self._buffer: Array = np.zeros(0, np.int64)
 
     def add(self, sequence: int, count: int, *, whole: bool = True) -> int:
-        """Number the rows of a push; returns the first number. Not `whole`: the push had more rows than these."""
+        """Give arrival numbers to `count` rows of a push. Returns the first number.
+
+        `whole`: False if the push had more rows.
+        """
         first, self._next = self._next, self._next + count
         if len(self._pushes) >= 4 * self._kept:
             self._pushes = self._pushes[-2 * self._kept :]  # views keep the earlier array
@@ -166,13 +176,16 @@ class Arrivals:
         return first
 
     def release(self, first_id: int, numbers: Numbers) -> None:
-        """Record that the rows with these numbers got the tuple IDs from `first_id` on; O(n) if it is not a range."""
+        """Record that the rows with these arrival numbers got the tuple IDs from `first_id` on.
+
+        O(n), or O(1) for a range that continues the newest page.
+        """
         page, before = self._open, self._open.numbers
         if (
             type(numbers) is type(before) is range
             and numbers.start == before.stop
             and first_id - page.first_id == before.stop - before.start
-        ):  # in system time always
+        ):  # always so in system time
             self._released += numbers.stop - numbers.start
             self._open = NumberPage(page.first_id, range(before.start, numbers.stop))
             return
@@ -208,7 +221,7 @@ class Arrivals:
         ensure(self._held == sum(map(_held, self._closed)), self, "numbers are miscounted", counted=self._held)
 
     def _write(self, first_id: int, numbers: Numbers) -> None:
-        """Append few numbers to the newest page that is not a range."""
+        """Append a few numbers to the newest page, or to a new page if that one is full or a range."""
         page = self._open
         length = len(page.numbers)
         if length and (isinstance(page.numbers, range) or length + len(numbers) > self._page):
@@ -222,7 +235,7 @@ class Arrivals:
         self._open = NumberPage(page.first_id, self._buffer[:end])
 
     def _turn(self, first_id: int) -> NumberPage:
-        """Begin a page. Of earlier pages the newest stay, with numbers for KEPT_PAGES whole pages."""
+        """Begin a page, and drop the oldest pages beyond the limits KEPT_PAGES and _MAX_PAGES."""
         if len(self._open.numbers):
             self._closed = (*self._closed, self._open)
             self._held += _held(self._open)
@@ -237,5 +250,5 @@ class Arrivals:
 
 
 def _held(page: NumberPage) -> int:
-    """The numbers that a page stores in memory."""
+    """The number of arrival numbers in the array of a page; 0 for a range."""
     return 0 if isinstance(page.numbers, range) else len(page.numbers)

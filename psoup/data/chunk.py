@@ -26,17 +26,17 @@ from psoup.values.kinds import TYPES
 _FIRST_ROWS = 1_024
 _FIRST_BYTES = 4_096
 _GROWTH = 8
-"""Growth factor of a full buffer, up to a chunk: with 2, copying took as long as storing the tuples."""
+"""The growth factor of a full buffer, up to the rows of a chunk. With 2, copying took as long as storing the tuples."""
 _UNLIMITED = 2**62
 DECODED = (Kind.BIGINT, Kind.TIMESTAMP)
-"""Kinds whose order keys are the values in answers."""
+"""The kinds whose order keys equal their values in answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkView:
     """`n` tuples with IDs first_id to first_id + n - 1. `times`: int64[n], never decreasing.
 
-    `columns` follow the schema. `nbytes`: the bytes that the tuples are charged in the memory budget.
+    `columns`: in schema order. `nbytes`: the bytes that the memory budget charges for the tuples.
     """
 
     number: int
@@ -45,7 +45,7 @@ class ChunkView:
     columns: tuple[Column, ...]
     nbytes: int
     caches: MemoryCaches = field(default_factory=MemoryCaches, compare=False, repr=False)
-    """Facts and forms of the columns that readers made; the only part of a view that changes."""
+    """Statistics and encodings that readers have computed from the columns. No other part of a view changes."""
 
     in_memory = True
 
@@ -74,9 +74,9 @@ class ChunkView:
     def addresses(self) -> Array:
         """The addresses of the arrays, for kernels, valid as long as the view lives: int64[3 * (columns + 2)].
 
-        Three numbers (values, validity or 0, text or 0; see PARTS of `psoup.kernels.rows.batch_body`) for each column,
-        then for `_time` and for `_id`, which has its first ID in place of an address. So the pseudo-columns -2 and -1
-        are found by counting from the end. Computed once in O(columns), and again when more columns have codes.
+        Each column has three numbers; see PARTS of `psoup.kernels.rows.batch_body`. The pseudo-columns follow: `_time`
+        (-2), then `_id` (-1), whose first number is the first tuple ID, not an address. Kernels find both by counting
+        from the end. Computed on the first call in O(columns), and again after further columns got codes.
         """
         caches = self.caches
         coded, places = len(caches.narrow) + len(caches.short), caches.places
@@ -118,15 +118,16 @@ def _places(chunk: ChunkView) -> ChunkAddresses:
 
 
 Keep = Callable[[int, StreamSpec, ChunkView, int], ArchivedChunk | None]
-"""A port: stores a closed chunk of stream (ID, spec), durably when it returns. Any thread; chunks come in order.
+"""A port: stores a closed chunk of the stream (ID, spec). The chunk is durable when the call returns.
 
-Chunks with a number below the last argument are no longer needed. If the chunk itself is one of them, its tuples need
-not be stored, and the log may drop them. Returns the stored chunk; None if it must, or may, stay in memory.
+Any thread may call it, with the chunks of a stream in order. The last argument is the number of the oldest chunk that
+is still needed. If the chunk itself is older, the store need not store its tuples, and the log may drop them. Returns
+the stored chunk, or None if the chunk stays in memory.
 """
 
 
 class OpenChunk:
-    """The chunk that tuples are appended to. One writer; any thread may read its views."""
+    """The chunk to which the writer appends tuples. Any thread may read its views."""
 
     def __init__(self, schema: Schema, number: int, first_id: int, rows: int) -> None:
         self.number = number
@@ -140,7 +141,7 @@ class OpenChunk:
 
     @property
     def room(self) -> int:
-        """The number of tuples for which there is room."""
+        """The number of tuples that can still be appended."""
         return self._rows - self.length
 
     @property
@@ -159,7 +160,7 @@ class OpenChunk:
         self._view = None
 
     def view(self) -> ChunkView:
-        """The tuples so far. O(columns), once for each length."""
+        """A view of the tuples so far. O(columns) after an `append`, else O(1)."""
         if self._view is None:
             n = self.length
             columns = tuple(buffer.view(n) for buffer in self._columns)
@@ -167,7 +168,7 @@ class OpenChunk:
         return self._view
 
     def close(self) -> ChunkView:
-        """The last view, in memory of exactly its size."""
+        """The last view. Its arrays are copied to their exact size if the buffers are less than 7/8 full."""
         view = self.view()
         if 8 * self.length >= 7 * len(self._times.array):
             return view

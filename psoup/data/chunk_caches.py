@@ -1,11 +1,11 @@
-"""The caches of a chunk: facts and forms of its columns, made by readers at the first need.
+"""The caches of a chunk: statistics and encodings of its columns, which a reader computes on first use.
 
     ChunkView ──────> MemoryCaches   keyed  zones  narrow  short  coded  places
     ArchivedChunk ──> ChunkCaches    keyed
 
-An entry follows from the chunk alone. So two readers may make the same entry at once, and either may stay. Entries come
-and go in single steps, and a reader copies a table before it walks through it. Each table has at most one entry for a
-column. The modules named below decide which entries are worth their memory.
+An entry depends only on the chunk. So two readers may compute the same entry at once, and either result may stay. A
+thread adds or removes an entry in one atomic step, and a reader copies a table before it iterates. Each table has at
+most one entry for a column. The description of each table names the module that decides which entries it has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """The range of the values of one attribute in a chunk: order keys, both included (None: no value at all)."""
+    """The least and the greatest order key of one attribute in a chunk; None if it has no value but NULL."""
 
     least: Key | None
     greatest: Key | None
@@ -30,8 +30,11 @@ class Zone:
 
 @dataclass(slots=True)
 class ChunkAddresses:
-    """Addresses as `ChunkView.addresses` returns them, made when `coded` columns were there in few bits; `kept`: arrays
-    that the chunk itself does not keep alive; `told`: the columns whose codes are among them."""
+    """The array that `ChunkView.addresses` returns.
+
+    `coded`: the number of narrow and 32-bit encodings of the chunk when the array was computed. `kept`: arrays that
+    must live as long as the addresses. `told`: the columns whose codes have their address in the array.
+    """
 
     addresses: Array
     coded: int
@@ -46,7 +49,7 @@ class ChunkCaches:
 
     def __init__(self) -> None:
         self.keyed = KeyIndexes()
-        """Rows by value, of columns that were searched often; or the number of searches. See `psoup.data.key_room`."""
+        """Key indexes of columns that were searched often, or the number of searches. See `psoup.data.key_room`."""
 
 
 class MemoryCaches(ChunkCaches):
@@ -57,18 +60,18 @@ class MemoryCaches(ChunkCaches):
     def __init__(self) -> None:
         self.keyed = KeyIndexes()
         self.zones: dict[int, Zone] = {}
-        """Ranges of the values; see `psoup.data.zones`."""
+        """The zones of columns; see `psoup.data.zones`."""
         self.narrow: dict[int, Narrow] = {}
-        """The values in few bits, of columns that were searched; see `psoup.data.narrow`."""
+        """Narrow codes of columns that were searched; see `psoup.data.narrow`."""
         self.short: dict[int, Short | int] = {}
-        """The values in 32 bits, of columns by which many rows were joined; see `psoup.data.key_room`."""
+        """32-bit codes of columns of which joins have read many rows; see `psoup.data.key_room`."""
         self.coded: dict[int, Coded | int] = {}
-        """Columns as numbers of their values, of those that were grouped by; see `psoup.data.dictionary_column`."""
+        """Dictionary-encoded columns that GROUP BYs have used; see `psoup.data.dictionary_column`."""
         self.places: list[ChunkAddresses] = []
-        """Arrays of `ChunkView.addresses`, the newest last. All stay as long as the chunk, as readers use them."""
+        """Arrays of `ChunkView.addresses`, the newest last. All stay as long as the chunk, because readers use them."""
 
     def moved(self) -> MemoryCaches:
-        """The caches of the same tuples in other arrays: addresses are made anew, all other entries are shared."""
+        """The caches for a copy of the chunk with other arrays. The copy shares all entries except the addresses."""
         caches = MemoryCaches()
         caches.keyed = self.keyed
         caches.zones = self.zones
@@ -78,9 +81,10 @@ class MemoryCaches(ChunkCaches):
         return caches
 
     def forget_codes(self) -> None:
-        """Give back the memory of codes that searches and groups use; the next one that needs them makes them again.
+        """Drop the narrow codes and the dictionary-encoded columns. The next reader that needs some computes them.
 
-        Codes that `ChunkView.addresses` has told stay as long as the chunk: new ones would be there beside them.
+        Codes whose address `ChunkView.addresses` has returned stay as long as the chunk. Dropping them would free no
+        memory.
         """
         told = frozenset[int]().union(*(places.told for places in self.places))
         for index in list(self.narrow):

@@ -7,10 +7,10 @@
     chunk   |...........................................|
     pieces  |---------|-----|--                             start: where in the chunk the piece begins
 
-Each push is one run. A release takes the prefix of every run that is not above the watermark, and sorts the prefixes
-together; equal times stay in the order of their arrival. If there are many runs, the latest are merged with earlier
-ones that are not much larger. So each tuple is copied only a few times, however many wait. The SteM assigns tuple IDs
-and chunk numbers, and knows no queries or results.
+Each push is one run. A release takes from every run the tuples whose times are at most the watermark. A stable sort
+then merges them, so tuples with equal times keep their order of arrival. If there are many runs, the buffer merges the
+latest run with earlier runs that are not much larger. So each tuple is copied only a few times, however many wait. The
+SteM assigns tuple IDs and chunk numbers, and knows no queries or results.
 """
 
 from __future__ import annotations
@@ -56,14 +56,17 @@ class Piece:
 
 
 class Run(NamedTuple):
-    """Tuples in stream order, with their numbers in the order of arrival (`psoup.data.arrivals`)."""
+    """Tuples in stream order, with the arrival number of each tuple (`psoup.data.arrivals`)."""
 
     batch: Batch
     numbers: Numbers
 
 
 class ReorderBuffer:
-    """Runs of tuples, each in stream order, oldest push first. O(n log n) per tuple over its stay."""
+    """The tuples that wait for the watermark: runs, each in stream order, with the oldest push first.
+
+    A tuple is copied O(log n) times while n tuples wait.
+    """
 
     def __init__(self, shape: Shape = Shape()) -> None:
         self._shape = shape
@@ -74,7 +77,7 @@ class ReorderBuffer:
         return self._count
 
     def add(self, batch: Batch, first: int = 0) -> None:
-        """Take a batch, whose tuples are in the order they were sent; `first`: the number of its first tuple."""
+        """Buffer the batch of one push. `first`: the arrival number of its first tuple."""
         if not len(batch):
             return
         self._count += len(batch)
@@ -83,7 +86,7 @@ class ReorderBuffer:
             self._join_latest()
 
     def release(self, watermark: int) -> Run | None:
-        """Take out all tuples with a time of at most `watermark`, in stream order; None if there are none."""
+        """Remove and return all tuples with a time of at most `watermark`, in stream order. None if there are none."""
         ready, rest = [], []
         for run in self._runs:
             length = len(run.batch)
@@ -103,7 +106,7 @@ class ReorderBuffer:
         return released
 
     def widen(self, schema: Schema) -> None:
-        """Add the columns that `schema` has more to the buffered tuples, with NULL in them."""
+        """Add the new columns of `schema` to the buffered tuples, with NULL in every row."""
         self._runs = [Run(widen_batch(run.batch, schema), run.numbers) for run in self._runs]
 
     def _join_latest(self) -> None:
@@ -125,7 +128,7 @@ class ReorderBuffer:
         return tuple(run.batch.times for run in self._runs)
 
     def numbers(self) -> tuple[Numbers, ...]:
-        """The numbers of each run, which never change."""
+        """The arrival numbers of each run; the arrays never change."""
         return tuple(run.numbers for run in self._runs)
 
     @property
@@ -184,11 +187,11 @@ class DataSteM:
         return self.open.first_id + self.open.length
 
     def append(self, batch: Batch) -> tuple[Piece, Batch | None]:
-        """Append as many tuples as the open chunk has room for; returns them, and the rest of the batch, if any.
+        """Append as many tuples as the open chunk has room for. Returns them, and the rest of the batch or None.
 
-        The caller evaluates them, closes the chunk if it is `full`, and continues with the rest. All are copied
-        together, even if they are evaluated in pieces: every long copy releases the interpreter lock, and the thread
-        then waits to get it back.
+        The caller evaluates the tuples, closes the chunk if it is `full`, and appends the rest. One copy takes all
+        tuples, although the caller evaluates them in pieces. Every long copy releases the interpreter lock, and then
+        the thread must wait to get it back.
         """
         taken, start = self._room_for(batch), self.open.length
         part = batch.slice(0, taken)
@@ -202,8 +205,10 @@ class DataSteM:
         return piece, batch.slice(taken, len(batch)) if taken < len(batch) else None
 
     def _room_for(self, batch: Batch) -> int:
-        """The number of tuples that fit into the open chunk: up to the end of the piece that fills it with rows or
-        texts."""
+        """The number of tuples of the batch that go into the open chunk, limited by its rows and its bytes of texts.
+
+        Texts are counted in steps of `piece_rows`, so they may exceed their limit by one step.
+        """
         count, rows = min(self.open.room, len(batch)), self._config.piece_rows
         ends = [column.values for column in batch.columns if column.type.kind is Kind.TEXT] if count > rows else []
         left = self._config.chunk_text_bytes - self.open.text_bytes if ends else 0
@@ -220,7 +225,7 @@ class DataSteM:
         return self.open.room == 0 or self.open.text_bytes >= self._config.chunk_text_bytes
 
     def close(self) -> ChunkView:
-        """Close the open chunk and begin the next; returns the closed one."""
+        """Close the open chunk and begin the next chunk. Returns the closed chunk."""
         view = self.open.close()
         self._begin(view.number + 1, view.end_id)
         return view
@@ -234,14 +239,17 @@ class DataSteM:
             self._begin(self.open.number, self.open.first_id)
 
     def load(self, first_time: int | None, newest: Chunk | Passed | None) -> None:
-        """Continue a stream from a store. `first_time`: of its first tuple; `newest`: its last chunk."""
+        """Continue a stream from a store. `first_time`: the time of its first tuple. `newest`: its last chunk."""
         self.first_time = first_time
         if newest is not None:
             self.last_time = newest.last_time
             self._begin(newest.number + 1, newest.end_id)
 
     def follow(self, oldest: Chunk, newest: Chunk) -> None:
-        """Move the open chunk, still empty, behind the tuples of `oldest` to `newest`, which have joined the stream."""
+        """Record that the chunks `oldest` to `newest` have joined the stream at its end.
+
+        The open chunk must be empty. It gets the next chunk number and the next tuple ID.
+        """
         ensure(not self.open.length, self, "tuples that have an ID would get another", length=self.open.length)
         self.last_time = newest.last_time
         if self.first_time is None:
@@ -249,7 +257,7 @@ class DataSteM:
         self._begin(newest.number + 1, newest.end_id)
 
     def precede(self, oldest: Chunk, newest: Chunk) -> None:
-        """Record that the tuples of `oldest` to `newest` have joined the stream, before all others."""
+        """Record that the chunks `oldest` to `newest` have joined the stream before all its other tuples."""
         self.first_time = oldest.first_time
         if self.last_time is None:
             self.last_time = newest.last_time

@@ -1,9 +1,9 @@
-"""Coded columns: a chunk's column as codes of its different values, kept for later GROUP BY.
+"""Dictionary encoding: a chunk's column as its distinct values and a code for each row, kept for later GROUP BYs.
 
     sym   IBM SUN IBM IBM NULL          codes  0 1 0 0 2          values  IBM SUN NULL
 
 Comparing texts costs ten times as much as counting codes. A column is coded at its second use, and only if its values
-repeat: four rows for each value on average. Like narrow codes, it may be dropped.
+repeat: four rows for each value on average. Like narrow codes, a coded column may be dropped at any time.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from psoup.values.columns import Array, Column
 
 _REPEATED = 4
-"""Least average number of rows for each value."""
+"""The least average number of rows for each distinct value of a coded column."""
 
 ASKED = 0
-"""In place of a column's codes: it was used once."""
+"""Stands in place of the codes of a column that was used once."""
 USELESS = -1
-"""In place of a column's codes: it has too many different values."""
+"""Stands in place of the codes of a column with too many distinct values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """`codes`: uint16[n], for each row a place in `values`, a column of different values, NULL among them.
+    """A dictionary-encoded column. `codes`: uint16[n], the place of each row's value in `values`.
 
-    `whole`: whether every value occurs.
+    `values`: the distinct values, of which NULL may be one. `whole`: whether every value occurs in some row.
     """
 
     codes: Array
@@ -53,5 +53,5 @@ class Coded:
 
 
 def is_worth_keeping(values: int, rows: int) -> bool:
-    """Whether codes pay for a column with this many different values."""
+    """Whether `rows` rows with `values` distinct values repeat them often enough for codes to pay."""
     return 0 < _REPEATED * values <= rows

@@ -22,27 +22,28 @@ from psoup.values.columns import Array, Column, plain
 _TAG_BITS = 16
 _ALL_VALID: Array = np.zeros(0, np.uint8)
 _SAMPLE = 512
-"""Sampled rows of a column for counting its different values."""
+"""The most rows of a column that are sampled to count its distinct values."""
 _PLACES: Array = np.arange(_SAMPLE) * 2_654_435_761
-"""The places of sampled rows, at steps that no pattern of the values is likely to have."""
+"""The places of sampled rows. Their step is a constant that periodic values are unlikely to share."""
 
 
 USELESS = -1
-"""In place of an index: the column has too few different values for one."""
+"""Stands in place of the index of a column with too few distinct values."""
 
 
 class KeyIndexes(dict[int, "KeyIndex | int"]):
-    """The indexes of a chunk by column; without an index, the count of the column's searches, or USELESS."""
+    """For each column of a chunk its index, or else the number of its searches, or USELESS."""
 
     __slots__ = ("__weakref__",)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class KeyIndex:
-    """`words`: starts, rows, tags; `facts`: see `psoup.kernels.search.key_index`, with `place` for an address.
+    """The key index of one column. `words`: the starts of the buckets, then rows, then tags.
 
-    `exact`: whether a row in the result certainly has a key in the interval. `used`: whether it was used since the last
-    check of `psoup.data.key_room`.
+    `facts`: the description of `words` for the kernels; see `psoup.kernels.search.key_index`. `place`: the address of
+    `facts`. `exact`: whether each row that a look-up returns certainly has a key in the interval. `used`: whether a
+    reader used the index since the last check of `psoup.data.key_room`.
     """
 
     words: Array
@@ -62,7 +63,7 @@ class KeyIndex:
 
     @property
     def rows(self) -> Array:
-        """The rows that are not NULL, by key: uint16."""
+        """The rows that are not NULL, in the order of their keys: uint16."""
         return self.words[self.facts[1] : self.facts[1] + self.facts[2]]
 
     def check(self, column: Column) -> None:
@@ -83,7 +84,7 @@ class KeyIndex:
 
 
 def key_numbers(column: Column) -> Array:
-    """The numbers by which an index sorts values, int64[n]: order keys, or hashes of texts. O(values)."""
+    """The keys by which an index sorts rows, int64[n]: the order keys of the values, or hashes of texts. O(values)."""
     if column.type.kind is not Kind.TEXT:
         return plain(column.order_keys())
     assert column.data is not None
@@ -98,7 +99,7 @@ def text_numbers(offsets: Array, data: Array) -> Array:
 
 
 def key_index(column: Column, values: int = 32) -> KeyIndex | None:
-    """The index of a column with at most 65,536 rows; None if it has too few different values. O(n)."""
+    """The index of a column with at most 65,536 rows. None if it has too few distinct values. O(n)."""
     keys = key_numbers(column)
     valid = _ALL_VALID if column.valid is None else plain(column.valid).view(np.uint8)
     valid_keys = keys[valid.view(np.bool_)] if len(valid) else keys
@@ -119,6 +120,6 @@ def key_index(column: Column, values: int = 32) -> KeyIndex | None:
 
 
 def _differ(keys: Array, values: int) -> bool:
-    """Whether a sample of rows has at least `values` different values, or one for each two rows."""
+    """Whether a sample of the keys has at least `values` distinct keys, or half as many as it has rows."""
     sample = keys if len(keys) <= _SAMPLE else keys[_PLACES % len(keys)]
     return len(np.unique(sample)) >= min(values, len(sample) // 2)

@@ -7,9 +7,10 @@
 
     joins            k: many rows ──shorten──> 32 bits a value beside the column, if there is room; kept with the chunk
 
-Readers make indexes beside the writer, which sets the limit and drops them. The pool has only weak references to them.
-Dropping an index removes it from its chunk; its memory is freed after the last reader. A stream uses the pool of its
-tenant (`KeyRoom.of`): an index must fit into the tenant's quota too, and displaces no index of another tenant for it.
+Readers make indexes. The writer sets the limit and drops indexes. The pool has only weak references to them. Dropping
+an index removes it from its chunk; its memory is freed after the last reader. A stream uses the pool of its tenant
+(`KeyRoom.of`), and its indexes must also fit into the tenant's quota. To meet the quota, the pool drops only indexes of
+the same tenant.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from psoup.data.zones import Zones
 from psoup.work.read_budget import NO_LIMIT
 
 _ASKED = 16
-"""Indexes that are checked together for recent use."""
+"""The most indexes that one call checks for recent use."""
 
 
 class _Note(NamedTuple):
@@ -43,7 +44,10 @@ class _Note(NamedTuple):
 
 
 class _HeldBytes:
-    """Bytes in the pool, of all tenants. `of`: bytes by tenant; may lag until they are counted again."""
+    """The entries of the pool with their bytes: `made`, key indexes, and `short`, columns in 32 bits.
+
+    `of`: the bytes of each tenant, which may be wrong until the next `count`.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -52,7 +56,7 @@ class _HeldBytes:
         self.of: dict[str, int] = {}
 
     def grow(self, tenant: str, size: int) -> None:
-        """Count bytes that were added or freed. O(1)."""
+        """Add bytes to those of a tenant; a negative `size` for freed bytes. O(1)."""
         self.of[tenant] = self.of.get(tenant, 0) + size
 
     def count(self) -> None:
@@ -76,9 +80,9 @@ class _HeldBytes:
 
 
 class KeyRoom:
-    """The pool. Any thread: entries change in single steps, and counts may lag a little. `limit`: bytes.
+    """The pool of key indexes and of columns in 32 bits. Any thread may use it; counts may lag a little.
 
-    `shape`: when a column gets an index, how many one read makes, and when rows are looked up; `free`: the bytes that a
+    `limit`: the most bytes. `shape`: the thresholds for making and for using an index. `free`: returns the bytes that a
     tenant may still use for caches.
     """
 
@@ -96,7 +100,7 @@ class KeyRoom:
 
     @property
     def limit(self) -> int:
-        """The most bytes of all tenants together."""
+        """The most bytes that the entries of all tenants may have."""
         return self._all.limit
 
     def bound(self, limit: int) -> None:
@@ -122,7 +126,10 @@ class KeyRoom:
         return times + weight >= self.shape.key_probes
 
     def make(self, chunk: Chunk, column: int) -> bool:
-        """Give a column of a closed chunk its index, if there is room for it. O(rows): some 700 us, and reading."""
+        """Give a column of a closed chunk its index, if there is room for it. O(rows): about 700 us, and the reading.
+
+        Returns False if the column has too few distinct values for an index.
+        """
         index = key_index(chunk.columns[column], self.shape.key_values)
         if index is None:
             chunk.caches.keyed[column] = USELESS
@@ -168,8 +175,10 @@ class KeyRoom:
         return freed
 
     def _has_room(self, size: int) -> bool:
-        """Whether there is room, if need be after dropping unused indexes: those of the tenant first if its quota is
-        reached."""
+        """Whether `size` more bytes fit into the limit and the tenant's quota. Drops unused indexes to make room.
+
+        If the quota is reached, unused indexes of the tenant are dropped first.
+        """
         self._all.count()
         lacking = size - self._free(self.tenant)
         over = self.held + size - self.limit
@@ -182,7 +191,10 @@ class KeyRoom:
         return over <= 0 and lacking <= 0
 
     def _drop_unused(self, wanted: int, tenant: str | None = None) -> int:
-        """Drop some indexes that were not used lately, of one tenant if given; returns the bytes freed."""
+        """Drop indexes that no reader used since their last check, until `wanted` bytes are free. Returns freed bytes.
+
+        Checks at most `_ASKED` indexes, of `tenant` if it is given.
+        """
         freed, made = 0, self._all.made
         some = (note for note, entry in made.copy().items() if tenant is None or entry.tenant == tenant)
         for note in list(islice(some, _ASKED)):

@@ -23,13 +23,16 @@ from psoup.plan.factors import Interval
 from psoup.values.columns import Array, Column, plain
 
 _MOST = 65_534
-"""The greatest code without NULLs."""
+"""The greatest code of a column without NULLs."""
 _ALL_VALID: Array = np.zeros(0, np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpan:
-    """Codes `first` to `last` may be in an interval; none if last < first. `exact`: they certainly are."""
+    """The codes `first` to `last` of the values that may be in an interval; no code if last < first.
+
+    `exact`: whether all values with these codes are in the interval.
+    """
 
     first: int
     last: int
@@ -67,15 +70,17 @@ class Narrow:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Short:
-    """Values without NULL, minus the least value, as `codes`: uint32[n]."""
+    """A column without NULLs in 32 bits a value. `codes`: uint32[n], each value minus `least`."""
 
     codes: Array
     least: int
 
 
 def short(column: Column, lowest: int, highest: int) -> Short | None:
-    """A column of whole numbers in 32 bits; None if it has NULLs, if narrow codes are exact, or if keys are too far
-    apart. O(n)."""
+    """A column of whole numbers in 32 bits a value. O(n).
+
+    Returns None if it has NULLs, if narrow codes are exact, or if the keys are too far apart.
+    """
     if column.valid is not None or not _MOST < highest - lowest < 2**32:
         return None
     return Short((column.values - lowest).astype(np.uint32), lowest)

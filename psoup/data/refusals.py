@@ -4,8 +4,8 @@
                       └ forgotten ┘ └ kept ─┘        by their times: the newest `KEPT` of each kind
     window                  [         ]              reaches forgotten times: unknown; otherwise counted exactly
 
-The log drops events whose tuples are stored, and their refusals too. So a restart forgets these. Late tuples lay below
-a watermark, so that windows after it are counted exactly again.
+The log drops events whose tuples are stored, and with them the times of their refusals. So a restart forgets these
+times. Late tuples have times below the watermark of their arrival. So the counts of later windows are exact again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from psoup.invariants import ensure
 from psoup.values.columns import Array
 
 KEPT = 16_384
-"""Times that are kept of each kind: at most 128 KiB for a stream."""
+"""The most times of each kind that a stream keeps: 128 KiB."""
 
 _LEAST = -(2**63)
 """The least time."""
@@ -36,8 +36,10 @@ class RefusedTimes:
     forgotten: tuple[int, int] | None
 
     def within(self, begin: int | None, end: int | None) -> int | None:
-        """The number of times in [begin, end]; None: unknown. `begin` None: unbounded; `end` None: no time yet.
-        O(KEPT)."""
+        """The number of refused times in [begin, end], or None if it is unknown. O(KEPT).
+
+        `begin` is None for a window without a beginning. `end` is None while the stream has no time.
+        """
         if not self.count:
             return 0
         if end is None:
@@ -49,16 +51,16 @@ class RefusedTimes:
 
 
 class Refusals:
-    """The writer's side: counts, and the newest times in an array that only grows until it is replaced."""
+    """The refusals as the writer keeps them: their number and newest times. The array only grows or is replaced."""
 
     def __init__(self, forgotten: int = 0, below: int | None = None) -> None:
-        """`forgotten`: earlier refusals with unknown times, all below `below`, if it is given."""
+        """`forgotten`: the number of earlier refusals with unknown times. `below`: an upper bound of these times."""
         self._count = forgotten
         self._forgotten = (_LEAST, _GREATEST if below is None else below) if forgotten else None
         self._times = np.zeros(_FIRST_SIZE, np.int64)
         self._used = 0
         self._view: RefusedTimes | None = None
-        """The view for readers, until the next refusal."""
+        """The view for readers; None after a further refusal."""
 
     def add(self, times: Array) -> None:
         """Add refusals. O(times), and occasionally O(KEPT)."""

@@ -3,8 +3,8 @@
     batch, chunk in memory    columns ─> columns + NULLs, shared by all chunks
     chunk on disk             only the schema changes: the source gives NULL for columns that the file lacks
 
-A chunk that has all columns already is not changed. It was stored after the change, and is read before the change is
-applied.
+A start may read a chunk that was stored after the change, before it applies the change. Such a chunk already has all
+columns, and stays as it is.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Sidecars: bytes stored beside chunks on disk, keyed by the span of chunks from which they were computed.
+"""Sidecars: results that the store keeps on disk for a span of chunks, from which they were computed.
 
     span     stream 3, chunks [16, 32), the checksum of these chunks' files      ─┐
     name     128 bits: the kind of result                                         ├─> bytes, or nothing
                                                                                   ┘
-A port: the store keeps them, and may lose them at any time at the cost of time only. Bytes whose span has another
-checksum belong to other tuples, and are not found. Their meaning is defined in `psoup.aggregates.stored_folds`.
+`Sidecars` is a port. The store may lose the bytes at any time; then answers only take longer. The store does not return
+bytes whose span has another checksum, as they belong to other tuples. `psoup.aggregates.stored_folds` defines the
+meaning of the bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 Hold = Callable[[int], None]
-"""Charges bytes before they are allocated."""
+"""Charges bytes to a budget before they are allocated."""
 
 
 def not_held(size: int) -> None:
@@ -39,7 +40,7 @@ class ChunkFile(Protocol):
 
 
 class ChunkSpan(NamedTuple):
-    """The chunks with numbers [first, stop) of a stream: the checksum of their files, and the bytes of these."""
+    """The chunks with numbers [first, stop) of a stream. `checksum`, `nbytes`: of the files of these chunks."""
 
     stream: int
     first: int
@@ -94,7 +95,7 @@ class OnDisk:
         return ChunkSpan(self.stream, first, stop, checksum, sum(source.nbytes for source in sources))
 
     def find(self, first: int, stop: int, name: bytes, hold: Hold = not_held) -> bytes | None:
-        """The bytes of a name beside the chunks [first, stop); `hold` is called with their number before."""
+        """The bytes stored under a name for the chunks [first, stop), or None. `hold`: as in `Sidecars.find`."""
         if not self.sidecars.has(self.stream, first, stop):
             return None
         span = self.span(first, stop)

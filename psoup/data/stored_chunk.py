@@ -1,4 +1,4 @@
-"""The stored part of a stream at a start: stored chunks, and figures of events that the log has dropped."""
+"""The part of a stream that a start reads from the store: chunks, and counts of events that the log has dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The newest chunk that left the retention before it was stored. `end_id`: the ID after its last tuple."""
+    """The newest chunk that left the retention before it was stored. `end_id`: the tuple ID after its last tuple."""
 
     number: int
     end_id: int
@@ -28,12 +28,12 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The part of a stream that a store knows beyond the events in its log. Only a replay has it.
+    """The part of a stream that the store has and its log no longer has. Only a replay uses it.
 
-    `chunks`: consecutive, up to the last stored chunk; empty if that one was `passed`. `first_time`: of the first
-    released tuple. `dropped_time`: of the last tuple before `chunks`. `late`, `ahead`: refusals by dropped events,
-    before the watermark was at `reached`. `archive`: for a stream with an archive, its stored chunks; earlier ones than
-    `chunks` too.
+    `chunks`: consecutive chunks up to the last one; empty if the last chunk was `passed`. `first_time`: the time of the
+    first released tuple. `dropped_time`: the time of the last tuple before `chunks`. `late`, `ahead`: the numbers of
+    tuples that dropped events refused before the watermark was at `reached`. `archive`: the stored chunks of a stream
+    with an archive, also those before `chunks`.
     """
 
     chunks: tuple[StoredChunk, ...]
@@ -47,5 +47,5 @@ class Stored:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the tuples are charged."""
+        """The bytes that the memory budget charges for the tuples of `chunks`."""
         return sum(chunk.batch.nbytes for chunk in self.chunks)

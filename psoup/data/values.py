@@ -2,8 +2,8 @@
 
     column or expression --values--> keys, NULLs, errors --Bounds.encode--> codes, different in every index
 
-An expression over columns, a *derived attribute*, is computed here, once for all clauses that use it. Its texts may
-take more memory than the tuples; then fewer tuples are evaluated together.
+An expression over columns is a *derived attribute*. It is computed here, once for all clauses that use it. Its texts
+may take more memory than the tuples. Then the caller evaluates fewer tuples at a time.
 """
 
 from __future__ import annotations
@@ -72,9 +72,10 @@ class AllValues(Mapping[int, Values]):
     """The values of some attributes, by their IDs, for the same tuples.
 
     The constructor raises TooMuchText if the derived texts exceed `texts.together`; the caller must then use fewer
-    tuples. For a single tuple, texts beyond the limit are computed again at each access. `barred` attributes are not
-    computed; `failed`: reasons for others that could not be; neither have values. `errors`: for each other attribute
-    the tuples without a value, int64, ascending; for a delayed one only among the tuples it was computed for.
+    tuples. For a single tuple, texts beyond the limit are computed again at each access. `barred`: attributes that are
+    not computed. `failed`: the reasons why other attributes could not be computed. Neither kind has values. `errors`:
+    for each other attribute the tuples whose evaluation failed, int64, ascending. For a delayed attribute, these are
+    only tuples for which it was computed.
     """
 
     def __init__(
@@ -98,8 +99,11 @@ class AllValues(Mapping[int, Values]):
         self._add(attributes)
 
     def wait(self, attributes: Mapping[int, Expr], needed: Mapping[int, Array]) -> None:
-        """Compute further attributes; those in `needed` only for its tuples (int64[k], ascending). Raises
-        TooMuchText."""
+        """Compute the delayed attributes. Raises TooMuchText.
+
+        `needed`: the tuples (int64[k], ascending) for which an attribute is computed. An attribute without an entry is
+        computed for all tuples.
+        """
         self._attributes = {**self._attributes, **attributes}
         self._waited = needed
         self._add(attributes, needed)
@@ -150,7 +154,7 @@ class AllValues(Mapping[int, Values]):
         return rows is None or len(rows) == len(self._tuples[1])
 
     def derived_bytes(self, attribute: int, values: Values) -> int:
-        """The bytes of derived texts; texts of columns are in memory anyway."""
+        """The bytes of the texts of a derived attribute. Returns 0 for a column, whose texts are in memory anyway."""
         derived = values.data is not None and not isinstance(self._attributes[attribute], AttributeRef)
         return len(values.data) if derived else 0  # type: ignore[arg-type]
 
@@ -180,7 +184,7 @@ def values_of(column: Column) -> Values:
 
 
 def unknown(expr: Expr, rows: int) -> Values:
-    """Values of which none could be computed: no interval has them."""
+    """The values of an attribute that could not be computed. Each is an error, which is in no interval."""
     text = expr.type.kind is Kind.TEXT
     keys = np.zeros(rows, np.uint64 if text else np.int64)
     offsets, data = (np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8)) if text else (None, None)
@@ -190,7 +194,7 @@ def unknown(expr: Expr, rows: int) -> Values:
 def taken(
     expr: Expr, columns: Sequence[Column], ids: Array, times: Array, rows: Array
 ) -> tuple[list[Column], Array, Array]:
-    """The columns, IDs and times of the tuples `rows` (int64[k]) that `expr` reads, copied."""
+    """Copies of the columns, IDs and times that `expr` reads, for the tuples `rows` (int64[k])."""
     read = attributes_of(expr)
     some = [columns[k].take(rows) if k in read else _UNREAD for k in range(max(read, default=-1) + 1)]
     return some, ids[rows], times[rows] if TIME_INDEX in read else times[:0]

@@ -43,7 +43,7 @@ class Timeline(NamedTuple):
     time_of: Callable[[int], int]
     """The time of a kept tuple ID."""
     after: Position
-    """An ID of at least `before`, found without reading a chunk."""
+    """An upper bound of the ID that `before` returns, found without reading a chunk."""
 
 
 class WindowRange(NamedTuple):
@@ -88,10 +88,10 @@ def apply_window(
 def last_rows(
     window: WindowClause, ids: tuple[int, int], last_time: int | None, retention: Retention, now: int | None
 ) -> WindowRange | None:
-    """The result of `apply_window` for the last rows of a stream, if they are all certainly kept, as is usual.
+    """The result of `apply_window` for a window over the last rows of a stream, in O(1).
 
-    `ids`: the oldest kept tuple ID, and the ID after the newest, whose time is `last_time`. None: use `apply_window`.
-    O(1).
+    Returns None if some of the rows may be missing, which is rare; then the caller must use `apply_window`. `ids`: the
+    oldest kept tuple ID, and the ID after the newest tuple. `last_time`: the time of the newest tuple.
     """
     rows = window.begin.rows
     if rows is None or last_time is None or now is None or now < last_time or retention.duration is not None:
@@ -128,7 +128,7 @@ def _edge(timeline: Timeline, retention: Retention, current: int | None, before:
 
 
 def _clear(low: int, timeline: Timeline, retention: Retention, current: int | None) -> bool:
-    """Whether `low` is certainly newer than the retention edge, so that nothing is lost. May be False all the same."""
+    """Whether no tuple of a window that begins at `low` is before the retention edge. False if that is uncertain."""
     return low > timeline.first_id and low >= _edge(timeline, retention, current, timeline.after)
 
 
@@ -152,7 +152,10 @@ def _time(bound: Bound, now: int) -> int | None:
 def _rows(
     window: WindowClause, timeline: Timeline, retention: Retention, current: int | None, now: int
 ) -> tuple[int, int, bool]:
-    """[low, high), and whether tuples are missing: the last n tuples up to `now` without the last m."""
+    """The tuple IDs [low, high) of a window by rows, and whether some of its tuples are no longer kept.
+
+    The window has the last n tuples up to `now`, without the last m of them.
+    """
     if timeline.first_time is None or now < timeline.first_time:  # dropped tuples are not among the tuples up to `now`
         edge = retention_edge(timeline, retention, current)
         return edge, edge, False

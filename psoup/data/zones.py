@@ -19,8 +19,10 @@ from psoup.model import Kind
 
 
 class Zones(Mapping[int, Zone]):
-    """Zones by schema position, -1 for `_id`, -2 for `_time`; KeyError without a zone. Each computed once in
-    O(rows)."""
+    """The zones of a chunk by schema position; -1 stands for `_id`, -2 for `_time`. Raises KeyError for TEXT.
+
+    Each zone is computed on first access, in O(rows).
+    """
 
     def __init__(self, chunk: ChunkView) -> None:
         self._chunk = chunk
@@ -58,7 +60,10 @@ class Zones(Mapping[int, Zone]):
 
 
 def narrowed(chunk: ChunkView, index: int) -> Narrow:
-    """The narrow codes of a column of a closed chunk, which has a value and is not TEXT. Computed once in O(rows)."""
+    """The narrow codes of a closed chunk's column. Computed on first use, in O(rows).
+
+    The column must have a value other than NULL, and must not be TEXT.
+    """
     codes = chunk.caches.narrow.get(index)
     if codes is None:
         zone = Zones(chunk)[index]
