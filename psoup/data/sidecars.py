@@ -64,7 +64,10 @@ class Sidecars(Protocol):
         ...
 
     def put(self, span: ChunkSpan, contents: Mapping[bytes, bytes]) -> None:
-        """Store bytes by their names, beside earlier ones, up to a tenth of the chunks' bytes."""
+        """Store bytes by their names, and keep the earlier ones of the span.
+
+        If all exceed a tenth of the chunks' bytes, the store drops the oldest.
+        """
         ...
 
 

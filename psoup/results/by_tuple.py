@@ -22,10 +22,10 @@ from psoup.values.columns import Array
 _ONE = np.uint64(1)
 
 _TOGETHER = 65_536
-"""Bits of a part: its pairs take some milliseconds, after which a reader checks its deadline."""
+"""The most bits that one part reads, in some milliseconds. After each part a reader checks its deadline."""
 
 Pairs = tuple[Array, Array]
-"""SQC IDs, int64, and positions among the given tuples, int64; in no order."""
+"""Matches in no order: SQC IDs (int64[n]), and positions among the given tuples (int64[n])."""
 
 
 def pairs_at(results: ChunkResults, offsets: Array) -> Iterator[Pairs]:
@@ -70,8 +70,8 @@ def _in_pack(pack: Pack, offsets: Array, place: Array) -> Iterator[Pairs]:
 def _in_open(view: OpenView, offsets: Array, place: Array) -> Iterator[Pairs]:
     """Yield the matches in rows, then the matches in runs that the rows lack.
 
-    Sealing writes the pairs of runs to rows that an earlier view shares. So each row is read once: a later read could
-    find more matches.
+    Sealing writes the pairs of runs to rows that an earlier view shares. So this function reads each row only once. A
+    second read could find more matches.
     """
     row_of_slot = view.row_of_slot
     with_row = np.flatnonzero((row_of_slot >= 0) & (row_of_slot < view.count))
@@ -94,7 +94,7 @@ def _in_open(view: OpenView, offsets: Array, place: Array) -> Iterator[Pairs]:
 
 
 def _parts(rows: int, tuples: int) -> Iterator[slice]:
-    """The slices of rows whose bits are read together, for `tuples` tuples."""
+    """The slices into which `rows` rows are cut, so that one slice has at most `_TOGETHER` bits of `tuples` tuples."""
     together = max(_TOGETHER // max(tuples, 1), 1)
     return (slice(start, min(start + together, rows)) for start in range(0, rows, together))
 

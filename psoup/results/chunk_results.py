@@ -41,7 +41,7 @@ class ChunkResults:
     covered_before: int = ALL
     late: frozenset[int] = frozenset()
     errors: Mapping[int, int] = field(default_factory=lambda: _NO_ERRORS)
-    """Evaluation errors in the chunk, for each derived attribute that was evaluated for all of its tuples."""
+    """The number of evaluation errors of each derived attribute that was evaluated for all tuples of the chunk."""
     failures: Failures = NO_FAILURES
     """Failures by SQC ID."""
     evicted: bool = False
@@ -52,7 +52,7 @@ class ChunkResults:
     met_before: int = 0
     """Clauses with a smaller SQC ID had met the chunk before its results were dropped."""
     met_late: frozenset[int] = frozenset()
-    """Further clauses that had met the chunk before."""
+    """Further clauses that had met the chunk before its results were dropped."""
     compacted: int = 0
     """The number of dropped clauses when the packs were last compacted (`psoup.engine.stream.deaths`)."""
     charged: int = 0
@@ -124,7 +124,7 @@ class ChunkResults:
         return "empty"
 
     def sealed(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
-        """The results with `pack` in place of the open form, beside columns that came later."""
+        """The results with `pack` in place of the open form. Packs of clauses that were covered later stay."""
         return replace(self, open=None, charged=0).with_pack(pack, most_packs)
 
     def with_pack(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
@@ -144,10 +144,12 @@ class ChunkResults:
         except_for: Array = NO_GAPS.ids,
         most_packs: int = _MOST_PACKS,
     ) -> ChunkResults:
-        """The results with `sqc_ids` evaluated: below `before`, only `except_for` (SQC IDs, int64[k]) is uncovered.
+        """The results after the clauses `sqc_ids` were evaluated over the chunk. `pack`: their matches.
 
-        `errors` count over the whole chunk and replace earlier counts, which may cover a part only: an expression is
-        not evaluated while no clause uses it. `failures`: failures of the clauses. O(packs) when packs are merged.
+        All clauses with an ID below `before` are covered then, except those in `except_for` (SQC IDs, int64[k]).
+        `errors`: counts over the whole chunk, which replace the earlier counts. Earlier counts may be of a part of the
+        chunk, as no expression is evaluated while no clause uses it. `failures`: the failures of the clauses. O(packs)
+        if packs are merged.
         """
         ensure(self.open is None, self, "a chunk is covered before it is sealed")
         late = frozenset(i for i in self.late | sqc_ids if i >= before)
@@ -160,8 +162,10 @@ class ChunkResults:
         return replace(covered, failures=failed)
 
     def without(self, dead: Array, upto: int, errors: Mapping[int, int]) -> ChunkResults:
-        """The results without columns of the SQC IDs `dead` (sorted). `errors`: counts of attributes that are still
-        used."""
+        """The results without the columns of the SQC IDs `dead` (sorted).
+
+        `upto`: the new value of `compacted`. `errors`: the counts of attributes that are still used.
+        """
         packs = tuple(p for p in (pack.without(dead) for pack in self.packs) if len(p.ids))
         late = self.late.difference(dead.tolist())
         counts = MappingProxyType(dict(errors))
@@ -176,7 +180,7 @@ class ChunkResults:
         return replace(none, failures=NO_FAILURES)
 
     def met(self, sqc_id: int) -> bool:
-        """Whether a clause had met the chunk before its results were dropped; its matches are counted already."""
+        """Whether a clause had met the chunk before its results were dropped. Its matches were counted then."""
         return sqc_id < self.met_before or sqc_id in self.met_late
 
     def offered(self, pack: Pack, sqc_ids: frozenset[int], most_packs: int = _MOST_PACKS) -> ChunkResults:
@@ -190,7 +194,7 @@ class ChunkResults:
         return self.charged + sum(pack.nbytes for pack in self.packs) + self.failures.nbytes
 
     def check(self, length: int, list_limit: int) -> None:
-        """Check packs and exceptions, and that an exception is of a clause that counts as covered otherwise."""
+        """Check packs and exceptions. Only a clause that is covered up to some offset may have an exception."""
         for pack in self.packs:
             pack.check(length, list_limit)
         self.gaps.check(length)

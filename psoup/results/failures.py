@@ -24,7 +24,10 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Counts by name, a slot or an SQC ID: `names` int64[k], ascending; `counts` int64[k], all above 0. Immutable."""
+    """The number of failures of each clause that has some. Immutable.
+
+    `names`: int64[k], ascending, slots or SQC IDs of the clauses. `counts`: int64[k], all above 0.
+    """
 
     names: Array
     counts: Array
@@ -79,6 +82,5 @@ NO_FAILURES = Failures(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def is_lone(factors: Sequence[Factor]) -> bool:
-    """Whether a clause is one condition on one expression or column; each error of the expression is then its
-    failure."""
+    """Whether a clause is one condition on one expression or column. Then each error of the expression is a failure."""
     return len(factors) == 1 and len(factors[0].terms) == 1

@@ -18,7 +18,7 @@ from psoup.invariants import ensure
 from psoup.values.columns import Array
 
 WHOLE = 2**31 - 1
-"""The end of evaluation of a clause without an exception: above every offset."""
+"""Stands for the end of the chunk, up to which a clause without an exception was evaluated. Above every offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,10 @@ class Gaps:
         return int(self.first[at]) if at < len(self.ids) and self.ids[at] == sqc_id else WHOLE
 
     def joined(self, ids: Array, offset: int) -> Gaps:
-        """Add clauses (int64[n], any order) from `offset` on; a clause with two offsets keeps the lesser. O(k + n)."""
+        """The exceptions, plus those of clauses (int64[n], any order) that are not evaluated from `offset` on.
+
+        A clause with two offsets keeps the lesser one. O(k + n).
+        """
         if not len(ids):
             return self
         both = np.concatenate([self.ids, ids])

@@ -1,4 +1,4 @@
-"""Offers of readers: matches of a clause in an evicted chunk, which the writer may keep again.
+"""Offers: a reader passes the matches that it computed for an evicted chunk to the writer, which may keep them.
 
     reader   chunk 7 lacks clause 12 ─> evaluates, answers, offers the column ─┐
     writer   room for twice the bytes, between two runs ─> clause 12 is covered <┘     no room: nothing is offered
@@ -21,7 +21,7 @@ from psoup.results.pack import Pack
 from psoup.values.columns import Array
 
 PIECES = 32
-"""Pieces of offers that may wait for the writer."""
+"""The most pieces of offers that wait for the writer."""
 PIECE_BYTES = 256 * 1024
 """The most bytes of a piece."""
 MOST_LATE = 1_024
@@ -31,7 +31,7 @@ _COLUMN_BYTES = 200
 
 
 class Offer(NamedTuple):
-    """The matches of a clause in the chunk `number`: `offsets`, uint16, ascending, or `bits` if there are many."""
+    """The `matched` matches of a clause in the chunk `number`: `offsets`, uint16, ascending, or `bits` if many."""
 
     number: int
     sqc_id: int
@@ -50,9 +50,10 @@ Listener = Callable[[int, Sequence[Offer]], None]
 
 
 class OfferBox:
-    """The offers of one engine's readers. Any thread. `free`: bytes that results may still take, set by the writer.
+    """The offers of one engine's readers. Any thread may use it.
 
-    `list_limit`: the most matches of a column that is a list; `words`: the length of other columns, as bits.
+    `free`: the bytes that results may still take, set by the writer. `list_limit`: the most matches of a column that is
+    a list of offsets. `words`: the number of uint64 words of other columns, which are bits.
     """
 
     def __init__(self, list_limit: int, words: int) -> None:
@@ -64,14 +65,14 @@ class OfferBox:
         self._listener: Listener | None = None
         self.free = 0
         self.installed = 0
-        """Columns that the writer has kept."""
+        """The number of columns that the writer has kept."""
 
     def listen(self, listener: Listener) -> None:
-        """Pass offers to `listener`; without a listener they wait for the writer's `take`."""
+        """Pass offers to `listener` from now on. Without a listener, offers wait until the writer calls `take`."""
         self._listener = listener
 
     def wants(self, results: ChunkResults) -> bool:
-        """Whether a small column for a chunk would be kept now. O(1)."""
+        """Whether the writer would keep a small column for this chunk now. O(1)."""
         return results.evicted and results.open is None and self.free >= needed(results, _COLUMN_BYTES)
 
     def offer(self, number: int, sqc_id: int, offsets: Array) -> Offer:
@@ -83,7 +84,10 @@ class OfferBox:
         return Offer(number, sqc_id, len(offsets), None, np.packbits(marks, bitorder="little").view(np.uint64))
 
     def put(self, stream_id: int, offers: Sequence[Offer]) -> None:
-        """Offer columns of one stream. Only the first are taken if there are many, and none if many pieces wait."""
+        """Offer columns of one stream to the writer.
+
+        Takes only the first ones, up to `PIECE_BYTES`, and none while `PIECES` pieces wait.
+        """
         if not offers or len(self._waiting) >= PIECES:
             return
         sizes = np.cumsum([offer.nbytes for offer in offers])
@@ -113,7 +117,7 @@ class OfferBox:
             self._waiting.popleft()
 
     def pack(self, offers: Sequence[Offer]) -> Pack:
-        """The columns of some offers for one chunk, of different clauses, as a pack. O(bytes)."""
+        """A pack with the columns of some offers, which are for one chunk and of different clauses. O(bytes)."""
         some = sorted((offer for offer in offers if offer.matched), key=lambda offer: offer.sqc_id)
         lists = [offer.offsets for offer in some if offer.offsets is not None]
         bitmaps = [offer.bits for offer in some if offer.bits is not None]
@@ -131,7 +135,7 @@ class OfferBox:
 
 
 def by_chunk(offers: Iterable[Offer]) -> dict[int, list[Offer]]:
-    """Offers by the numbers of their chunks, each clause once."""
+    """The offers by the numbers of their chunks. For each clause and chunk only the last offer is kept."""
     by_number = defaultdict[int, dict[int, Offer]](dict)
     for offer in offers:
         by_number[offer.number][offer.sqc_id] = offer
@@ -139,6 +143,8 @@ def by_chunk(offers: Iterable[Offer]) -> dict[int, list[Offer]]:
 
 
 def needed(results: ChunkResults, size: int) -> int:
-    """The room that `size` more bytes need in an evicted chunk: twice as much, doubled again by each further
-    eviction."""
+    """The free bytes that a column of `size` bytes needs in an evicted chunk.
+
+    It is twice `size` after the first eviction, and doubles with each further eviction.
+    """
     return size << min(max(results.evictions, 1), 32)

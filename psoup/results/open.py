@@ -118,12 +118,12 @@ class OpenView:
 
 
 class OpenResults:
-    """The writer's side. Only one writer; views are safe for any reader."""
+    """The results of an open chunk as the writer keeps them. Any thread may read their views."""
 
     def __init__(self, config: EngineConfig, slots: int, room: RowRoom | None = None, *, grouped: bool = True) -> None:
         self._config = config
         self.grouped = grouped
-        """Whether matches are found by slot; if not, runs stay as they come, and all pairs are read together."""
+        """Whether runs are grouped by slot, for look-ups of one clause. If not, the caller reads all pairs at once."""
         self._dense_from = max(1, config.chunk_rows // config.dense_share)
         self.row_of_slot: Array = np.full(max(slots, _FIRST_ROWS), -1, np.int32)
         self.room = RowRoom(config.chunk_rows // 64, config.block_words) if room is None else room
@@ -144,14 +144,16 @@ class OpenResults:
             self.row_of_slot = grown
 
     def ensure_rows(self, slots: Array) -> None:
-        """Give every slot of `slots` (distinct) a row; the caller must read `rows` and `row_of_slot` again
-        afterwards."""
+        """Give a row to every slot of `slots` (distinct).
+
+        The call may replace `rows`, so the caller must read it again afterwards.
+        """
         new = slots[self.row_of_slot[slots] < 0]
         if not len(new):
             return
         needed = self._row_count + len(new)
         if needed > self.rows.shape[1]:
-            # Spare room from the start: rows come in crowds, and one late-comer must not move them all.
+            # Spare room: many slots get a row at once, and one further slot must not cause a copy of all rows.
             grown = self.room.take(needed, max(needed + (needed >> 2), 2 * self.rows.shape[1], _FIRST_ROWS))
             grown[:, : self._row_count] = self.rows[:, : self._row_count]
             self.rows = grown
@@ -171,13 +173,13 @@ class OpenResults:
         self.rows[blocks, self.row_of_slot[slots]] |= words.reshape(-1, 1, width)
 
     def append_run(self, run: MatchRun) -> None:
-        """Add matches that are later than all earlier matches of their slots."""
+        """Add matches. Their tuples must come after all earlier matches of the same slots."""
         if not len(run.slots):
             return
         if not self.grouped:
             self.runs.append(run)
             return
-        # Before, not after: the last piece of a chunk leaves its runs for the sealing task to merge.
+        # Runs are merged before the append, so that the sealing task merges those of a chunk's last piece.
         tier, large = self._config.shape.tier, self._config.shape.large_run
         while len(self.runs) >= tier:
             last = len(self.runs[-1].slots)
@@ -191,9 +193,10 @@ class OpenResults:
         self.runs.append(run)
 
     def _promote(self, run: MatchRun) -> MatchRun:
-        """Move the pairs of slots with many pairs and no row to new rows; returns the other pairs.
+        """Give a row to each slot with many pairs and without a row, and move its pairs there. Returns the other pairs.
 
-        A slot with a row keeps its pairs: an earlier view would see them twice. O(pairs) if any are moved.
+        A slot that has a row keeps its pairs in the run, as an earlier view would see moved pairs twice. O(pairs) if
+        any are moved.
         """
         if len(run.slots) <= self._dense_from:
             return run
@@ -259,9 +262,9 @@ class OpenResults:
         return following
 
     def without(self, slots: Array, used: int, errors: Mapping[int, int]) -> OpenResults:
-        """A copy without `slots`, for slots below `used`; readers keep the original.
+        """A copy without the matches of `slots`. Readers keep the original. O(results).
 
-        `errors`: counts of attributes that are still used. O(results).
+        `used`: the number of slots for which the copy has room. `errors`: counts of attributes that are still used.
         """
         rebuilt = self.successor(used)
         dead: Array = np.zeros(len(self.row_of_slot), np.bool_)
@@ -277,7 +280,10 @@ class OpenResults:
         return rebuilt
 
     def matched(self, start: int, stop: int) -> int:
-        """The matches of the tuples at [start, stop), the newest ones. O(rows * words + pairs of their runs)."""
+        """The number of matches of the tuples at [start, stop), which must be the newest tuples.
+
+        O(rows * words + pairs of their runs).
+        """
         count, first, last, width = 0, start >> 6, (stop - 1) >> 6, self.rows.shape[2]
         word = first
         while word <= last:
@@ -310,8 +316,7 @@ class OpenResults:
             raise corrupt(run, "a pair is in no block", slots=len(run.slots), offsets=len(run.offsets))
 
     def check(self, length: int) -> None:
-        """Check that each row has one owner, no bit lies at or past `length`, runs are grouped, exceptions are
-        sound."""
+        """Check that each row has one slot, that no bit lies at or past `length`, and that runs and gaps are sound."""
         self.gaps.check(length)
         self.failures.check()
         self.room.check()

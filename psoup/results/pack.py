@@ -102,10 +102,10 @@ class Pack:
 
 
 def seal(view: OpenView, sqc_of_slot: Array, list_limit: int, room: RowRoom | None = None) -> Pack:
-    """Pack the columns of a closed chunk; slots whose `sqc_of_slot` is -1 are left out. O(results).
+    """Pack the columns of a closed chunk, without slots whose `sqc_of_slot` is -1. O(results).
 
-    If a slot has a row, matches in its runs are written to the row in place: see `OpenView`. `room`: a pool of memory
-    for the bitmaps.
+    If a slot has a row, `seal` writes its matches in runs to this row, which earlier views share: see `OpenView`.
+    `room`: a pool of memory for the bitmaps.
     """
     slots, offsets = by_slot(view.runs)
     live = sqc_of_slot[slots] >= 0
@@ -135,14 +135,17 @@ def seal(view: OpenView, sqc_of_slot: Array, list_limit: int, room: RowRoom | No
 
 
 def _lists(rows: Array, which: Array, counts: Array) -> Array:
-    """The offsets of some rows, concatenated; `counts`: the number of each."""
+    """The offsets of the rows `which`, concatenated. `counts`: the number of offsets of each row."""
     lists: Array = np.empty(int(counts.sum()), np.uint16)
     rows_to_offsets(rows, which, np.cumsum(counts) - counts, lists)
     return lists
 
 
 def _bitmaps(rows: Array, which: Array, counts: Array, offsets: Array, room: RowRoom | None) -> Array:
-    """A bitmap for each of some rows, then for each of some lists, which are concatenated and have `counts` offsets."""
+    """The bitmaps of the rows `which`, then those of some lists.
+
+    `offsets`: the lists, concatenated. `counts`: the number of offsets of each list.
+    """
     size, words = len(which) + len(counts), rows.shape[0] * rows.shape[2]
     bitmaps = np.empty((size, words), np.uint64) if room is None else room.bitmaps(size)
     gather_rows(rows, which, bitmaps)
@@ -152,7 +155,7 @@ def _bitmaps(rows: Array, which: Array, counts: Array, offsets: Array, room: Row
 
 
 def _groups(slots: Array) -> tuple[Array, Array]:
-    """For slots whose equal ones are adjacent: each slot once, and the number of its occurrences."""
+    """The distinct slots, and the number of times that each occurs. Equal slots must be adjacent."""
     new: Array = np.ones(len(slots), np.bool_)
     np.not_equal(slots[1:], slots[:-1], out=new[1:])
     starts = np.flatnonzero(new)
@@ -165,7 +168,7 @@ def merge_packs(packs: list[Pack]) -> Pack:
 
 
 def _select(packs: list[Pack], keeps: list[Array]) -> Pack:
-    """The kept columns of all packs as one pack; the order of lists follows the IDs."""
+    """One pack with the columns of all packs that `keeps` flags (bool[k] for each pack), in the order of IDs."""
     ids = np.concatenate([p.ids[k] for p, k in zip(packs, keeps, strict=True)])
     counts = np.concatenate([p.counts[k] for p, k in zip(packs, keeps, strict=True)])
     list_base = np.cumsum([0] + [len(p.lists) for p in packs[:-1]])

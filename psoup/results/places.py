@@ -17,7 +17,10 @@ from psoup.values.columns import Array, address_of
 
 
 class ChunkPlaces(NamedTuple):
-    """The numbers of one chunk, int64[size], and their address. The user must keep the results alive."""
+    """The addresses and lengths of the arrays of one chunk's results, int64[size], and the address of that array.
+
+    The user must keep the results alive.
+    """
 
     numbers: Array
     address: int
@@ -25,7 +28,7 @@ class ChunkPlaces(NamedTuple):
 
 
 def places_of(view: OpenView | None, packs: tuple[Pack, ...], covered_before: int) -> ChunkPlaces:
-    """The places of a chunk's results. O(packs + runs)."""
+    """The addresses and lengths of the arrays of a chunk's results. O(packs + runs)."""
     if view is None:
         numbers = [PACKED, covered_before, len(packs)]
         for pack in packs:

@@ -1,10 +1,10 @@
-"""A pool of memory for rows of bits: used pages are at hand at once, new pages are not.
+"""A pool of memory for rows of bits, because the system takes long to map new pages.
 
     take ──> rows of an open chunk ──> once it is sealed, no reader has them: spare ──> zeroed ──> take
     bitmaps ──> of a sealed chunk ──> once it is dropped: spare ──> bitmaps
 
-The system maps new pages one by one, which can cost more than the join that fills them. So memory of a dropped chunk is
-kept for the next chunk. The maintenance thread that seals a chunk also zeroes memory for the next one.
+The system maps new pages one by one, which can cost more than the join that fills them. So the pool keeps the memory of
+a dropped chunk for the next chunk. The maintenance thread that seals a chunk also zeroes memory for the next one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from psoup.invariants import ensure
 from psoup.values.columns import Array, new_array
 
 _LEAST = 1 << 20
-"""Bytes below which memory is not pooled; the C library pools it."""
+"""The least bytes of a piece in the pool. The C library pools smaller pieces."""
 _SPARES = 2
-"""The most spare pieces of a kind."""
+"""The most spare pieces of each kind: zeroed, used, sealed."""
 
 
 class _Loan:
-    """The base of an array that was taken; its memory returns to the pool with the last view."""
+    """The base object of an array from the pool. When the last view of the array is gone, the memory returns."""
 
     __slots__ = ("__array_interface__", "_memory", "_spares")
 
@@ -38,7 +38,7 @@ class _Loan:
 
 
 class _Spares:
-    """Memory that no array uses. Any thread may call it: lists are changed in single steps."""
+    """Pieces of memory that no array uses. Any thread may use it: each change of the list is atomic."""
 
     def __init__(self) -> None:
         self._kept: list[Array] = []
@@ -56,12 +56,15 @@ class _Spares:
         return tuple(self._kept)
 
     def give_back(self, memory: Array) -> None:
-        """Keep a piece of memory, unless there are enough."""
+        """Keep a piece of memory, unless there are `_SPARES` spare pieces."""
         if len(self._kept) < _SPARES:
             self._kept.append(memory)
 
     def fitting(self, minimum: int, wanted: int) -> Array | None:
-        """Take the last piece. A piece with fewer words than `minimum`, or far too many, is dropped: None."""
+        """Remove the last piece and return it, or None.
+
+        A piece with fewer than `minimum` or more than twice `wanted` words is dropped, and the result is None.
+        """
         try:
             memory = self._kept.pop()
         except IndexError:
@@ -70,9 +73,10 @@ class _Spares:
 
 
 class RowRoom:
-    """Memory for the chunks of one stream. Any thread may use it.
+    """The memory for results of the chunks of one stream. Any thread may use it.
 
-    `words`: uint64 of a row; `block`: how many of them are contiguous while the chunk is open.
+    `words`: the number of uint64 words of a row. `block`: the number of words that are contiguous while the chunk is
+    open.
     """
 
     def __init__(self, words: int, block: int) -> None:
@@ -88,9 +92,10 @@ class RowRoom:
         return self._zeroed.nbytes + self._used.nbytes + self._sealed.nbytes
 
     def take(self, minimum: int, wanted: int) -> Array:
-        """Return uint64[blocks, rows, block], zeroed: `wanted` rows, or fewer if spare memory has room for `minimum`.
+        """Return zeroed rows for an open chunk: uint64[blocks, rows, block].
 
-        O(its size), unless memory was made ready.
+        There are `wanted` rows in new memory. Spare memory has at least `minimum` rows, and at most twice `wanted`.
+        O(its size), or O(1) if `make_ready` has zeroed the memory.
         """
         blocks, words = self._words // self._block, self._words
         if wanted * words * 8 < _LEAST:
@@ -101,7 +106,7 @@ class RowRoom:
         return np.asarray(_Loan(memory, (blocks, len(memory) // words, self._block), self._used))
 
     def bitmaps(self, count: int) -> Array:
-        """Return uint64[count, words] of arbitrary content."""
+        """Return memory for the bitmaps of a sealed chunk: uint64[count, words] of arbitrary content."""
         size = count * self._words
         if size * 8 < _LEAST:
             return np.empty((count, self._words), np.uint64)

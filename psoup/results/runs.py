@@ -61,8 +61,10 @@ def new_starts(blocks: int) -> Array:
 
 
 def scattered(slots: Array, offsets: Array) -> MatchRun:
-    """A run of pairs, uint32 and uint16, in any order, for `OpenResults` that are not grouped; it has no lookup by
-    slot."""
+    """A run of pairs (uint32, uint16) in any order, for `OpenResults` that are not grouped.
+
+    The run cannot be searched by slot.
+    """
     return MatchRun(slots, offsets, new_starts(0))
 
 
@@ -92,9 +94,9 @@ def together(runs: Sequence[MatchRun]) -> MatchRun:
 
 
 def by_slot(runs: Sequence[MatchRun]) -> tuple[Array, Array]:
-    """All pairs of some runs, given in the order of their tuples: pairs of a slot are adjacent, slots in no order.
+    """All pairs of some runs, with the pairs of each slot adjacent. The slots come in no order. O(pairs + slots).
 
-    O(pairs + slots).
+    `runs`: in the order of their tuples.
     """
     if not runs:
         return np.zeros(0, np.uint32), np.zeros(0, np.uint16)
@@ -106,7 +108,7 @@ def by_slot(runs: Sequence[MatchRun]) -> tuple[Array, Array]:
 
 
 def order_of(ids: Array) -> Array:
-    """The positions of int64 in ascending order, stable. A radix sort, as there may be a million."""
+    """The positions that sort `ids` (int64) stably in ascending order. A radix sort, as there may be a million IDs."""
     order, spare = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     order_keys(ids, order, spare)
     return order

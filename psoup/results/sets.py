@@ -1,10 +1,10 @@
-"""Matches of many clauses in one chunk, in any form: pairs of a clause's place and an offset.
+"""The matches of many clauses in one chunk, as pairs of a clause's place and a tuple's offset.
 
     wanted   ids 5 7 9       open: rows, runs ┐                 which    0  0  2  2  2
                              packs: lists, bitmaps ┴──>         offsets  3 60  1  2  3
 
-Reading takes one pass over the wanted part, and no step for a single clause. Each match comes once, though it may be
-both in the row and in a run of an open chunk. The caller checks with `evaluated` which clauses were evaluated.
+Kernels read the results of all clauses in one pass, without a loop over clauses. Each match is returned once, although
+an open chunk may have it both in a row and in a run. The caller checks with `evaluated` which clauses were evaluated.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from psoup.results.runs import order_of
 from psoup.values.columns import Array, vast_array
 
 _MANY = 256
-"""The fewest clauses for which a table is made."""
+"""The fewest clauses for which `WantedClauses` makes a table."""
 _SPREAD = 16
-"""The most numbers that a table has for each clause."""
+"""The most entries that the table has for each clause."""
 _PAGES = 4_096
-"""The fewest pairs for large arrays. With small arrays 16 chunks took 2,000 page faults, some 2 ms."""
+"""The fewest pairs that get a part of a large array. With small arrays, 16 chunks took 2,000 page faults, or 2 ms."""
 _BLOCK = 1 << 20
 """The least size of a large array, in int64: 8 MB."""
 _PACKED = 1 << 18
-"""Pairs of a pack for which room is allocated without counting the wanted pairs."""
+"""The most offsets in the lists of a pack for which room is allocated without counting the wanted ones first."""
 _ROWS = 1_024
 """The most rows of bits of an open chunk that one step copies: 8 MB for full chunks."""
 
@@ -49,13 +49,14 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 
 class TooManyPairs(Exception):
-    """Raised if there are more pairs than the caller's limit; the caller must ask for fewer clauses."""
+    """There are more pairs than the caller's limit. The caller must ask for fewer clauses."""
 
 
 class WantedClauses:
     """The clauses to look for: SQC IDs, int64[k], ascending, each once.
 
-    `table`: int32, the place of the clause `least` + i, or -1; None if the IDs are too far apart.
+    `table`: int32, at i the place of the clause with ID `least` + i, or -1. None for few clauses, or if their IDs are
+    too far apart.
     """
 
     def __init__(self, ids: Array) -> None:
@@ -69,7 +70,10 @@ class WantedClauses:
             self.table[ids - self.least] = np.arange(len(ids), dtype=np.int32)
 
     def places(self, names: Array) -> Array:
-        """The place of each name (int64[n]), or -1: int32[n]. O(n), O(n log k) without a table."""
+        """The place of each SQC ID of `names` (int64[n]) among the wanted ones, or -1: int32[n].
+
+        O(n), or O(n log k) without a table.
+        """
         places: Array = np.full(len(names), -1, np.int32)
         if not len(self.ids):
             return places
@@ -82,7 +86,7 @@ class WantedClauses:
         return places
 
     def room(self, pairs: int) -> Pairs:
-        """Arrays to write pairs to. For many pairs they are parts of one large array, which has large pages."""
+        """Arrays for `pairs` pairs. For many pairs they are parts of one large array, which has large pages."""
         if pairs < _PAGES:
             return Pairs(np.empty(pairs, np.int64), np.empty(pairs, np.int64))
         if len(self._free) < 2 * pairs:
@@ -139,7 +143,7 @@ def kept_pairs(results: ChunkResults, wanted: WantedClauses, start: int, stop: i
 
 
 def joined(parts: list[Pairs]) -> Pairs:
-    """All pairs, by clause; pairs of one clause in the order of the parts. O(pairs)."""
+    """All pairs, sorted by clause. The pairs of one clause keep the order of the parts. O(pairs)."""
     parts = [part for part in parts if len(part.which)]
     if not parts:
         return NO_PAIRS
@@ -154,7 +158,7 @@ def joined(parts: list[Pairs]) -> Pairs:
 def kept_counts(results: ChunkResults, wanted: WantedClauses, start: int, stop: int, limit: int) -> Array:
     """The number of matches in [start, stop) of each clause, int64[k]; arguments and errors as in `kept_pairs`.
 
-    Packed results make no pairs.
+    A sealed chunk is counted without making pairs.
     """
     counts: Array = np.zeros(len(wanted.ids), np.int64)
     if results.open is not None:
@@ -209,7 +213,7 @@ def _packed(pack: Pack, wanted: WantedClauses, start: int, stop: int, limit: int
 
 
 def in_both(wanted: WantedClauses, others: Array) -> tuple[Array, Array]:
-    """For IDs that are both wanted and in `others` (int64, ascending): their places in each of the two."""
+    """The IDs that are both wanted and in `others` (int64, ascending), as their places in each of the two."""
     if wanted.table is not None:
         first, stop = np.searchsorted(others, (wanted.least, int(wanted.ids[-1]) + 1)).tolist()
         places = wanted.table[others[first:stop] - wanted.least]
@@ -229,9 +233,10 @@ def _of_bitmaps(bitmaps: Array, which: Array, names: Array, start: int, stop: in
 
 
 def _opened(view: OpenView, wanted: WantedClauses, start: int, stop: int, limit: int) -> Iterator[Pairs]:
-    """Yield the pairs of an open chunk: of clauses without a row, then of the others, some rows at a time.
+    """Yield the pairs of an open chunk: first those of clauses without a row, then the others, some rows at a time.
 
-    A row is copied before it is counted, as sealing may write matches of runs to it; runs are added to the copy.
+    Sealing may write matches of runs to a row at the same time. So the reader copies a row before it counts the bits,
+    and adds the matches in runs to the copy.
     """
     place_of_slot = wanted.places(view.sqc_of_slot)
     parts = []
@@ -264,7 +269,7 @@ def _opened(view: OpenView, wanted: WantedClauses, start: int, stop: int, limit:
 
 
 def _room(pairs: int, limit: int) -> Pairs:
-    """Arrays to write `pairs` pairs to. Raises TooManyPairs above `limit`."""
+    """Arrays for `pairs` pairs. Raises TooManyPairs above `limit`."""
     if pairs > limit:
         raise TooManyPairs
     return Pairs(vast_array(pairs, np.int64), vast_array(pairs, np.int64))

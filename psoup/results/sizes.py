@@ -60,7 +60,10 @@ def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array,
 
 
 def _slots_of(ids: Array, owners: Array, order: Array) -> tuple[Array, Array]:
-    """The slots of the `ids` (distinct) that have one, and the places of these IDs; `order` sorts `owners`."""
+    """The slots of those `ids` (distinct) that are in `owners`, and the places of these IDs in `ids`.
+
+    `order`: the permutation that sorts `owners`.
+    """
     at = np.minimum(np.searchsorted(owners, ids, sorter=order), len(order) - 1)
     mine = np.flatnonzero(owners[order[at]] == ids)
     return order[at[mine]], mine
