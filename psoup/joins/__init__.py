@@ -9,7 +9,7 @@ Files, in reading order:
 
     join_pieces                the way in: a join evaluated, piece by piece
     side, key_columns          a side as rows of a selection; operands of factors as int64 keys
-    semi_join, sort_builds     rows without a partner removed; rows of a side by place of their key
+    semi_join, sort_builds     the removal of rows without a partner; the rows of a side in the order of their keys
     eddy, steps, policies      the loop over partial tuples, its steps, and their order
     hash_pairs, multiway       joins without routes: two sides; several sides by one equality each
     from_order, residual       tuples in the order of FROM; conditions that are neither keys nor bands

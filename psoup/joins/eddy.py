@@ -24,8 +24,10 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Hybrid:
-    """`count` partial tuples: their rows of each source, None for missing sources; `done`: a bit for each source they
-    have."""
+    """`count` partial tuples. `places`: their rows of each source, or None for a source that is not joined yet.
+
+    `done`: a bit for each joined source.
+    """
 
     places: tuple[Places | None, ...]
     count: int
@@ -48,7 +50,7 @@ class Routes:
         return [step.figures for step in self._steps.values()]
 
     def left(self, done: int) -> list[Step]:
-        """The steps that can come next: to connected sources, or to all if no source is connected."""
+        """The steps that can come after `done`: to connected sources, or to all if no source is connected."""
         steps = self._left.get(done)
         if steps is None:
             all_left = [self.step(s, done) for s in range(len(self._builds.rows)) if not done >> s & 1]
@@ -103,7 +105,7 @@ class Eddy:
                 stack.append(self._stepped(hybrid))
 
     def _stepped(self, hybrid: Hybrid) -> Iterator[Hybrid]:
-        """The hybrids that the next step makes of one hybrid."""
+        """Choose the next step of a hybrid, and yield the hybrids that the step makes from it."""
         first = self._routes.next_in_from(hybrid.done)
         step = first if self.forced else self._policy.choose(self._routes.left(hybrid.done), hybrid.count)
         self.in_order &= step is first

@@ -14,7 +14,7 @@ from psoup.kernels.rows.radix_sort import order_keys
 from psoup.values.columns import Array, scratch_array
 
 _BITS = 62
-"""Bits of the numbers of one sorting pass."""
+"""The most bits of a number in one sorting pass."""
 
 
 def in_from_order(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:

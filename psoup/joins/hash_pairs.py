@@ -35,13 +35,15 @@ _GROWTH = 4
 _LOOKED = 1_048_576
 """Candidates between two checks of the caller's deadline: about two milliseconds."""
 _EVERY = np.zeros(0, np.int32)
-"""Rows that take part, as kernels take them: all rows."""
+"""The argument of kernels that stands for all rows of a side."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideKeys:
-    """The keys of a side: int64 by row, at least one; the rows that take part (int32, ascending; None: all); key
-    bounds."""
+    """The keys of a side: int64 by row, at least one. `rows`: those that take part, int32, ascending; None for all.
+
+    `least`, `greatest`: bounds of the keys.
+    """
 
     keys: Array
     rows: Array | None
@@ -69,7 +71,7 @@ class Band:
         return self.low is not None, self.low or 0, self.high is not None, self.high or 0
 
     def in_range(self, left: SideKeys, right: SideKeys) -> bool:
-        """Whether no addition overflows."""
+        """Whether the sums of left keys and bounds fit into int64."""
         return all(
             -(2**63) <= key + bound < 2**63
             for bound in (self.low, self.high)
@@ -105,8 +107,10 @@ def ascends(side: SideKeys) -> bool:
 
 
 def together(parts: Sequence[SideKeys], also: Sequence[SideKeys] = ()) -> SideKeys:
-    """A single key, a hash, for several keys of a side. Rows take part that do so in all of `parts` and `also`.
-    O(rows)."""
+    """Combine several keys of a side into one key, their hash. O(rows).
+
+    A row takes part if it does so in all of `parts` and `also`.
+    """
     alive: Array | None = None
     for part in (*parts, *also):
         if part.rows is not None:
@@ -122,10 +126,11 @@ def together(parts: Sequence[SideKeys], also: Sequence[SideKeys] = ()) -> SideKe
 def pairs_by_key(
     left: SideKeys, right: SideKeys, text: str, room: JoinBudget, limits: JoinLimits, tests: Sequence[PairTest] = ()
 ) -> Iterator[list[Array]]:
-    """The pairs of rows (int32) with equal keys that pass the tests, in pieces that grow; `text`: of the factors.
+    """The pairs of rows (int32) with equal keys that pass the tests, in pieces that grow.
 
-    Where many rows have one key, they are searched by a band among the tests whose right side ascends; without such a
-    band TryNext is raised. Raises ResourceExhausted, and what ends the read.
+    `text`: the text of the factors, for errors. If many rows have one key and `tests` has bands, a band with ascending
+    right keys narrows the search. Raises TryNext if no band has ascending keys. Raises ResourceExhausted, and the
+    errors of the read's budget.
     """
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
@@ -154,7 +159,8 @@ def pairs_by_key(
 def count_by_key(left: SideKeys, right: SideKeys, room: JoinBudget) -> int:
     """The number of pairs of rows with equal keys. O(rows).
 
-    Raises TryNext if a bucket of the right side may hold several keys; ResourceExhausted, and what ends the read.
+    Raises TryNext if a bucket of the right side may hold several keys. Raises ResourceExhausted, and the errors of the
+    read's budget.
     """
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):
@@ -191,7 +197,7 @@ def _pieces(
     limits: JoinLimits,
     tests: Sequence[PairTest] = (),
 ) -> Iterator[list[Array]]:
-    """The output of a kernel over `count` driving rows, piece by piece."""
+    """Yield the pairs that a kernel finds for `count` rows of the left side, piece by piece."""
     at = inside = 0
     size = min(limits.first, limits.rows)
     while at < count:

@@ -2,10 +2,11 @@
 
     rows of the first source   1,024 4,096 …  ──eddy──> tuples ──sorted if need be──> rest ──> at most 65,536 at a time
 
-Two sources need no routes: the pairs of their only step stream. The same holds for several sources that are joined by
-one equality each (`psoup.joins.multiway`). Other joins go through the eddy, some rows of the first source at a time.
-Its tuples are kept and sorted. If they are too many, they are made again by steps in the order of FROM, and stream too.
-So no join needs all its tuples in memory, and a reader that wants few tuples stops early.
+A join of two sources needs no routes: its only step yields pairs in the order of FROM. The same holds for several
+sources that are joined by one equality each (`psoup.joins.multiway`). Other joins go through the eddy, some rows of the
+first source at a time. The tuples of these rows are kept in memory and sorted. If they are too many, the join computes
+them again by steps in the order of FROM, and yields them without a sort. So no join needs all its tuples in memory, and
+a reader that wants few tuples stops early.
 """
 
 from __future__ import annotations
@@ -94,12 +95,12 @@ class Joined(Iterator[list[Array]]):
 
     @property
     def errors(self) -> int:
-        """Rows of sides with a failed operand, and tuples with a failed condition."""
+        """The number of rows with a failed operand, plus the number of tuples with a failed condition."""
         return self._key_errors + (self._rest.errors if self._rest else 0)
 
     @property
     def candidates(self) -> int:
-        """Pairs that were looked at so far."""
+        """The number of candidate pairs that the join has looked at so far."""
         return self._room.candidates
 
     @property
@@ -132,7 +133,7 @@ class Joined(Iterator[list[Array]]):
                 yield tuples
 
     def _tuples(self, edges: Sequence[Edge], rows: list[Array]) -> Iterator[list[Array]]:
-        """The tuples that satisfy keys and bands, of the rows that take part."""
+        """Yield the tuples of `rows` that satisfy all keys and bands. `rows`: of each side, those that take part."""
         tree = tree_of(edges, len(rows)) if len(rows) > 2 and isinstance(self._policy, InFromOrder) else None
         if tree is not None:
             nested = self._routes = Nested(tree, rows, self._room, self._limits)
@@ -169,8 +170,10 @@ class Joined(Iterator[list[Array]]):
             yield from self._routed(routes, places, count)
 
     def _routed(self, routes: Routes, places: Places, count: int) -> Iterator[list[Array]]:
-        """Yield the tuples of some rows of the first source: sorted in memory, or, if too many, in the order of
-        FROM."""
+        """Yield the tuples of some rows of the first source in the order of FROM.
+
+        They are sorted in memory. If they are too many, they are computed again by steps in this order.
+        """
         eddy = Eddy(routes, self._policy, self._limits.piece, len(self._sides))
         pieces: list[list[Array]] = []
         total = 0
@@ -194,7 +197,7 @@ class Joined(Iterator[list[Array]]):
         yield from again.complete(places, count)
 
     def _sorted(self, pieces: list[list[Array]], in_order: bool) -> Iterator[list[Array]]:
-        """Yield tuples in the order of FROM, in pieces; `in_order`: they are in it already."""
+        """Yield tuples in the order of FROM, in pieces. `in_order`: whether they already have this order."""
         if not pieces:
             return
         size = sum(rows.nbytes for piece in pieces for rows in piece)

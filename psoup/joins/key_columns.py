@@ -6,7 +6,8 @@
     TEXT                a number for each text; in text order if the factor is a band
 
 A row with a NULL operand, or without a possible partner, does not take part. A row with a failed operand does not take
-part either, and is counted. So keys decide exactly; only hashes of several keys need a test.
+part either, and counts as an error. So equal keys mean equal operands. Only a hash of several keys needs a further
+test.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class _Compared:
 def _compared(factor: PairFactor, names: tuple[str, ...]) -> _Compared:
     """The factor in the form that joins need; `names`: the names of the sources.
 
-    Cached for every invocation: computing it took 15 us of the 65 us of a join of few rows.
+    Cached across invocations, because computing it took 15 us of the 65 us of a join of few rows.
     """
     left, right = comparable(factor.left, factor.right)
     (first, second), aliases = factor.sources, names if all(names) else ()
@@ -123,7 +124,7 @@ def _compared(factor: PairFactor, names: tuple[str, ...]) -> _Compared:
 
 
 class _Keys:
-    """Builder of keys. Each operand is made once in each form, so that its sorted rows can be shared."""
+    """Computes the keys of all operands. An operand has one array for each form, so that steps can share its builds."""
 
     def __init__(self, factors: Sequence[_Compared], columns: Sequence[dict[Expr, Column]], room: JoinBudget) -> None:
         self.alive: list[Array | None] = [None] * len(columns)
@@ -162,7 +163,7 @@ class _Keys:
         return Edge(operator, factor.left, factor.right, *keys, factor.implied, *texts)
 
     def _leave_out(self, source: int, columns: Sequence[Column]) -> None:
-        """Leave out rows with NULLs, and count each row with an error once."""
+        """Exclude the rows with a NULL operand. Count each row with a failed operand once."""
         failed = [column.error for column in columns if column.error is not None]
         if failed:
             self.errors += int(np.count_nonzero(np.logical_or.reduce(failed)))
@@ -176,8 +177,10 @@ class _Keys:
             self.alive[source] = can if alive is None else alive & can
 
     def _scaled(self, operand: tuple[int, Expr], places: int, exact: bool) -> Array:
-        """Order keys times 10**places. Keys beyond int64 have no partner, or, if not `exact`, become the least or
-        greatest."""
+        """The order keys of an operand times 10**places. A key beyond int64 becomes the least or the greatest int64.
+
+        `exact`: whether rows with such a key are excluded.
+        """
         name = (*operand, f"{places} {exact}" if places else "plain")
         keys = self._made.get(name)
         if keys is None:
@@ -194,8 +197,7 @@ class _Keys:
         return keys
 
     def _whole(self, operand: tuple[int, Expr], operator: str) -> Array:
-        """Integer keys of a DOUBLE that compare with BIGINTs as `operator` does on the DOUBLE; < becomes <=, and >
-        becomes >=."""
+        """Integer keys of a DOUBLE operand; see `whole_keys`. Rows that no BIGINT can satisfy are excluded."""
         name = (*operand, operator)
         keys = self._made.get(name)
         if keys is None:
@@ -206,7 +208,7 @@ class _Keys:
         return keys
 
     def _number_texts(self, factors: Sequence[_Compared], ordered: bool) -> None:
-        """Give each different text of all operands a number."""
+        """Give each distinct text of all operands a number, its key. `ordered`: numbers follow the order of texts."""
         both = [((f.left, f.left_operand), (f.right, f.right_operand)) for f in factors]
         names = list(dict.fromkeys(operand for operands in both for operand in operands))
         columns = [self._columns[source][expr] for source, expr in names]
@@ -225,9 +227,10 @@ class _Keys:
 
 
 def whole_keys(values: Array, operator: str) -> tuple[Array, Array]:
-    """Integer keys for float64 values, and the flags of values that any BIGINT can satisfy.
+    """Integer keys for float64 values, and flags of the values that some BIGINT can satisfy.
 
-    With them `whole OP value` equals `whole OP' key`.
+    For every BIGINT `whole`, `whole operator value` equals the comparison of `whole` with the key. The latter uses <=
+    in place of <, and >= in place of >.
     """
     floor, ceiling = np.floor(values), np.ceil(values)
     above = ~(values < _LIMIT)  # also NaN, which sorts last

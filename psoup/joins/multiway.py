@@ -23,7 +23,7 @@ from psoup.kernels.join.multiway import keep_partnered, nest
 from psoup.values.columns import Array, scratch_array
 
 _BLOCK = 4_096
-"""Partial tuples that are held at once: tuples of four sources fit into the cache of a core."""
+"""The most partial tuples that a step holds. Those of four sources fit into the cache of a core."""
 _LOOKED = 1_048_576
 """Candidates between two checks of the caller's deadline: some milliseconds."""
 _GROWTH = 4
@@ -31,7 +31,10 @@ _GROWTH = 4
 
 
 def tree_of(edges: Sequence[Edge], sources: int) -> list[Edge] | None:
-    """An edge to each source but the first, from an earlier one, that together imply all edges; None if impossible."""
+    """For each source except the first, an edge from an earlier source, so that these edges imply all edges.
+
+    Returns None if there are no such edges.
+    """
     if any(edge.operator != "eq" for edge in edges):
         return None
     directed = [edge.towards(max(edge.left, edge.right)) for edge in edges]
@@ -115,7 +118,7 @@ class Nested:
         return out[: keep_partnered(edge.left_keys, rows, base, factor, shift, starts, place_keys, out)]
 
     def _steps(self) -> Array:
-        """The steps in the kernel's form; they point into arrays of this object."""
+        """The steps as the kernel `nest` takes them: int64[steps, 11]. They have addresses of this object's arrays."""
         steps: Array = np.empty((len(self._tree), 11), np.int64)
         for step, edge, build in zip(steps, self._tree, self._builds, strict=True):
             *bucket, starts, place_keys, place_rows = build.places

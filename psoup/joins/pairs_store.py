@@ -38,13 +38,13 @@ from psoup.work.read_budget import UNBOUNDED, ReadBudget
 _NAMES = ("l", "r")
 """Names of the streams in the text of factors."""
 _LOOKED = 64
-"""Candidates for each row that are looked at before a block is given up."""
+"""The most candidates for each row that are looked at. Blocks that need more are not kept."""
 _PAIR_BYTES = 96
 """Bytes of a pair while blocks are made: as found (16), concatenated (16), in the order of blocks (60), as kept (4)."""
 _NUMBER_BYTES = 17
-"""Bytes of a sum in a row: a number of at most 16 bytes, and its validity flag."""
+"""The most bytes of one row's operand that is a sum: a number of 16 bytes, and its validity flag."""
 BYTES = (budgets.SORT_BYTES.name, budgets.SHARED_BYTES.name)
-"""Names of the budgets that fewer chunks at a time help to meet."""
+"""The names of the budgets whose limits can be met by taking fewer chunks at a time."""
 _NONE: Array = np.zeros(0, np.uint16)
 
 PairKey = tuple[int, int, str]
@@ -90,7 +90,7 @@ class PairRow:
         return PairRow(self.first + skip, *arrays)
 
     def followed_by(self, later: PairRow) -> PairRow:
-        """The row with the right chunks that follow. O(pairs)."""
+        """One row with the right chunks of this row and those of `later`, which must follow them. O(pairs)."""
         ensure(self.stop == later.first, self, "pairs do not follow", stop=self.stop, first=later.first)
         starts = np.concatenate([self.starts, later.starts[1:] + self.starts[-1]])
         arrays, more = (self.kept, self.left, self.right), (later.kept, later.left, later.right)
@@ -108,10 +108,10 @@ class PairRow:
 
 @dataclass(frozen=True, slots=True)
 class PairTable:
-    """The rows of consecutive left chunks, the first of which has number `first`; None: not made yet.
+    """The rows of consecutive left chunks, the first of which has number `first`. A row is None until it is computed.
 
-    `least`: the least number of a right chunk that still exists. `refused`: the reason why no more rows are made for
-    now, or "".
+    `least`: the least number of a right chunk that still exists. `refused`: the reason why no more rows are computed
+    for now, or "".
     """
 
     first: int = 0
@@ -126,7 +126,7 @@ class PairTable:
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """The number of blocks that were made, and the number of kept ones."""
+        """The number of computed blocks, and the number of kept blocks."""
         rows = [row.kept for row in self.rows if row is not None]
         return sum(map(len, rows)), sum(int(flags.sum()) for flags in rows)
 
@@ -171,7 +171,7 @@ NO_PAIRS = KeptPairs()
 
 
 def join_with_pairs(plan: Node) -> Join | None:
-    """The join of a plan whose pairs can be kept, by its keys and bands.
+    """The join of a plan, without residual conditions, or None if its pairs cannot be kept.
 
     It must join two streams by columns, or by sums of a column and constants.
     """
@@ -181,7 +181,7 @@ def join_with_pairs(plan: Node) -> Join | None:
 
 @plan_fact
 def pair_text(node: Join) -> str | None:
-    """The keys and bands of a join as a text that joins with the same pairs share; None if pairs cannot be kept."""
+    """The text of a join's keys and bands. Joins with the same text have the same pairs. None: pairs cannot be kept."""
     factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
     operands = [expr for factor in factors for expr in comparable(factor.left, factor.right)]
     if len(node.inputs) != 2 or not factors or not all(map(_is_simple, operands)):
@@ -235,9 +235,9 @@ def pairs_of(
 ) -> list[PairRow]:
     """The row of each left chunk with consecutive right chunks. O(rows + pairs).
 
-    Blocks that are too large to keep, or for the budget, are computed by halves. Bytes are charged before they are
-    allocated, except for one piece of the join (1 MiB). The bytes of the result stay charged. Raises ResourceExhausted
-    if two chunks alone need more than the budget.
+    If the pairs are too many, or need more than the budget, the function halves the chunks and calls itself. Bytes are
+    charged before they are allocated, except for one piece of the join (1 MiB). The bytes of the result stay charged.
+    Raises ResourceExhausted if two chunks alone need more than the budget.
     """
     charged = budget.held
     try:
@@ -301,7 +301,7 @@ def _operand_bytes(node: Join, sides: Sequence[_ChunkSide]) -> int:
 
 
 def _blocks(pairs_found: Sequence[Array], lefts: Sequence[ChunkView], rights: Sequence[ChunkView]) -> list[PairRow]:
-    """Split pairs in the order of FROM into blocks."""
+    """Split the pairs, which are in the order of FROM, into blocks. Blocks with too many pairs are left empty."""
     left_edges, right_edges = (np.cumsum([0, *map(len, chunks)]) for chunks in (lefts, rights))
     edges, rows = np.searchsorted(pairs_found[0], left_edges), list[PairRow]()
     for begin, stop, first, chunk in zip(edges[:-1], edges[1:], left_edges, lefts, strict=False):

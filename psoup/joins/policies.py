@@ -19,13 +19,13 @@ from typing import Protocol
 from psoup.joins.steps import Step
 
 _EXPLORE = 32
-"""Hybrids between two that take the step which was not taken for longest."""
+"""One in this many hybrids takes the step that was not taken for the longest time."""
 _FEW = 1_024
 """The most tuples of a hybrid that may try a step without statistics."""
 _NEAR = 0.1
-"""Share of the best rank by which the step in the order of FROM may be worse; its tuples need no sort."""
+"""The share of the best rank by which the next step in FROM may be worse and still win: its tuples need no sort."""
 _SORTED = 0.05
-"""Difference of rank by which the step in the order of FROM may be worse in any case."""
+"""The difference of ranks by which the next step in FROM may always be worse and still win."""
 _FADE = 0.75
 """The weight of earlier statistics after each piece."""
 _MAX_STEPS = 1_024
@@ -90,15 +90,15 @@ class _Seen:
 class Learned:
     """Step statistics of earlier joins of one plan. Any thread.
 
-    A join takes a copy and writes it back; of two joins at a time the last to end wins. The statistics decide the order
-    of steps, never the tuples of the join.
+    A join takes a copy and writes it back at its end. Of two joins at the same time, only one leaves its statistics.
+    They decide the order of steps, never the tuples of the join.
     """
 
     def __init__(self) -> None:
         self._kept: tuple[dict[object, _Seen], int] = {}, 0
 
     def policy(self) -> InFromOrder:
-        """A policy that starts with these statistics. Their weight is that of few tuples, as they may be old."""
+        """A policy that starts with these statistics. They get the weight of `_FEW` tuples, as they may be old."""
         policy, (statistics, choices) = InFromOrder(), self._kept
         for name, seen in statistics.items():
             policy.seen[name] = seen.faded(min(1.0, _FEW / max(seen.rows_in, 1.0)))
@@ -106,16 +106,16 @@ class Learned:
         return policy
 
     def keep(self, policy: Greedy) -> None:
-        """Keep the statistics of a policy at the end of its join."""
+        """Keep the statistics of a policy at the end of its join, if it has made more choices than the kept ones."""
         if policy.choices > self._kept[1] and len(policy.seen) <= _MAX_STEPS:
             self._kept = policy.seen, policy.choices
 
 
 class Greedy:
-    """Least growth for the cost first: (rows out / rows in - 1) / (cost / rows in), over the latest pieces.
+    """Chooses the step with the least growth for its cost: (rows out / rows in - 1) / (cost / rows in).
 
-    Steps that were never taken are ranked by the exact sizes of the sides; small hybrids try them. `seen`: statistics
-    by the names of steps; `choices`: the number of choices so far.
+    The rows and costs are those of recent pieces. A step that was never taken is ranked by the exact sizes of the
+    sides, and small hybrids try it. `seen`: statistics by the names of steps. `choices`: the number of choices so far.
     """
 
     def __init__(self) -> None:

@@ -26,12 +26,15 @@ from psoup.work.read_budget import ReadBudget
 
 @plan_fact
 def without_rest(node: Join) -> Join:
-    """The join by the keys and bands of a node alone; the same object each time while it is cached."""
+    """The join with the keys and bands of a node, and without its residual conditions. The result is cached."""
     return replace(node, rest=()) if node.rest else node
 
 
 class Rest:
-    """The residual conditions of a join. `errors`: tuples so far for which a condition failed and none is false."""
+    """The residual conditions of a join.
+
+    `errors`: the number of tuples so far for which a condition failed and no condition was false.
+    """
 
     def __init__(
         self,

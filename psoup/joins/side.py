@@ -13,7 +13,7 @@ from psoup.values.columns import Array, Column
 
 
 class JoinSide(Protocol):
-    """The rows of one source, numbered from 0 in ascending order of their tuple IDs. Expressions read source 0."""
+    """The rows of one source, numbered from 0 in the order of their tuple IDs. Expressions name it as source 0."""
 
     @property
     def rows(self) -> int:
@@ -25,5 +25,5 @@ class JoinSide(Protocol):
         ...
 
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
-        """The values of expressions in some rows: int64[n], in any order, with repetitions."""
+        """The values of expressions in the rows `positions`: int64[n], in any order, with repetitions."""
         ...

@@ -25,9 +25,9 @@ _CACHED: Array = np.arange(65_536, dtype=np.int32)
 _ROW_BYTES = 20
 """Bytes of a row in a build."""
 _SHARE = 8
-"""Keys for each row up to which the bounds of all keys are used: selecting the rows' keys would take longer."""
+"""With at most this many keys for each row, the bounds of all keys are used. Selecting the rows' keys takes longer."""
 _FULL = 64
-"""Rows of a bucket from which a binary search beats a look at each row."""
+"""A bucket with more rows is faster to search by bisection than row by row."""
 
 
 def all_rows(count: int) -> Array:
@@ -36,7 +36,10 @@ def all_rows(count: int) -> Array:
 
 
 class Build(Protocol):
-    """An order of rows. `rows`: int32 by place; `keys`: int64 by place, if keys in a range need a comparison."""
+    """The rows of a side in some order. `rows`: int32, the row at each place.
+
+    `keys`: int64, the key at each place; empty if no key of a range must be compared.
+    """
 
     rows: Array
     keys: Array
@@ -44,12 +47,15 @@ class Build(Protocol):
     """Whether rows ascend in each range."""
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
-        """Write the range of places of each key: int32[n]; returns the number of places in all ranges."""
+        """Write the range of places of each key to `begin` and `end` (int32[n]).
+
+        Returns the number of places in all ranges.
+        """
         ...
 
 
 class KeyBuckets:
-    """Rows (int32) by the buckets of their keys (int64, by row). 20 bytes a row."""
+    """Rows (int32) in buckets, which are chosen by their keys (int64, by row). 20 bytes a row."""
 
     ascending = True
 
@@ -71,12 +77,12 @@ class KeyBuckets:
 
     @property
     def places(self) -> tuple[np.uint64, np.uint64, np.uint64, Array, Array, Array]:
-        """The fields of `KeyBuckets`, as the kernels of joins ask for them."""
+        """The arguments by which kernels of joins get the buckets."""
         return self._base, self._factor, self._shift, self._starts, self.keys, self.rows
 
     @property
     def full(self) -> bool:
-        """Whether a bucket has many rows. O(buckets)."""
+        """Whether some bucket has more than `_FULL` rows. O(buckets)."""
         return int(np.diff(self._starts[:-1]).max()) > _FULL
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
@@ -100,7 +106,7 @@ class Sorted:
         self.ascending = bool((self.rows[1:] > self.rows[:-1]).all())
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
-        """Write the range of all places, for the caller to narrow."""
+        """Write the range of all places for each key. The caller narrows the ranges."""
         begin[:], end[:] = 0, len(self.rows)
         return len(begin) * len(self.rows)
 
@@ -115,13 +121,13 @@ class Everything:
         self.rows = rows
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
-        """Write the range of all places."""
+        """Write the range of all places for each key."""
         begin[:], end[:] = 0, len(self.rows)
         return len(begin) * len(self.rows)
 
 
 class Builds:
-    """The builds of each source's participating rows (int32), each made once."""
+    """The builds of each source, over its rows (int32) that take part. Each build is made once."""
 
     def __init__(self, rows: Sequence[Array], room: JoinBudget) -> None:
         self.rows = rows

@@ -27,11 +27,11 @@ Places = Array | slice
 
 _OPERATORS = {"eq": kernels.EQ, "lt": kernels.LT, "le": kernels.LE, "gt": kernels.GT, "ge": kernels.GE}
 _KEPT = {"lt": kernels.ABOVE, "le": kernels.AT_LEAST, "gt": kernels.BELOW, "ge": kernels.AT_MOST}
-"""For each operator of `left operator right`, the range of right keys as seen from the left key."""
+"""For each operator of `left operator right`, the relation of the right key to the left key, for `narrow_ranges`."""
 _LOOKED = 1_048_576
 """Candidates between two checks of the caller's deadline: about two milliseconds."""
 _SPARE = 4
-"""Allocated rows for each pair from which pairs are copied to a smaller array."""
+"""If more than this many rows are allocated for each pair, the pairs are copied to a smaller array."""
 _NO_KEYS = np.zeros(0, np.int64)
 _EVERY = np.zeros(0, np.int32)
 
@@ -60,15 +60,15 @@ class _Probe:
     build: Build
     keys: tuple[Edge, ...]
     bands: tuple[tuple[Edge, Array], ...]
-    """Each band with the right keys by place."""
+    """Each band, and its right keys in the order of the build's places."""
     tests: tuple[Edge, ...]
 
 
 class Step:
-    """The step to `source` from tuples with the sources in `done`. `edges`: all factors between these, `source` right.
+    """The step from partial tuples to `source`. `edges`: all factors between the two, with `source` on the right.
 
-    `name`: the same in every evaluation of a plan, whatever sources the right operands are compared with. `share`: the
-    size of the source as a part of the largest one.
+    `name`: the operators and right operands, the same in every evaluation of a plan. `share`: the size of the source as
+    a part of the largest source.
     """
 
     def __init__(self, source: int, edges: Sequence[Edge], builds: Builds, share: float) -> None:
@@ -84,9 +84,9 @@ class Step:
         self._probe: _Probe | None = None
 
     def pairs(self, places: Sequence[Places | None], count: int, room: int) -> Iterator[tuple[Array, Array]]:
-        """Pairs (tuple, row of the source), int64, of `count` tuples with rows `places`; at most about `room` at once.
+        """Yield the pairs (tuple, row of the source), int64, of `count` tuples, in pieces of about `room` at most.
 
-        Raises ResourceExhausted, and the errors of the read's budget.
+        `places`: the rows of the tuples, by source. Raises ResourceExhausted, and the errors of the read's budget.
         """
         probe = self._probe
         if probe is None:
@@ -164,7 +164,7 @@ class Step:
             yield np.full(len(part), row, np.int64), part, len(part)
 
     def _prepared(self) -> _Probe:
-        """Choose the build. Implied edges are not tested: the edges that imply them are, here or in other steps."""
+        """Choose the build. Implied edges need no test: this step or another one tests the edges that imply them."""
         keys = sorted((edge for edge in self.edges if edge.operator == "eq"), key=lambda edge: edge.implied)
         bands = [edge for edge in self.edges if edge.operator != "eq"]
         if keys:
@@ -181,7 +181,10 @@ class Step:
         return _Probe(build, tuple(keys), self._beside(build, narrowing), self._others(decided))
 
     def _by_bands(self, bands: list[Edge]) -> _Probe:
-        """Sort by the operand of most bands; other bands whose keys ascend with it narrow ranges too."""
+        """Sort the rows by the operand that the most bands share.
+
+        Another band also narrows ranges if its keys ascend in this order.
+        """
         operands = [id(edge.right_keys) for edge in bands]
         first = max(bands, key=lambda edge: operands.count(id(edge.right_keys)))
         build = self._builds.sorted(self.source, first.right_keys)
