@@ -1,2 +1,1 @@
-"""The evaluation of clauses over tuples: new tuples, old tuples, the search for one clause, and all of it outside an
-engine."""
+"""The evaluation of clauses over tuples: on arrival, after a registration, in a search, and outside an engine."""

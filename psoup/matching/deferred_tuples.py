@@ -1,4 +1,4 @@
-"""Tuples whose delayed expressions are needed by clauses with text patterns: tuples that contain the texts.
+"""The tuples for which clauses with text patterns need delayed expressions: those that contain the patterns.
 
     a = 5 AND n LIKE '%foo%' AND length(m) > 9      a = 5 ──> tuples 3 17 90, 'foo' in 17 ──> length(m) of tuple 17
     n LIKE '%bar%' AND upper(m) = 'X'               'bar' in 4 and 8 ──────────────────────> upper(m) of tuples 4 and 8
@@ -28,9 +28,9 @@ from psoup.values.columns import Array
 
 
 def needed_by_texts(side: Side, waits: Collection[int], values: Mapping[int, Values], piece: Piece) -> Array:
-    """uint8[waits, n], by ascending attribute ID: 1 = a clause with a text pattern needs the value of the tuple.
+    """Flags of the values that clauses with text patterns need: uint8[waits, n], by ascending attribute ID.
 
-    values: of all attributes that are not delayed.
+    `waits`: the delayed attributes. `values`: the values of all other attributes.
     """
     ids: Array = np.array(sorted(waits), np.int64)
     needed: Array = np.zeros((len(ids), len(piece)), np.uint8)
@@ -42,8 +42,10 @@ def needed_by_texts(side: Side, waits: Collection[int], values: Mapping[int, Val
 
 
 def _early(side: Side, part: Part, plan: Searched, flags: Array) -> Early:
-    """The clauses of a part with delayed attributes (bool[A]), without these; computed once while they stay the
-    same."""
+    """The clauses of a part that read delayed attributes, without the factors on these.
+
+    `flags`: bool[A], the delayed attributes. Computed once while the flags stay the same.
+    """
     early = plan.early
     if early is None or not np.array_equal(early.flags, flags):
         pointers, attributes = waits_of(part.index, flags)
@@ -58,7 +60,7 @@ def _early(side: Side, part: Part, plan: Searched, flags: Array) -> Early:
 
 
 class _MarkJoin(TextJoin):
-    """The join of such clauses; it marks the pairs that it finds."""
+    """The join of the clauses that `_early` returns. It sets the flags of the pairs that it finds in `needed`."""
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
-"""Emission: the matches of clauses that are in no list. They are planned together, and emitted in shares.
+"""Emission: the matches of clauses that are in no posting list. One plan covers all clauses; threads run its shares.
 
     codes --count--> prefix counts --plan--> work  | c c c c c | c c c c c |     share 0, share 1, at the same time
                                                      `--> order, bitmaps     of each share: two threads would wait for
                                                              |               each other to make them together
                                                              `--> walk, AND --> pairs, rows
 
-Each step is one kernel call over all clauses of a share. Shares write disjoint rows and places. A clause that turns out
-to have many matches, and has no row of bits yet, is emitted later, when it has a row.
+Each step is one kernel call over all clauses of a share. Shares write disjoint rows and places. A clause may turn out
+to have many matches while it has no row of bits. The caller gives it a row, and then `emit_rest` writes its matches.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from psoup.results.runs import MatchRun, grouped, scattered
 from psoup.values.columns import Array
 
 _WALK_SHARE = 4
-"""Tuples ANDed as bits at the cost of one tuple that is tested by itself."""
+"""The number of tuples whose bits are ANDed in the time in which one tuple is tested by itself."""
 _SORT_COST = 16
-"""Cost of finding a row's count among sorted tuples, in steps of counting over all rows."""
+"""The cost of finding the count of one code among sorted tuples. The unit is one code in a count of all codes."""
 _BITS_COST = 2
-"""Cost of ANDing a word of a clause's bitmaps, as a number of sorted tuples."""
+"""The cost of ANDing one word of a clause's bitmaps. The unit is the cost of sorting one tuple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,15 @@ class _Work:
     room: Array
 
     def pick(self, positions: Array) -> _Work:
-        """A part of the work that is emitted into rows: without room for pairs."""
+        """The work of the clauses at `positions`, which have rows. So no room is reserved for their pairs."""
         return _Work(self.clauses[positions], self.walked[positions], np.zeros(len(positions) + 1, np.int64))
 
 
 class Emission:
-    """The work for `candidates`, int32, ascending, and the tuples with `codes`, from offset `start` of a chunk on.
+    """The join of the clauses `candidates` (int32, ascending) with the tuples of `codes`.
 
-    `limit`: the most tuples that are walked for a clause, and the most pairs of another clause. `scratches`: one for
-    each share.
+    `start`: the offset of the first tuple in its chunk. `limit`: the most tuples that are tested one by one for a
+    clause, and the most pairs of any other clause. `scratches`: one for each share.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Emission:
         n, scratch = codes.shape[1], scratches[0]
         walk = max(limit // _WALK_SHARE, min(n, config.sparse_floor, limit))
         self._counted, self.work = _plan(part, codes, candidates, walk, limit, self._uses, scratch)
-        """The plan, valid until the next probe: the counters of each clause's work are taken from it."""
+        """The plan, valid until the next probe. The caller counts the work of each clause from it."""
         if self._counted.ordered:
             self._uses.order[:] = 0
         elif self._uses.prefix.all() and _dear(self._uses, self.work, n):
@@ -100,7 +100,7 @@ class Emission:
         self._prefixes: list[Array] = [np.zeros((0, 0), np.uint64)] * len(scratches)
 
     def emit(self, results: OpenResults, share: int) -> MatchRun | None:
-        """Find the matches of a share. Matches of slots with a row are written there; returns the others."""
+        """Find the matches of a share. Writes the matches of slots with a row to the row, and returns the others."""
         counted, uses, scratch, size = self._counted, self._uses, self._scratches[share], len(self.work.clauses)
         first, last = (size * cut // len(self._scratches) for cut in (share, share + 1))
         if first == last:
@@ -120,12 +120,12 @@ class Emission:
         return grouped(slots, offsets) if results.grouped else scattered(slots.copy(), offsets.copy())
 
     def needs(self) -> Array:
-        """The slots that need a row before `emit_rest`, after all shares are emitted: int64, ascending."""
+        """The slots whose matches `emit` left out because they need a row: int64, ascending. Call it after `emit`."""
         clauses = self.work.clauses[np.concatenate(self._needed)]
         return self._part.index.slots[clauses].astype(np.int64)
 
     def emit_rest(self, results: OpenResults, share: int) -> None:
-        """Emit the matches that a share has left, into the rows that exist now."""
+        """Write the matches that `emit` left out in a share to the rows that their slots have now."""
         left, counted = self.work.pick(self._needed[share]), self._counted
         size, prefix = len(left.clauses), self._prefixes[share]
         if size:
@@ -145,7 +145,7 @@ class Emission:
 
 @dataclass(slots=True)
 class _Uses:
-    """Attributes whose tuples must be sorted, and attributes that need bitmaps: uint8[A]."""
+    """Flags by attribute, uint8[A]. `order`: its tuples must be sorted. `prefix`: it needs bitmaps."""
 
     order: Array
     prefix: Array
@@ -163,7 +163,7 @@ def _dear(uses: _Uses, work: _Work, n: int) -> bool:
 def _plan(
     part: Part, codes: Array, candidates: Array, walk: int, limit: int, uses: _Uses, scratch: Scratch
 ) -> tuple[_Counts, _Work]:
-    """Plan the work from counts of the piece's codes. If there are many codes, only codes of candidates are counted."""
+    """Plan the work from counts of the piece's codes. If an index has many codes, only those of candidates count."""
     index, size = part.index, len(candidates)
     counts, ranks = scratch.get("counts", index.rows, np.int32), scratch.get("ranks", index.rows, np.int32)
     starts = np.zeros(len(index.bounds) + 1, np.int64)

@@ -29,7 +29,7 @@ from psoup.results.open import OpenResults
 from psoup.values.columns import Array
 
 _ROWS = 2_048
-"""Tuples that are joined together: a clause with many matches has a row of as many bits, twice."""
+"""The most tuples of one join. A clause with many matches has a row of as many bits in each of the two joins."""
 _SCRATCH = -2
 """The scratch number of these joins."""
 
@@ -68,13 +68,13 @@ def _add(results: OpenResults, slots: Array, counts: Array) -> None:
 
 
 def _hopeful(side: Side, part: Part) -> Hopeful:
-    """The clauses of a part that may fail; made once."""
+    """The clauses of a part that read an expression and have more than one condition. Computed once for each part."""
     clauses = part.extra(Hopeful)
     return clauses or part.keep(hopeful_of(part.index, side.computed(part.index.attributes)))
 
 
 def _hoping(side: Side, plan: Searched) -> Searched:
-    """The plan with errors of its factors as true; computed once, for the clauses as they are now."""
+    """The plan in which a factor with an error is true. Its index is computed once for each part."""
     stripped = plan.stripped
     clauses = stripped.part.extra(Hopeful)
     if clauses is None:
@@ -85,7 +85,7 @@ def _hoping(side: Side, plan: Searched) -> Searched:
 
 @dataclass(slots=True)
 class _Tuples:
-    """Some tuples of a piece (`rows`: int64[k], ascending), and the number of them that each clause matches."""
+    """Some tuples of a piece, for counting the matches of each clause among them. `rows`: int64[k], ascending."""
 
     side: Side
     values: Mapping[int, Values]
@@ -94,7 +94,7 @@ class _Tuples:
     known: dict[int, Values] = field(default_factory=dict)
 
     def matched(self, part: Part, number: int) -> Array:
-        """The number of matches of each clause of a part whose slots are its positions: int64[R]."""
+        """The number of matches of each clause of a part, int64[R]. The slot of a clause must be its position."""
         aside = OpenResults(self._config(), len(part.index))
         scratch = self.side.scratch.of(_SCRATCH, number)
         join = ShardJoin(part, self._values(part), 0, len(self.rows), self._config(), [scratch])

@@ -36,13 +36,13 @@ _MAX_FACTORS = 4
 _LEAST = 16
 """Rows of a chunk that may always be looked up, whatever their share: see `psoup.config.Shape.key_share`."""
 _FEW = 1_024
-"""Share of rows below which an index pays: a value with 256 rows in 65,536 is found as fast by codes of 8 bits."""
+"""An index pays if at most 1 in this many rows is found. Codes of 8 bits find 256 rows of 65,536 as fast."""
 _HOPELESS = 4
-"""Factor by which the estimate of a range may exceed the limit before its rows are counted exactly."""
+"""The factor by which the estimated rows of a range may exceed the limit. Above it, the range is not looked up."""
 _COMPARED = 64
 """The most texts that are compared one by one, which takes less than a scan of few rows."""
 SLOW = 4
-"""Weight of a search for texts or several intervals, which reads the values themselves."""
+"""The searches as which one search for texts or several intervals counts, because it reads the values themselves."""
 _TOO_MANY = 2**62
 _LOW = -(2**63)
 """The least key."""
@@ -52,14 +52,17 @@ _LAST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class KeyFactor:
-    """A factor whose rows may be looked up: intervals `lows` to `lasts`, int64[k], ascending, of a column's numbers."""
+    """A factor whose rows may be looked up. `lows`, `lasts`: the ends of its intervals of index keys, int64[k].
+
+    The intervals ascend and include both ends. For texts, the index keys are hashes.
+    """
 
     factor: Factor
     column: int
     lows: Array
     lasts: Array
     texts: frozenset[bytes] = frozenset()
-    """The texts whose numbers are `lows`, for a column of texts."""
+    """The texts whose hashes are `lows`, for a column of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class LookedUp:
 
 
 def _key_factor(factor: Factor) -> KeyFactor | None:
-    """The factor as intervals of numbers; None if it has NULL or many intervals."""
+    """The factor as intervals of index keys. None if it accepts NULL, has too many intervals, or ranges of texts."""
     (term,) = factor.terms
     ref, intervals = term.attribute, term.intervals
     assert isinstance(ref, AttributeRef)
@@ -110,10 +113,9 @@ class KeySearch:
         self._slow: int | None = None
 
     def look_up(self, parts: Sequence[Part]) -> tuple[list[tuple[int, LookedUp]], Sequence[int]]:
-        """Look up rows in parts of chunks: results with at least one row, by part number, and the parts that need a
-        search.
+        """Look up rows in parts of chunks. O(parts + rows found).
 
-        O(parts + rows found).
+        Returns the results with at least one row, by part number, and the numbers of the parts that need a search.
         """
         indexed = [keyed for chunk, _, _ in parts if (keyed := chunk.caches.keyed)]
         results, looked = list[tuple[int, LookedUp]](), list[KeyPlaces]()
@@ -140,7 +142,7 @@ class KeySearch:
         return results, np.flatnonzero(fewest == _TOO_MANY).tolist()
 
     def note(self, chunk: Chunk, column: int, weight: int = 1) -> None:
-        """Record that a column of a closed chunk was searched for few rows; its index may be made then."""
+        """Record that a column of a closed chunk was searched for few rows. Makes its index after enough searches."""
         if column >= 0 and self._room.probed(chunk, column, weight) and self._left > 0:
             self._left -= 1
             self._room.make(chunk, column)
@@ -185,7 +187,10 @@ def _is_range(factor: Factor) -> bool:
 
 
 class KeyPlaces:
-    """Rows of a factor in chunks with an index of its column: `numbers` of these parts, `counts` of rows."""
+    """The rows that a factor selects in the parts whose chunks have an index of its column.
+
+    `numbers`: the numbers of these parts. `counts`: the number of rows in each, int64.
+    """
 
     def __init__(self, by_key: KeyFactor, parts: Sequence[Part]) -> None:
         self._by_key = by_key

@@ -7,7 +7,7 @@ r"""A piece of new tuples joined with all clauses of a Query SteM, on the thread
                                      `--> runs, in the order of the tuples --> open results
 
 Two shards never write to the same place. Each has some of the tuples, cut at whole words of bits, or all tuples and
-some of the clauses. A piece that is joined before another thread would wake up is one shard.
+some of the clauses. A piece is one shard if one thread can join it before a second thread would wake up.
 """
 
 from __future__ import annotations
@@ -37,18 +37,20 @@ from psoup.values.columns import Array
 from psoup.work.runner import Runner, Task, handover_of, serial, threads_of
 
 _ONE_RUN = 8_192
-"""The most pairs of all runs of a probe that are merged into one; larger runs stay separate."""
+"""If all runs of a probe have at most this many pairs, they are merged into one run."""
 _CLAUSE_NS = 0.05
-"""Approximate cost of a tuple for each clause that is in no list."""
+"""The approximate nanoseconds of a tuple for each clause that is in no posting list."""
 _TUPLE_NS = 60.0
-"""Approximate cost of looking up a tuple in all lists."""
+"""The approximate nanoseconds in which a tuple is looked up in all posting lists."""
 _TEST_NS = 1.0
-"""Approximate cost of a tuple for each clause in its list."""
+"""The approximate nanoseconds of a tuple for each clause in its posting list."""
 
 
 def pieces_of(tuples: Piece, clauses: QuerySteM, rows: int) -> list[Piece]:
-    """Cut tuples into pieces of `rows` rows, to be joined one after the other. If no clause has a condition, do not
-    cut. O(pieces + parts)."""
+    """Cut tuples into pieces of `rows` rows, which the caller joins one after the other. O(pieces + parts).
+
+    If no clause has a condition, the tuples stay one piece.
+    """
     if len(tuples) <= rows:
         return [tuples]
     side = clauses.side(0)
@@ -67,9 +69,9 @@ def probe(
 ) -> dict[int, str]:
     """Join a piece with all clauses and write the matches to `results`.
 
-    Each attribute is computed once; in parts of the piece if its texts would take too much memory. Attributes that are
-    `barred` are not computed. Returns the attributes that could not be computed, with the reason: the results of
-    clauses that read them are invalid. O(tuples * attributes + clauses + matches), see
+    Each attribute is computed once. If the texts would take too much memory, the piece is joined in parts. Attributes
+    that are `barred` are not computed. Returns the attributes that could not be computed, with the reasons. The results
+    of clauses that read these are invalid. O(tuples * attributes + clauses + matches), see
     `psoup.kernels.arrive.index_probe`.
     """
     side = clauses.side(len(piece))
@@ -181,7 +183,8 @@ def _count(costs: ClauseCosts, joins: Sequence[ShardJoin]) -> None:
 def _cut(piece: Piece, parts: Sequence[Part], run: Runner) -> tuple[list[tuple[int, int]], int]:
     """Choose the first and the end tuple of each shard, and the number of shares of the clauses.
 
-    Clauses are cut into shares if every clause is tested for every piece: plans are then made once, not for each shard.
+    If every clause is tested for every piece, the clauses are cut into shares, not the tuples. Then a plan is made
+    once, not for each shard.
     """
     n, threads, cost = len(piece), threads_of(run), 0.0
     if threads > 1:

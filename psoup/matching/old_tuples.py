@@ -26,9 +26,9 @@ COVER_TOGETHER = 8
 """Fewest new clauses for which an index is faster than one scan each."""
 
 PIECES_AT_ONCE = 2
-"""Pieces of an arrival that are evaluated as one.
+"""The number of arrival pieces that form one piece here.
 
-No client waits for a piece here, and clauses are planned once for all of them. With two, 4,096 clauses of eight ranges
+No client waits for a piece here, and each piece costs a plan of all clauses. With two, 4,096 clauses of eight ranges
 take 15 % less time, 8,192 of two ranges 44 % less. Clauses of one range take a tenth more. With four the bitmaps leave
 the second-level cache (EPYC Zen 5).
 """
@@ -45,11 +45,11 @@ def cover(
     run: Runner,
     compute: Compute = guarded,
 ) -> dict[int, str]:
-    """Evaluate the clauses of `index`, which have no column yet, over a chunk.
+    """Evaluate the clauses of `index`, which have no matches in `results` yet, over a chunk.
 
-    Few clauses are scanned one by one, many are joined together. Attributes that are evaluated for all of the chunk
-    get new error counts: earlier counts may cover a part only. Returns the attributes that could not be computed,
-    with the reason; clauses that read them have not been evaluated.
+    Few clauses are scanned one by one, many are joined at once. Attributes that are evaluated for all of the chunk get
+    new error counts, as earlier counts may be of a part of the chunk. Returns the attributes that could not be
+    computed, with the reasons. Clauses that read these have not been evaluated.
     """
     counted, results.errors = results.errors, {}
     failed = dict[int, str]()
@@ -78,7 +78,7 @@ def cover(
 
 
 def _rows(index: Subset, config: EngineConfig) -> int:
-    """The number of tuples that are joined together."""
+    """The number of tuples of one join."""
     rows = PIECES_AT_ONCE * config.piece_rows
     codes = min(index.codes, len(index.attributes) * rows)
     return rows if codes * rows // 8 <= _BITMAPS else config.piece_rows

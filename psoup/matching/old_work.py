@@ -1,4 +1,4 @@
-"""The work of applying new clauses to an open chunk, estimated from counts, so that a replay gets the same value.
+"""The estimated work of new clauses over an open chunk. It is computed from counts, so a replay gets the same value.
 
     rows x   a plain attribute          20       each attribute once, of few clauses for each of them
              a call                     50       of texts 100 more, and 1 for each byte that it reads or makes
@@ -27,15 +27,15 @@ _PLAIN = 20
 _CALL = 50
 """Work for a call, without its texts."""
 _TEXT = 100
-"""Work for a call with texts, beside their bytes."""
+"""Work for a call with texts, in addition to 1 for each of their bytes."""
 _SUPPLIED = 10_000
 """Work for a call of an operator's function."""
 _LONGEST = 1 << 20
 """The most bytes assumed for a text."""
 _TIMES = 64
-"""The count of `repeat` that is assumed if it is computed."""
+"""The assumed count of `repeat` if the count is no constant."""
 _WIDTH = 1_024
-"""The width of `lpad` and `rpad` that is assumed if it is computed."""
+"""The assumed width of `lpad` and `rpad` if the width is no constant."""
 
 
 class OldTuples(NamedTuple):
@@ -92,7 +92,7 @@ def _of(expr: Expr, width: int) -> tuple[int, int]:
 
 
 def _made(call: Call, lengths: list[int]) -> int:
-    """The bytes of the text that a call makes."""
+    """The estimated bytes of the text that a call returns. `lengths`: the estimated bytes of its arguments."""
     match call.name:
         case "repeat":
             return lengths[0] * _number(call.args[1], _TIMES)

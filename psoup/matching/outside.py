@@ -2,9 +2,9 @@
 
     statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> matches and errors of each clause
 
-The matches are stored beside the chunk; see `psoup.data.archived_chunk.ChunkSource.matches`. Windows are not applied,
-as matches do not depend on them. If the evaluation of rows raises, it is repeated by halves, down to single rows with
-an error.
+The job stores the matches with the chunk; see `psoup.data.archived_chunk.ChunkSource.matches`. It applies no windows,
+as matches do not depend on them. If the evaluation of rows raises, it is repeated for halves of the rows, down to the
+single rows with an error.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _NOTHING: Array = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class ClauseMatches:
-    """Matches of the clause of some queries in a chunk: offsets, int64, ascending.
+    """The matches in a chunk of one clause, which the queries `query_ids` share. `offsets`: int64, ascending.
 
-    `errors`: the tuples for which an error alone prevented a match.
+    `errors`: the number of tuples for which only an error prevented a match.
     """
 
     query_ids: tuple[int, ...]
@@ -46,11 +46,11 @@ class ClauseMatches:
 
 
 class Beforehand:
-    """Queries of one stream, (ID, statement), ready to meet its chunks. One user at a time.
+    """The clauses of some queries of one stream, given as (ID, statement), in an index. One user at a time.
 
-    Queries without WHERE match all tuples, and need no evaluation. The sides of a join are given as queries; the join
-    itself is left out. A query that does not fit `spec` is left out too: it names columns added after `spec` was read,
-    and is evaluated when a reader asks.
+    Queries without WHERE match all tuples, and need no evaluation. The caller gives the sides of a join as queries, and
+    a join itself is left out. A query that does not fit `spec` is left out too, as it may name columns that were added
+    after `spec` was read. Readers evaluate it on demand.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
-"""The scan of a chunk for one clause, for tuples and clauses that have not met yet.
+"""The scan: one clause evaluated over tuples of a chunk, without an index of clauses.
 
     zone map of the chunk ──zone_excludes──> nothing to do
     columns ──scan──> mask of the matching rows, number of errors
 
-Factors over columns come first, single intervals before unions. Expressions come last, and only for rows without a
-false factor. An error is neither true nor false, so the order changes nothing. If texts take too much memory, the rows
-are evaluated in parts. `QuerySteM.subset` evaluates many clauses together.
+The scan tests factors over columns first, single intervals before unions. It evaluates expressions last, and only for
+rows without a false factor. An error is neither true nor false, so the order does not change the result. If texts take
+too much memory, the scan takes the rows in parts. `QuerySteM.subset` serves many clauses at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GREATEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """`mask`: uint8[n], 1 = the row matches. `errors`: the rows for which an error alone prevents a match."""
+    """`mask`: uint8[n], 1 = the row matches. `errors`: the number of rows for which only an error prevents a match."""
 
     mask: Array
     errors: int
@@ -97,8 +97,10 @@ class _Scan:
         return ScanResult(mask & (1 - failed), int(np.count_nonzero(failed)))
 
     def _either(self, factor: Factor, left: Array) -> tuple[Array, Array]:
-        """Rows where the factor holds, and rows that an error leaves open: uint8[n]. Only rows `left` (int64[k]) are
-        tested."""
+        """Flags of rows for which the factor is true, and of rows for which an error leaves it open: uint8[n] each.
+
+        Only the rows `left` (int64[k]) are tested.
+        """
         rows = len(self._rows[1])
         either: Array = np.zeros(rows, np.uint8)
         errors: Array = np.zeros(rows, np.uint8)
@@ -131,16 +133,20 @@ class _Scan:
         return values
 
     def _check_room(self) -> None:
-        """Check that texts of expressions for later terms fit together. Columns are in memory anyway, and not
-        counted."""
+        """Raise TooMuchText if the texts of expressions that are kept for later terms exceed the limit.
+
+        Texts of columns do not count, as they are in memory anyway.
+        """
         derived = (values.data for expr, values in self._values_so_far.items() if not isinstance(expr, AttributeRef))
         if len(self._rows[1]) > 1 and sum(len(data) for data in derived if data is not None) > self._rows[3].together:
             raise TooMuchText(2)
 
 
 def zone_excludes(factors: Sequence[Factor], zones: Mapping[int, Zone]) -> bool:
-    """Whether no row of a chunk can match. `zones`: by schema position, -1 `_id`, -2 `_time`; a missing one excludes
-    nothing."""
+    """Whether no row of a chunk can match, by its zones.
+
+    `zones`: by schema position, -1 for `_id`, -2 for `_time`. An attribute without a zone excludes nothing.
+    """
     return any(all(_zone_excludes_term(term, zones) for term in factor.terms) for factor in factors)
 
 

@@ -39,7 +39,7 @@ from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE = 8
-"""A search of at least one in eight rows of a chunk counts as one that an index would have served."""
+"""A search of at least 1 in `_WHOLE` rows of a chunk counts as a search that an index would have served."""
 _UNREAD = empty_column(BIGINT)
 _LOW = -(2**63)
 """The least key."""
@@ -49,8 +49,10 @@ _LAST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`offsets`: rows of the chunk, int64, ascending. `errors`: tested rows for which an error alone prevents a
-    match."""
+    """`offsets`: the matching rows of the chunk, int64, ascending.
+
+    `errors`: the number of tested rows for which only an error prevents a match.
+    """
 
     offsets: Array
     errors: int = 0
@@ -78,7 +80,7 @@ class _Range(NamedTuple):
 class Search:
     """A clause, prepared for searches. Any number of threads may use it.
 
-    `wary`: expressions that have raised on arrival; `keys`: the room for key indexes, if some may be made.
+    `wary`: expressions that have raised on arrival. `keys`: the pool of key indexes; None to use no key indexes.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class Search:
 
     @cached_property
     def _by_key(self) -> KeySearch:
-        """The look-ups of the clause; requires a room for key indexes."""
+        """The look-ups of the clause in key indexes. The search must have a pool of them."""
         assert self._keys is not None
         return KeySearch(self._factors, self._keys)
 
@@ -294,7 +296,10 @@ def _padded(mask: Array) -> Array:
 
 
 def _offsets(mask: Array, first: int) -> Array:
-    """The rows of a mask whose length is a multiple of 64. Counting first is cheaper than allocating too much."""
+    """The rows that a mask flags, int64. `first`: the row of its first flag. Its length must be a multiple of 64.
+
+    Counting the flags first is cheaper than allocating too much memory.
+    """
     offsets: Array = np.empty(np.count_nonzero(mask.view(np.bool_)), np.int64)
     mask_offsets(mask.view(np.uint64), first, offsets)
     return offsets
@@ -313,7 +318,10 @@ def _within(chunk: ChunkView, index: int, interval: Interval, offsets: Array) ->
 
 
 def _confirmed(chunk: Chunk, test: _Test, offsets: Array) -> Array:
-    """The offsets without rows that share a code with an interval's end but lie outside."""
+    """The offsets without the rows whose values are outside the interval of a test with inexact codes.
+
+    Only rows with the first or the last code of the interval are compared by their values.
+    """
     codes = test.codes.codes[offsets]
     edge = np.flatnonzero((codes == test.span.first) | (codes == test.span.last))
     keys = chunk.take(test.index, offsets[edge]).order_keys()

@@ -40,10 +40,10 @@ _NEAR_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class ShardJoin:
-    """`size` tuples from offset `start` of a chunk on, and one part of the index.
+    """The join of `size` tuples, from offset `start` of a chunk on, with one part of the index.
 
-    A caller that cuts it into shares plans it first. `scratches`: one for each share. `runs`: after `match`, the
-    matches of clauses without a row.
+    A caller that uses several shares must call `plan` before `match`. `scratches`: one for each share. `runs`: after
+    `match`, the matches of clauses without a row.
     """
 
     part: Part
@@ -61,13 +61,13 @@ class ShardJoin:
 
     @property
     def limit(self) -> int:
-        """The most tuples that are walked for a clause, and the most pairs of another clause."""
+        """The most tuples that are tested one by one for a clause, and the most pairs of any other clause."""
         return max(self.size // self.config.dense_share, min(self.size, self.config.sparse_floor))
 
     def encode(self) -> None:
-        """Find the codes of all values except texts, before `match`.
+        """Find the codes of all values except texts. Must be called before `plan` and `match`.
 
-        It takes some microseconds for an attribute: in parallel, threads would wait for the interpreter.
+        It takes some microseconds for an attribute. Parallel threads would only wait for the interpreter lock.
         """
         shape = len(self.part.index.bounds), self.size
         self._codes = self.scratches[0].get("codes", shape, np.int32)
@@ -78,7 +78,7 @@ class ShardJoin:
             bounds.encode(self.values[attribute], base, self._codes[local])
 
     def plan(self, results: OpenResults) -> None:
-        """Plan the work, after `encode`."""
+        """Choose the lists to test and the clauses to test one by one. `encode` must be called before."""
         self._encode(texts=True)
         codes, limit = self._codes, self.limit
         self.reached = _reach(self.part, codes, limit, self.scratches[0])
@@ -87,9 +87,9 @@ class ShardJoin:
             self.emission = Emission(self.part, codes, candidates, *sizes, results, self.scratches)
 
     def match(self, results: OpenResults, share: int = 0) -> None:
-        """Find the matches of a share of the clauses; the first share also tests all lists.
+        """Find the matches of a share of the clauses. The first share also tests all lists.
 
-        Matches of slots that have a row are written there.
+        Matches of slots with a row are written to the row, others go to `runs`.
         """
         if self.reached is None:
             self.plan(results)
@@ -100,12 +100,14 @@ class ShardJoin:
             self._match_lists(self._codes, self.reached, results)
 
     def needs(self) -> Array:
-        """The slots that need a row before `match_rest`, after `match`. If there are any, `match_rest` must be
-        called."""
+        """The slots whose matches `match` left out because they need a row.
+
+        If there are any, the caller must give them rows and call `match_rest`.
+        """
         return _NOTHING if self.emission is None else self.emission.needs()
 
     def match_rest(self, results: OpenResults, share: int = 0) -> None:
-        """Emit the matches that were left, into the rows that exist now."""
+        """Write the matches that `match` left out to the rows that their slots have now."""
         if self.emission is not None:
             self.emission.emit_rest(results, share)
 
@@ -142,7 +144,7 @@ class ShardJoin:
 
 @dataclass(frozen=True, slots=True)
 class _Reached:
-    """Candidates for the plan, and lists to test; see `psoup.kernels.arrive.posting_lists`."""
+    """The clauses to plan, and the posting lists to test; see `psoup.kernels.arrive.posting_lists`."""
 
     candidates: Array
     tuples: Array
@@ -171,7 +173,7 @@ def _reach(part: Part, codes: Array, limit: int, scratch: Scratch) -> _Reached:
 
 
 def _order_of(keys: Array, scratch: Scratch) -> Array:
-    """The positions of int32 in ascending order, valid until the next call."""
+    """The positions that sort `keys` (int32) in ascending order. The array is valid until the next call."""
     order = scratch.get("order_of", len(keys), np.int64)
     order_keys(keys, order, scratch.get("order_spare", len(keys), np.int64))
     return order

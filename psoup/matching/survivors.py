@@ -3,11 +3,13 @@
     a = 5 AND n LIKE '%x%'      a = 5 ──> tuples 3 17 90 ─┐
     a = 8 AND n LIKE '%x%'      a = 8 ──> tuples 4 17 ────┴─> n LIKE '%x%' of the tuples 3 4 17 90; elsewhere unknown
 
-If too many tuples survive, or a clause has no other factor, the expression is evaluated over the whole piece. It is
-then not delayed for some pieces. An exception is an expression whose clauses all read a lighter delayed one. Then only
-the lighter one is no longer delayed, and may leave few tuples for the other. An unknown value lies in no interval and
-decides nothing, as another factor of the clause is false for the tuple. If another factor has an error, the value is
-evaluated: it may decide whether the error counts (`psoup.results.failures`).
+If too many tuples survive, or a clause has no other factor, the expression is evaluated over the whole piece. Then it
+is not delayed for the next `_PAUSE` pieces. There is one exception: all clauses of an expression may also read a
+lighter delayed expression. Then only the lighter one is no longer delayed, and may leave few tuples for the other.
+
+A tuple that does not survive has an unknown value, which is in no interval. It decides nothing, because another factor
+of the clause is false for the tuple. If another factor has an error, the value is evaluated. It may decide whether the
+error counts (`psoup.results.failures`).
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ from psoup.results.runs import MatchRun
 from psoup.values.columns import Array
 
 _PAUSE = 16
-"""Pieces for which an attribute that most tuples needed is not delayed."""
+"""The pieces for which an attribute is not delayed after too many tuples needed it."""
 _MAX_PAIRS = 1 << 22
-"""Approximate number of pairs for which memory is allocated."""
+"""The approximate limit of the pairs for which a join allocates memory."""
 _SHARD = -1
 """The scratch number of these joins."""
 
@@ -51,9 +53,9 @@ def may_wait(side: Side, derived: Mapping[int, Expr], piece: Piece) -> set[int]:
 def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], needed: Array) -> dict[int, Array]:
     """For each attribute worth delaying, the tuples that need it: int64, ascending.
 
-    values: of all attributes that are not delayed. needed: uint8[waits, n], by ascending attribute ID, 1 for tuples
-    that need it in any case; written to. Attributes missing in the result are needed by many tuples. O(tuples *
-    attributes + pairs of a stripped clause and a tuple that passes it).
+    `values`: the values of all attributes that are not delayed. `needed`: uint8[waits, n], by ascending attribute ID, 1
+    for tuples that need the value in any case; this function sets further flags. An attribute that many tuples need is
+    not in the result. O(tuples * attributes + pairs of a stripped clause and a tuple that passes it).
     """
     order, rows = {attribute: place for place, attribute in enumerate(sorted(waits))}, needed.shape[1]
     for number, part in enumerate(part for part in side.parts if part.live):
@@ -72,7 +74,7 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
 
 
 def _lightest(side: Side, waits: Collection[int]) -> set[int]:
-    """The delayed attributes that are the lightest one of a clause."""
+    """The attributes of `waits` that are the lightest delayed attribute of some clause."""
     ids: Array = np.array(sorted(waits), np.int64)
     weights: Array = np.array([deferral.weight(side.attributes[attribute]) for attribute in ids.tolist()], np.int64)
     ranks = np.empty(len(ids), np.int64)
@@ -93,9 +95,9 @@ def _lightest(side: Side, waits: Collection[int]) -> set[int]:
 
 
 def _stripped(side: Side, part: Part, waits: Collection[int]) -> Stripped | None:
-    """The clauses of a part that read one of `waits`, without these factors; None if no clause does.
+    """The clauses of a part that read some of `waits`, without the factors on these. None if no clause does.
 
-    Their other factors are true for errors. Computed once while the attributes stay the same.
+    A remaining factor with an error is true. Computed once while the attributes stay the same.
     """
     flags: Array = np.isin(part.index.attributes, [*waits])
     if not flags.any():
@@ -148,8 +150,7 @@ class Candidates:
 
 
 def candidates(side: Side, number: int, part: Part, values: Mapping[int, Values], rows: int) -> Candidates:
-    """Find the pairs of `rows` tuples and clauses that they pass; clauses with too many tuples are listed without
-    pairs."""
+    """Find the pairs of a clause of `part` and a tuple that passes it, among `rows` tuples."""
     share = max(deferral.WORTH, len(part.index) * rows // _MAX_PAIRS)
     aside = OpenResults(side.config, len(part.index))
     join = ShardJoin(part, values, 0, rows, _config(side.config, share), [side.scratch.of(_SHARD, number)])

@@ -5,8 +5,8 @@
     n LIKE '%bar%'                there is nothing else      pattern) ──> (tuple, clause) ──> do the others hold?
     n LIKE '%b_ar%baz%'           the longest piece is looked for, and the whole compared where it was found
 
-The way of a clause depends, for each piece, on the number of tuples that pass its other factors. Each step is one
-call of a kernel, or of NumPy, over all pairs. Hits are processed in portions of some megabytes.
+For each piece, the number of tuples that pass the other factors decides between the two ways. Each step is one call of
+a kernel, or of NumPy, over all pairs. Hits are processed in portions of some megabytes.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from psoup.results.runs import grouped
 from psoup.values.columns import Array
 
 _HITS = 1 << 16
-"""Hits that are processed together, and in addition one for each pattern."""
+"""The most hits of a portion, to which one for each pattern is added."""
 _ROW_SHARE = 8
 """A clause that matches more than 1 in this many tuples of a portion gets a row of bits."""
 _SEARCH_COST = 16
-"""Bytes of a text that are compared with one pattern in the time in which one byte is searched for all patterns."""
+"""The cost of searching one byte for all patterns. The unit is the comparison of one byte with one pattern."""
 _FIRST = 1_000
-"""The scratch number of these joins, above the numbers of all parts of the index."""
+"""The first scratch number of these joins. It is above the numbers of all parts of the index."""
 
 
 def attributes_read(side: Side) -> set[int]:
-    """The attributes that clauses with text patterns read beside their patterns."""
+    """The attributes that clauses with text patterns read in their other factors."""
     return {a for _, plan in side.searched for a in plan.stripped.part.index.attributes.tolist()}
 
 
 def join_texts(side: Side, values: Mapping[int, Values], piece: Piece, results: OpenResults) -> None:
-    """Join the piece with all clauses that search texts. `values`: of their other attributes."""
+    """Join the piece with all clauses that search texts. `values`: the values of the attributes in other factors."""
     for number, (part, plan) in enumerate(side.searched):
         if part.live:
             TextJoin(side, number, plan, values, piece, results).run()
 
 
 class TextJoin:
-    """The join of a piece with one part; it adds to the counters of the plan."""
+    """The join of a piece with one part of the index. It also counts its work in the plan."""
 
     def __init__(
         self,
@@ -108,7 +108,10 @@ class TextJoin:
         return looked > searched
 
     def _search(self, wanted: Array) -> None:
-        """Find the clauses `wanted` (uint8[S]) whose patterns all occur in a text, some texts at a time."""
+        """Find the tuples that contain all patterns of a clause, and write the matches.
+
+        `wanted`: uint8[S], flags of the clauses. The search takes some texts at a time.
+        """
         plan, rows, done = self._plan, len(self._piece), 0
         finders = [_Finder(patterns, self._text(patterns.column)) for patterns in plan.sets]
         seen: Array = np.zeros(len(plan.ends), np.int32)
@@ -146,7 +149,7 @@ class TextJoin:
         self._found(clauses[matching_pairs], tuples[matching_pairs])
 
     def _found(self, clauses: Array, tuples: Array) -> None:
-        """Take pairs that match."""
+        """Write pairs that match. Subclasses may use them otherwise."""
         self._write(self._plan.stripped.whole.index.slots[clauses], tuples)
 
     def _patterns(self, column: int, clauses: Array, tuples: Array, keep: Array) -> None:
@@ -236,7 +239,10 @@ class _Finder:
         self._next = 0
 
     def searched(self, done: int) -> int:
-        """The text before which hits are known. `done`: the text before which they have been taken."""
+        """Search further texts if all known hits are taken. Returns the number of texts that have been searched.
+
+        `done`: the number of texts whose hits the caller has taken.
+        """
         if self._next == done:
             patterns, texts = self._patterns, self._texts
             self._next, count = search_texts(
@@ -249,7 +255,7 @@ class _Finder:
         return self._next
 
     def before(self, stop: int) -> tuple[Array, Array]:
-        """Take the hits before text `stop`: tuples, and numbers of patterns (int32)."""
+        """Remove and return the hits in texts before `stop`: tuples, and numbers of patterns (int32)."""
         count = int(self._tuples.searchsorted(stop))
         tuples, numbers = self._tuples[:count], self._found[:count]
         self._tuples = self._tuples[count:]
