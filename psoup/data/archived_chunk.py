@@ -26,11 +26,14 @@ TIME = Attribute(TIME_COLUMN, TIMESTAMP, nullable=False)
 
 
 ENTRY_BYTES = 2_000
-"""Approximate memory of an archived chunk: its entry, with the zones of some attributes."""
+"""The approximate bytes of an archived chunk in memory: its entry, with the zones of some attributes."""
 
 
 class ChunkSource(ChunkFile, Protocol):
-    """The stored columns of one chunk. Any thread; raises whatever the medium raises, and Internal for damage."""
+    """The stored columns of one chunk. Any thread may read them.
+
+    A read raises the errors of the medium, and Internal if the data is damaged.
+    """
 
     @property
     def sidecars(self) -> Sidecars | None:
@@ -38,7 +41,7 @@ class ChunkSource(ChunkFile, Protocol):
         ...
 
     def column(self, attribute: Attribute) -> Column:
-        """The values of `attribute`, all rows; NULL in every row if the chunk is older than the attribute."""
+        """The values of `attribute` in all rows. They are NULL if the chunk is older than the attribute."""
         ...
 
     def within(self, attribute: Attribute, low: int, last: int) -> Array | None:
@@ -53,11 +56,11 @@ class ChunkSource(ChunkFile, Protocol):
         ...
 
     def evaluated(self) -> Array:
-        """The ID ranges (int64[r, 2]) of the queries that the job evaluated when it wrote the chunk. May wait."""
+        """The ID ranges (int64[r, 2]) of the queries whose matches are stored with the chunk. May wait for the disk."""
         ...
 
     def matches(self, query_id: int) -> tuple[Array, int] | None:
-        """The stored matches of one of these queries: offsets (int64, ascending), and the number of its failures.
+        """The stored matches of a query of `evaluated`: offsets (int64, ascending), and the number of its failures.
 
         Returns None if the store has lost them.
         """
@@ -163,7 +166,7 @@ class ArchivedChunk:
 
     @property
     def times(self) -> Array:
-        """The physical IDs; reads from the disk."""
+        """The physical IDs, int64[n]. May wait for the disk."""
         return self.source.column(self.attribute(TIME_INDEX)).values
 
     @property

@@ -24,7 +24,7 @@ from psoup.invariants import ensure
 from psoup.values.columns import Array
 
 KEPT_PUSHES = 16_384
-"""The newest pushes whose rows are known."""
+"""The least number of newest pushes that the table keeps."""
 
 KEPT_PAGES = 16
 """The limit of the arrival numbers in memory, in pages of 65,536 numbers."""

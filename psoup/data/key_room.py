@@ -104,7 +104,7 @@ class KeyRoom:
         return self._all.limit
 
     def bound(self, limit: int) -> None:
-        """Set the limit. Entries above it stay until room is needed, or they are dropped."""
+        """Set the limit. Entries above a lower limit stay until the pool needs room, or the writer drops some."""
         self._all.limit = limit
 
     @property
@@ -118,7 +118,10 @@ class KeyRoom:
         return self._all.of.get(tenant, 0)
 
     def probed(self, chunk: Chunk, column: int, weight: int) -> bool:
-        """Count a search of a closed chunk's column; returns whether it should have an index by now. O(1)."""
+        """Count a search of a closed chunk's column as `weight` searches. O(1).
+
+        Returns whether there were enough searches for an index.
+        """
         times = chunk.caches.keyed.get(column, 0)
         if not isinstance(times, int) or times == USELESS:
             return False
@@ -146,7 +149,7 @@ class KeyRoom:
         """Count a read of many values of a closed chunk's column. The second read stores them in 32 bits.
 
         They are stored if they fit and no other entry must be dropped. Returns whether the column needs no further
-        call. O(rows): some 80 us.
+        call. O(rows): about 80 us.
         """
         form = chunk.caches.short.get(column)
         if form is None:

@@ -44,7 +44,10 @@ _NONE = KeySpan(1, 0, True)
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """`codes`: uint8 or uint16[n]; `least` and `greatest`: order keys of the chunk; `first`: the code of `least`."""
+    """A column in narrow codes. `codes`: uint8 or uint16[n]. `shift`: see the module. `first`: the code of `least`.
+
+    `least`, `greatest`: the least and the greatest order key of the column.
+    """
 
     codes: Array
     least: int
@@ -53,7 +56,7 @@ class Narrow:
     first: int
 
     def span(self, interval: Interval) -> KeySpan:
-        """The codes of an interval's keys. O(1)."""
+        """The codes of the keys in an interval. O(1)."""
         low = self.least if interval.low is None else max(int(interval.low), self.least)
         high = self.greatest if interval.high is None else min(int(interval.high) - 1, self.greatest)
         if low > high:

@@ -29,7 +29,7 @@ _FIRST_SIZE = 16
 
 @dataclass(frozen=True, slots=True)
 class RefusedTimes:
-    """The refusals of one kind, as far as known. `times`: int64[k]. `forgotten`: the range of all other times."""
+    """The refused tuples of one kind. `times`: int64[k], the known times. `forgotten`: the range of all other times."""
 
     count: int
     times: Array

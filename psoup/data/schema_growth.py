@@ -31,7 +31,7 @@ def widen_batch(batch: Batch, schema: Schema) -> Batch:
 
 
 def widen_chunk(chunk: ChunkT, spec: StreamSpec) -> ChunkT:
-    """The chunk with a column for each attribute of `spec`; the charge for its tuples stays. O(columns)."""
+    """The chunk with a column for each attribute of `spec`. The budget's charge for it does not change. O(columns)."""
     if isinstance(chunk, ArchivedChunk):
         return replace(chunk, spec=spec)
     return replace(chunk, columns=_widened(chunk.columns, len(chunk), spec.schema), caches=chunk.caches.moved())
@@ -42,7 +42,7 @@ def _widened(columns: tuple[Column, ...], rows: int, schema: Schema) -> tuple[Co
 
 
 def absent_column(data_type: DataType, rows: int) -> Column:
-    """NULLs for an added column; all chunks share their memory."""
+    """A column of `rows` NULLs, for an added attribute. All chunks share its memory."""
     values, valid, data = (_nulls if rows <= CHUNK_ROWS else _make_nulls)(data_type.kind, max(rows, CHUNK_ROWS))
     stop = rows + 1 if data_type.kind is Kind.TEXT else rows
     return Column(data_type, values[:stop], valid[:rows], data)

@@ -53,13 +53,13 @@ class Sidecars(Protocol):
     """Sidecars of all chunks on disk. Any thread; a disk that fails or is full raises nothing."""
 
     def has(self, stream: int, first: int, stop: int) -> bool:
-        """Whether there may be sidecars of the chunks [first, stop), judged by names. O(1), without the disk."""
+        """Whether the store may have sidecars of the chunks [first, stop). O(1), without reading the disk."""
         ...
 
     def find(self, span: ChunkSpan, name: bytes, hold: Hold = not_held) -> bytes | None:
         """The bytes stored under a name; None if they are missing, damaged, or of other chunks.
 
-        `hold` is called with their number before they are read, and may raise.
+        The store calls `hold` with the number of bytes before it reads them. `hold` may raise.
         """
         ...
 
@@ -72,7 +72,7 @@ class Sidecars(Protocol):
 
 
 def checksum_of(checksums: Sequence[int]) -> int:
-    """The checksum of a span from those of its chunks' files."""
+    """The checksum of a span, computed from the checksums of its chunks' files."""
     return zlib.crc32(np.array(checksums, "<u4").tobytes())
 
 
@@ -90,7 +90,7 @@ class OnDisk:
     source_of: Callable[[int], ChunkFile]
 
     def span(self, first: int, stop: int) -> ChunkSpan | None:
-        """The span of the chunks [first, stop); None if some are not on disk. O(chunks of it)."""
+        """The span of the chunks [first, stop). None if some of them are not on disk. O(chunks of the span)."""
         if first < self.first or stop > self.stop:
             return None
         sources = [self.source_of(number) for number in range(first, stop)]

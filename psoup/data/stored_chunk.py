@@ -10,7 +10,7 @@ from psoup.values.columns import Batch
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """Tuples in stream order whose events the log has dropped; their IDs count up from `first_id`."""
+    """A stored chunk whose events the log has dropped. The tuples are in stream order, with IDs from `first_id` on."""
 
     number: int
     first_id: int

@@ -90,8 +90,8 @@ def last_rows(
 ) -> WindowRange | None:
     """The result of `apply_window` for a window over the last rows of a stream, in O(1).
 
-    Returns None if some of the rows may be missing, which is rare; then the caller must use `apply_window`. `ids`: the
-    oldest kept tuple ID, and the ID after the newest tuple. `last_time`: the time of the newest tuple.
+    Returns None for any other window, or if some of the rows may be missing. Then the caller must use `apply_window`.
+    `ids`: the oldest kept tuple ID, and the ID after the newest tuple. `last_time`: the time of the newest tuple.
     """
     rows = window.begin.rows
     if rows is None or last_time is None or now is None or now < last_time or retention.duration is not None:

@@ -33,7 +33,7 @@ from psoup.values.columns import Array, scratch_array
 _GROWTH = 4
 """Each piece may have this many times the rows of the piece before."""
 _LOOKED = 1_048_576
-"""Candidates between two checks of the caller's deadline: about two milliseconds."""
+"""The candidates between two checks of the caller's deadline: about two milliseconds of work."""
 _EVERY = np.zeros(0, np.int32)
 """The argument of kernels that stands for all rows of a side."""
 

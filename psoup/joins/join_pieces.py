@@ -58,7 +58,7 @@ def joined(
 
 
 class Joined(Iterator[list[Array]]):
-    """The evaluation of one join. `errors`: failed values among the rows that were evaluated so far."""
+    """The evaluation of one join, as an iterator over pieces of tuples. Its statistics are those of the work so far."""
 
     def __init__(
         self,

@@ -42,8 +42,10 @@ FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A factor between two sources: int64 keys by row of each side, the operator, and the texts of factor and
-    operands."""
+    """A factor between two sources: the operator, and the keys of both sides, int64 by row.
+
+    `implied`: whether other factors imply this one. `text`, `left_text`, `right_text`: of the factor and its operands.
+    """
 
     operator: str
     left: int
@@ -66,7 +68,10 @@ class Edge:
 
 @dataclass(slots=True)
 class JoinKeys:
-    """The edges of a join, the rows of each side that take part (bool[rows], None: all), and the number of errors."""
+    """The edges of a join. `alive`: flags of the rows of each side that take part, bool[rows]; None for all rows.
+
+    `errors`: the number of rows with a failed operand.
+    """
 
     edges: list[Edge]
     alive: list[Array | None]
@@ -113,7 +118,7 @@ class _Compared:
 
 @lru_cache(4_096)
 def _compared(factor: PairFactor, names: tuple[str, ...]) -> _Compared:
-    """The factor in the form that joins need; `names`: the names of the sources.
+    """The factor with operands of comparable types. `names`: the names of the sources.
 
     Cached across invocations, because computing it took 15 us of the 65 us of a join of few rows.
     """

@@ -25,7 +25,7 @@ from psoup.values.columns import Array, scratch_array
 _BLOCK = 4_096
 """The most partial tuples that a step holds. Those of four sources fit into the cache of a core."""
 _LOOKED = 1_048_576
-"""Candidates between two checks of the caller's deadline: some milliseconds."""
+"""The candidates between two checks of the caller's deadline: some milliseconds of work."""
 _GROWTH = 4
 """Each piece may have this many times the rows of the piece before."""
 

@@ -55,8 +55,8 @@ PairKey = tuple[int, int, str]
 class PairRow:
     """The pairs of one left chunk with consecutive right chunks, the first of which has number `first`.
 
-    `starts`: int64[n + 1], where the pairs of each right chunk begin; `kept`: bool[n]; `left`, `right`: uint16, the
-    rows.
+    `starts`: int64[n + 1], where the pairs of each right chunk begin. `kept`: bool[n], whether the block is kept.
+    `left`, `right`: uint16, the rows of each pair in the two chunks.
     """
 
     first: int
@@ -136,7 +136,7 @@ class PairTable:
         return sum(row.nbytes for row in self.rows if row is not None)
 
     def row(self, number: int) -> PairRow | None:
-        """The row of a left chunk."""
+        """The row of a left chunk, or None."""
         at = number - self.first
         return self.rows[at] if 0 <= at < len(self.rows) else None
 

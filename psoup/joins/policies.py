@@ -36,7 +36,7 @@ class Policy(Protocol):
     """Chooses steps. One object serves one join at a time."""
 
     def choose(self, steps: Sequence[Step], rows: int) -> Step:
-        """The step for a hybrid of `rows` tuples, of its steps that are left (at least one)."""
+        """Choose one of the remaining steps (at least one) of a hybrid with `rows` tuples."""
         ...
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:
@@ -155,4 +155,4 @@ class Greedy:
 
 
 class InFromOrder(Greedy):
-    """Greedy, for joins that need routes; other joins take their steps in the order of FROM."""
+    """The policy Greedy for joins that need routes. Other joins take their steps in the order of FROM."""

@@ -20,11 +20,11 @@ from psoup.kernels.join.small_pairs import SPREADING
 from psoup.values.columns import Array, scratch_array
 
 _RATIO = 4
-"""Least ratio between the sizes of the two sides."""
+"""The least ratio of the sizes of two sides for which the larger side is filtered."""
 _WORTH = 2_048
-"""Fewest rows of a side that is filtered."""
+"""The fewest rows of a side that is filtered."""
 _MARKS = 16
-"""Bits of the filter for each key."""
+"""The bits of the filter for each key of the small side."""
 
 
 def differ(sizes: Sequence[int]) -> bool:
@@ -35,7 +35,8 @@ def differ(sizes: Sequence[int]) -> bool:
 def thinned(rows: list[Array], edges: Sequence[Edge], room: JoinBudget, first: int = 0) -> list[Array]:
     """The rows (int32, ascending) of each side that may have partners; sides before `first` are not filtered.
 
-    O(rows of the larger side) for each equality of two sides of different size; again if the smaller side has shrunk.
+    Each equality of two sides of different size costs O(rows of the larger side). It is applied again if the smaller
+    side has shrunk enough.
     """
     if not differ(list(map(len, rows))):
         return rows

@@ -31,7 +31,7 @@ _FULL = 64
 
 
 def all_rows(count: int) -> Array:
-    """The rows of a side, int32; read-only. O(1) for few rows."""
+    """The rows of a side, int32; read-only. O(1) for up to 65,536 rows."""
     return _CACHED[:count] if count <= len(_CACHED) else np.arange(count, dtype=np.int32)
 
 
@@ -44,7 +44,7 @@ class Build(Protocol):
     rows: Array
     keys: Array
     ascending: bool
-    """Whether rows ascend in each range."""
+    """Whether the rows of each range ascend."""
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
         """Write the range of places of each key to `begin` and `end` (int32[n]).
@@ -86,7 +86,7 @@ class KeyBuckets:
         return int(np.diff(self._starts[:-1]).max()) > _FULL
 
     def ranges(self, keys: Array, begin: Array, end: Array) -> int:
-        """Write the bucket of each key."""
+        """Write the range of places of each key's bucket."""
         places: int = find_buckets(keys, self._base, self._factor, self._shift, self._starts, begin, end)
         return places
 
@@ -136,7 +136,7 @@ class Builds:
         self._hashes: dict[tuple[int, ...], Array] = {}
 
     def buckets(self, source: int, keys: Sequence[Array]) -> KeyBuckets:
-        """The rows of a source by one key, or by the hash of several."""
+        """The build of a source by one key, or by the hash of several keys."""
         name = (source, "buckets", tuple(map(id, keys)))
         build = self._made.get(name)
         if build is None:
@@ -147,7 +147,7 @@ class Builds:
         return build
 
     def sorted(self, source: int, keys: Array) -> Build:
-        """The rows of a source in the order of a key."""
+        """The build of a source in the order of a key."""
         name = (source, "sorted", (id(keys),))
         build = self._made.get(name)
         if build is None:
@@ -155,7 +155,7 @@ class Builds:
         return build
 
     def everything(self, source: int) -> Build:
-        """All rows of a source."""
+        """The build of a source in the order of its rows."""
         return Everything(self.rows[source])
 
 

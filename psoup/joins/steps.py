@@ -29,7 +29,7 @@ _OPERATORS = {"eq": kernels.EQ, "lt": kernels.LT, "le": kernels.LE, "gt": kernel
 _KEPT = {"lt": kernels.ABOVE, "le": kernels.AT_LEAST, "gt": kernels.BELOW, "ge": kernels.AT_MOST}
 """For each operator of `left operator right`, the relation of the right key to the left key, for `narrow_ranges`."""
 _LOOKED = 1_048_576
-"""Candidates between two checks of the caller's deadline: about two milliseconds."""
+"""The candidates between two checks of the caller's deadline: about two milliseconds of work."""
 _SPARE = 4
 """If more than this many rows are allocated for each pair, the pairs are copied to a smaller array."""
 _NO_KEYS = np.zeros(0, np.int64)
@@ -43,7 +43,7 @@ def at(values: Array, places: Places) -> Array:
 
 @dataclass(slots=True)
 class StepFigures:
-    """Statistics of a step: partial tuples in and out, candidates looked at, and pieces."""
+    """Statistics of a step: the numbers of partial tuples in and out, of candidates looked at, and of pieces."""
 
     source: int
     text: str

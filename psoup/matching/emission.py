@@ -163,7 +163,7 @@ def _dear(uses: _Uses, work: _Work, n: int) -> bool:
 def _plan(
     part: Part, codes: Array, candidates: Array, walk: int, limit: int, uses: _Uses, scratch: Scratch
 ) -> tuple[_Counts, _Work]:
-    """Plan the work from counts of the piece's codes. If an index has many codes, only those of candidates count."""
+    """Plan the work from counts of the piece's codes. If there are many codes, only codes of candidates are counted."""
     index, size = part.index, len(candidates)
     counts, ranks = scratch.get("counts", index.rows, np.int32), scratch.get("ranks", index.rows, np.int32)
     starts = np.zeros(len(index.bounds) + 1, np.int64)
@@ -183,7 +183,7 @@ def _plan(
 
 
 def _sorted_codes(codes: Array) -> Array:
-    """For each attribute, row << 32 | tuple, ascending: uint64[A, n]."""
+    """For each attribute the numbers `code << 32 | tuple`, ascending: uint64[A, n]."""
     n = codes.shape[1]
     keys, order, spare = np.empty(codes.shape, np.uint64), np.empty(n, np.int64), np.empty(n, np.int64)
     for attribute_codes, out in zip(codes, keys, strict=True):

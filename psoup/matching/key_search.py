@@ -34,15 +34,15 @@ _MAX_INTERVALS = 1_024
 _MAX_FACTORS = 4
 """The most factors of a clause that are looked up."""
 _LEAST = 16
-"""Rows of a chunk that may always be looked up, whatever their share: see `psoup.config.Shape.key_share`."""
+"""The rows of a chunk that may always be looked up, whatever their share: see `psoup.config.Shape.key_share`."""
 _FEW = 1_024
-"""An index pays if at most 1 in this many rows is found. Codes of 8 bits find 256 rows of 65,536 as fast."""
+"""A key index pays if a search finds at most 1 in this many rows. Narrow codes find 256 of 65,536 rows as fast."""
 _HOPELESS = 4
 """The factor by which the estimated rows of a range may exceed the limit. Above it, the range is not looked up."""
 _COMPARED = 64
 """The most texts that are compared one by one, which takes less than a scan of few rows."""
 SLOW = 4
-"""The searches as which one search for texts or several intervals counts, because it reads the values themselves."""
+"""A search for texts or for several intervals counts as this many searches, because it reads the values themselves."""
 _TOO_MANY = 2**62
 _LOW = -(2**63)
 """The least key."""

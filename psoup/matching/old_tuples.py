@@ -23,7 +23,7 @@ from psoup.results.open import OpenResults
 from psoup.work.runner import Runner
 
 COVER_TOGETHER = 8
-"""Fewest new clauses for which an index is faster than one scan each."""
+"""The fewest new clauses for which one index is faster than a scan for each clause."""
 
 PIECES_AT_ONCE = 2
 """The number of arrival pieces that form one piece here.

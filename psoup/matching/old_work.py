@@ -46,7 +46,7 @@ class OldTuples(NamedTuple):
 
 
 def work_of(clauses: Clauses, tuples: OldTuples) -> int:
-    """The work for some clauses (slot, factors). O(their size)."""
+    """The estimated work of some clauses, each a slot and its factors. O(size of the clauses)."""
     if not tuples.rows:
         return 0
     if len(clauses) < COVER_TOGETHER:
@@ -55,7 +55,7 @@ def work_of(clauses: Clauses, tuples: OldTuples) -> int:
 
 
 def work_of_columns(columns: ClauseColumns, tuples: OldTuples) -> int:
-    """The work for clauses of one form. O(one of them)."""
+    """The estimated work of clauses of one form. O(size of one clause)."""
     if not tuples.rows:
         return 0
     attributes, intervals = _terms(columns.fixed)
@@ -79,7 +79,7 @@ def _work(attributes: Iterable[Expr], intervals: int, tuples: OldTuples) -> int:
 
 
 def _of(expr: Expr, width: int) -> tuple[int, int]:
-    """The work for one value of an expression, and the bytes of the value if it is a text."""
+    """The estimated work for one value of an expression, and the bytes of the value if it is a text."""
     if isinstance(expr, AttributeRef):
         return _PLAIN, width if expr.type == TEXT else 0
     if not isinstance(expr, Call):

@@ -117,7 +117,7 @@ class Search:
 
     @property
     def kind(self) -> str:
-        """Label for the speed of the search: the number of columns read, and whether texts or expressions are."""
+        """A label for statistics of speed: the number of columns read, and whether texts or expressions are read."""
         texts = any(t.attribute.type.kind is Kind.TEXT for f in self._factors for t in f.terms)
         return f"{len(self._reads)} columns{', texts' * texts}{', expressions' * (not self._plain)}"
 
@@ -244,7 +244,7 @@ class Search:
 
 
 def _range_of(factor: Factor) -> _Range | None:
-    """A factor that is a single range; None for any other factor."""
+    """The factor as a single range of a column. None for any other factor."""
     if len(factor.terms) != 1:
         return None
     term = factor.terms[0]

@@ -33,9 +33,9 @@ from psoup.values.columns import Array
 
 _NOTHING: Array = np.zeros(0, np.int32)
 _ORDERED_FROM = 1_024
-"""Fewest cells that are visited in the order of their lists."""
+"""The fewest cells that are visited in the order of their lists."""
 _NEAR_BYTES = 1 << 20
-"""Bytes of all lists above which cells are visited in the order of their lists."""
+"""The bytes of all lists above which cells are visited in the order of their lists."""
 
 
 @dataclass(slots=True)

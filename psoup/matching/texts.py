@@ -190,7 +190,10 @@ class TextJoin:
         keep[pairs[~matching(whole, self._side.attributes[attribute])]] = 0
 
     def _factors(self, places: Array, tuples: Array, keep: Array) -> None:
-        """Clear the flags of pairs whose tuples fail the stripped clause at `places` (-1: no clause)."""
+        """Clear the flags of pairs whose tuples fail the other factors of the clause.
+
+        `places`: the positions of the stripped clauses; -1 for a clause without other factors.
+        """
         part = self._plan.stripped.part
         if not (places >= 0).any():
             return

@@ -29,10 +29,9 @@ Pairs = tuple[Array, Array]
 
 
 def pairs_at(results: ChunkResults, offsets: Array) -> Iterator[Pairs]:
-    """Yield the covered clauses that matched tuples at `offsets` (int64), each match once, in parts of some
-    milliseconds.
+    """Yield the matches of covered clauses among the tuples at `offsets` (int64), each match once.
 
-    O(columns + lists of the chunk).
+    Each part takes some milliseconds. O(columns + lists of the chunk).
     """
     place = _places(offsets)
     for pack in results.packs:
@@ -100,8 +99,7 @@ def _parts(rows: int, tuples: int) -> Iterator[slice]:
 
 
 def _bits(bitmaps: Array, rows: Array, offsets: Array) -> Array:
-    """Whether each of `rows` has the bit of each of `offsets`: bool[rows, offsets]; see
-    `psoup.kernels.rows.bit_blocks`."""
+    """The bits at `offsets` in each of `rows`: bool[rows, offsets]. See `psoup.kernels.rows.bit_blocks`."""
     if not len(rows):
         return np.zeros((0, len(offsets)), np.bool_)
     block, word = np.divmod(offsets >> 6, bitmaps.shape[2])

@@ -43,20 +43,20 @@ class ChunkResults:
     errors: Mapping[int, int] = field(default_factory=lambda: _NO_ERRORS)
     """The number of evaluation errors of each derived attribute that was evaluated for all tuples of the chunk."""
     failures: Failures = NO_FAILURES
-    """Failures by SQC ID."""
+    """The failures of clauses, by SQC ID."""
     evicted: bool = False
     """Whether results were dropped to free memory. Maintenance does not restore them on its own, but readers may offer
     some."""
     evictions: int = 0
     """The number of times that results were dropped."""
     met_before: int = 0
-    """Clauses with a smaller SQC ID had met the chunk before its results were dropped."""
+    """Clauses with a smaller SQC ID were evaluated over the chunk before its results were dropped."""
     met_late: frozenset[int] = frozenset()
-    """Further clauses that had met the chunk before its results were dropped."""
+    """Further clauses that were evaluated over the chunk before its results were dropped."""
     compacted: int = 0
     """The number of dropped clauses when the packs were last compacted (`psoup.engine.stream.deaths`)."""
     charged: int = 0
-    """Bytes of the open form; 0 once sealed."""
+    """The bytes of the open form; 0 after the chunk is sealed."""
     gaps: Gaps = NO_GAPS
     """Exceptions to the coverage."""
     _places: list[ChunkPlaces] = field(init=False, default_factory=list, compare=False, repr=False)
@@ -128,7 +128,7 @@ class ChunkResults:
         return replace(self, open=None, charged=0).with_pack(pack, most_packs)
 
     def with_pack(self, pack: Pack, most_packs: int = _MOST_PACKS) -> ChunkResults:
-        """The results with one more pack; more than `most_packs` are merged."""
+        """The results with one more pack. If there are more than `most_packs` packs, they are merged into one."""
         packs = [*self.packs, pack] if len(pack.ids) else [*self.packs]
         if len(packs) > most_packs:
             packs = [merge_packs(packs)]
@@ -180,11 +180,11 @@ class ChunkResults:
         return replace(none, failures=NO_FAILURES)
 
     def met(self, sqc_id: int) -> bool:
-        """Whether a clause had met the chunk before its results were dropped. Its matches were counted then."""
+        """Whether a clause was evaluated before the chunk's results were dropped. Its matches were counted then."""
         return sqc_id < self.met_before or sqc_id in self.met_late
 
     def offered(self, pack: Pack, sqc_ids: frozenset[int], most_packs: int = _MOST_PACKS) -> ChunkResults:
-        """The results of an evicted chunk with columns that readers have evaluated; other clauses stay uncovered."""
+        """The results of an evicted chunk, plus columns that readers have offered. Other clauses stay uncovered."""
         ensure(self.evicted and self.open is None, self, "columns are offered to a chunk that is not evicted")
         return replace(self.with_pack(pack, most_packs), late=self.late | sqc_ids)
 

@@ -33,7 +33,7 @@ class Failures:
     counts: Array
 
     def of(self, name: int) -> int:
-        """The failures of a clause. O(log k)."""
+        """The number of failures of a clause. O(log k)."""
         at = int(self.names.searchsorted(name))
         return int(self.counts[at]) if at < len(self.names) and self.names[at] == name else 0
 
@@ -50,7 +50,7 @@ class Failures:
         return Failures(every[first], np.add.reduceat(np.concatenate([self.counts, counts])[order], first))
 
     def renamed(self, names_of: Array) -> Failures:
-        """The counts under other names: names_of[slot]; a clause with a negative one is left out. O(k)."""
+        """The counts with `names_of[slot]` for each slot. A clause with a negative name is left out. O(k)."""
         if not len(self.names):
             return NO_FAILURES
         names = names_of[self.names].astype(np.int64)
@@ -59,12 +59,12 @@ class Failures:
         return Failures(names[named], self.counts[named])
 
     def without(self, names: Array) -> Failures:
-        """The counts without some clauses (integers). O(k + n)."""
+        """The counts without the clauses `names` (integers). O(k + n)."""
         remaining = ~np.isin(self.names, names)
         return self if remaining.all() else Failures(self.names[remaining], self.counts[remaining])
 
     def same(self, other: Failures) -> bool:
-        """Whether both have the same counts."""
+        """Whether both objects have the same counts."""
         return np.array_equal(self.names, other.names) and np.array_equal(self.counts, other.counts)
 
     @property

@@ -25,7 +25,7 @@ PIECES = 32
 PIECE_BYTES = 256 * 1024
 """The most bytes of a piece."""
 MOST_LATE = 1_024
-"""The most clauses of an evicted chunk that are covered one by one."""
+"""The most clauses of an evicted chunk whose columns the writer keeps as offered, one by one."""
 _COLUMN_BYTES = 200
 """Approximate bytes of a column without its offsets."""
 
@@ -41,7 +41,7 @@ class Offer(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Approximate bytes."""
+        """The approximate bytes of the offer."""
         return _COLUMN_BYTES + sum(array.nbytes for array in (self.offsets, self.bits) if array is not None)
 
 

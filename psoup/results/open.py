@@ -51,7 +51,7 @@ class OpenView:
 
     @property
     def spare(self) -> int:
-        """Bytes of spare room for rows at the moment of the call."""
+        """The bytes of spare memory in the pool for rows, at the moment of the call."""
         return self.room.nbytes
 
     def offsets(self, slot: int, start: int, stop: int) -> Array:
@@ -72,9 +72,9 @@ class OpenView:
         return offsets[: bits_to_offsets(words, start, stop, offsets)]
 
     def bits(self, slot: int) -> Array | None:
-        """The matches of the clause in `slot` as read-only bits, uint64[words]; None: it has no row. O(words).
+        """The matches of the clause in `slot` as read-only bits, uint64[words]. None if it has no row. O(words).
 
-        Only bits of the first `length` tuples are final: the writer sets later ones meanwhile.
+        Only the bits of the first `length` tuples are final. The writer may set later bits at any time.
         """
         row = int(self.row_of_slot[slot]) if slot < len(self.row_of_slot) else -1
         if not 0 <= row < self.count:
@@ -132,7 +132,7 @@ class OpenResults:
         self.runs: list[MatchRun] = []
         self.errors: dict[int, int] = {}
         self.failures: Failures = NO_FAILURES
-        """Failures by slot."""
+        """The failures of clauses, by slot."""
         self.gaps: Gaps = NO_GAPS
         """Clauses that were not evaluated over all tuples so far."""
 
@@ -161,7 +161,10 @@ class OpenResults:
         self._row_count = needed
 
     def add_range(self, slots: Array, start: int, stop: int) -> None:
-        """Set the bits [start, stop), at least one, of slots (int64[k], distinct), in rows. O(k * words)."""
+        """Record in rows that all tuples in [start, stop), at least one, match slots (int64[k], distinct).
+
+        O(k * words).
+        """
         self.ensure_rows(slots)
         first, last, width = start >> 6, (stop - 1) >> 6, self.rows.shape[2]
         blocks = slice(first // width, last // width + 1)
@@ -212,7 +215,7 @@ class OpenResults:
         return grouped(run.slots[~moved], run.offsets[~moved])
 
     def clear(self) -> None:
-        """Drop all results and keep the memory. No view may exist: its rows will be overwritten."""
+        """Drop all results and keep the memory. No view may exist, because the writer will overwrite its rows."""
         if self._row_count:
             self.rows[:, : self._row_count] = 0
             self.row_of_slot[:] = -1
@@ -256,7 +259,7 @@ class OpenResults:
         self.gaps = self.gaps.joined(sqc_ids, offset)
 
     def successor(self, slots: int, gaps: Gaps = NO_GAPS) -> OpenResults:
-        """Empty results for the next chunk; `gaps`: clauses that are not evaluated over it."""
+        """Empty results for the next chunk. `gaps`: the clauses that are not evaluated over it."""
         following = OpenResults(self._config, slots, self.room)
         following.gaps = gaps
         return following

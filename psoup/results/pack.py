@@ -61,7 +61,7 @@ class Pack:
         return offsets[: bits_to_offsets(self.bitmaps[~place], start, stop, offsets)]
 
     def bitmap(self, at: int, length: int) -> frozenbitarray:
-        """The column as a bitarray of `length` bits; a bitmap column is shared, not copied."""
+        """The column as a bitarray of `length` bits. The bits of a bitmap are shared, not copied."""
         place = int(self.place[at])
         if place < 0:
             row = self.bitmaps[~place].view()
