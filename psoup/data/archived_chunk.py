@@ -3,8 +3,8 @@
     ArchivedChunk  number, IDs, first and last time, zones       some hundred bytes for any content
         └─ Source  columns, read when a reader asks for them     a port: the store reads, caches, and deletes
 
-Answers read `Chunk`s, archived or in memory (`psoup.data.chunk`). Both give the same columns. Nothing here does I/O,
-but a thread that takes a column may wait for a disk. So the writer and the event loop never take one.
+Readers read `Chunk`s, archived or in memory (`psoup.data.chunk`). Both give the same columns. This module does no I/O,
+but a thread that reads a column may wait for a disk. So the writer and the event loop never read one.
 """
 
 from __future__ import annotations

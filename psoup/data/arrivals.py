@@ -221,7 +221,7 @@ class Arrivals:
         ensure(self._held == sum(map(_held, self._closed)), self, "numbers are miscounted", counted=self._held)
 
     def _write(self, first_id: int, numbers: Numbers) -> None:
-        """Append a few numbers to the newest page, or to a new page if that one is full or a range."""
+        """Append a few numbers to the newest page. If it is full or a range, begin a new page first."""
         page = self._open
         length = len(page.numbers)
         if length and (isinstance(page.numbers, range) or length + len(numbers) > self._page):

@@ -205,9 +205,10 @@ class DataSteM:
         return piece, batch.slice(taken, len(batch)) if taken < len(batch) else None
 
     def _room_for(self, batch: Batch) -> int:
-        """The number of tuples of the batch that go into the open chunk, limited by its rows and its bytes of texts.
+        """The number of tuples of the batch that go into the open chunk.
 
-        Texts are counted in steps of `piece_rows`, so they may exceed their limit by one step.
+        The chunk has limits of its rows and of its bytes of texts. Texts are counted in steps of `piece_rows`, so they
+        may exceed their limit by one step.
         """
         count, rows = min(self.open.room, len(batch)), self._config.piece_rows
         ends = [column.values for column in batch.columns if column.type.kind is Kind.TEXT] if count > rows else []

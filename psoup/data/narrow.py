@@ -6,8 +6,8 @@
                                                                    at the ends of an interval the value itself is read
 
 A code is (order key - least key of the chunk) >> shift. In a column with NULLs it is one more, and 0 stands for NULL.
-If the keys of a chunk are close together, the shift is 0 and codes are exact: answers are gathered from them too. TEXT
-has no codes. Codes are never stored or sent.
+If the keys of a chunk are close together, the shift is 0 and codes are exact. Then kernels also gather the values of
+answers from them. TEXT has no codes. Codes are never stored or sent.
 
 Columns with keys further apart, up to 2**32, are stored in 32 bits too, if joins read many of their rows.
 """

@@ -24,7 +24,7 @@ class JoinBudget:
         self._budget = budget
 
     def look(self, pairs: int, factor: str) -> None:
-        """Count the candidates of a factor. Raises ResourceExhausted, and the errors of the read's budget."""
+        """Count `pairs` candidates of a factor. Raises ResourceExhausted, and the errors of the read's budget."""
         self._budget.check()
         self.candidates += pairs
         if self.candidates > self.limits.pairs:
@@ -38,7 +38,7 @@ class JoinBudget:
             )
 
     def hold(self, size: int, purpose: str) -> None:
-        """Count bytes. Raises ResourceExhausted, and the errors of the read's budget."""
+        """Charge bytes to the join and to the read. Raises ResourceExhausted, and the errors of the read's budget."""
         self._budget.check()
         if self.held + size > self.limits.bytes:
             raise ResourceExhausted(
@@ -54,10 +54,10 @@ class JoinBudget:
         self.peak = max(self.peak, self.held)
 
     def give_back(self, size: int) -> None:
-        """Return bytes."""
+        """Give back bytes that `hold` has charged."""
         self._budget.give_back_joined(size)
         self.held -= size
 
     def close(self) -> None:
-        """Return all bytes that are held. Idempotent."""
+        """Give back all bytes that the join holds. Idempotent."""
         self.give_back(self.held)

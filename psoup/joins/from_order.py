@@ -33,7 +33,7 @@ def in_from_order(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
 
 
 def _numbers(places: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
-    """The numbers of each sorting pass; the last sources come first."""
+    """The sort keys of each pass. The first pass sorts by the last sources."""
     turns: list[Array] = []
     room = 0
     for rows, size in zip(reversed(places), reversed(sizes), strict=True):

@@ -67,7 +67,7 @@ class Band:
 
     @property
     def bounds(self) -> tuple[bool, int, bool, int]:
-        """Whether there is a lower bound, and its value; the same for the upper bound; in the kernels' form."""
+        """The arguments of kernels: whether there is a lower bound, the lower bound, and both for the upper bound."""
         return self.low is not None, self.low or 0, self.high is not None, self.high or 0
 
     def in_range(self, left: SideKeys, right: SideKeys) -> bool:
@@ -85,7 +85,7 @@ EQUAL = Band(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class PairTest:
-    """A factor that pairs must satisfy: keys of both sides that are equal, or within the band."""
+    """A factor that pairs must satisfy: the keys of both rows are equal, or within the band."""
 
     left: SideKeys
     right: SideKeys
@@ -177,9 +177,9 @@ def count_by_key(left: SideKeys, right: SideKeys, room: JoinBudget) -> int:
 def pairs_by_band(
     left: SideKeys, right: SideKeys, band: Band, text: str, room: JoinBudget, limits: JoinLimits
 ) -> Iterator[list[Array]]:
-    """The pairs of rows (int32) whose keys are within the band, as `pairs_by_key`.
+    """The pairs of rows (int32) whose keys are within the band, in pieces that grow.
 
-    The band must be in range, and the right keys must ascend.
+    The band must be `in_range`, and the right keys must ascend. Arguments and errors are those of `pairs_by_key`.
     """
     driving, rows = left.taking_part, right.taking_part
     if not len(driving) or not len(rows):

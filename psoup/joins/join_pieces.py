@@ -4,9 +4,9 @@
 
 A join of two sources needs no routes: its only step yields pairs in the order of FROM. The same holds for several
 sources that are joined by one equality each (`psoup.joins.multiway`). Other joins go through the eddy, some rows of the
-first source at a time. The tuples of these rows are kept in memory and sorted. If they are too many, the join computes
-them again by steps in the order of FROM, and yields them without a sort. So no join needs all its tuples in memory, and
-a reader that wants few tuples stops early.
+first source at a time. The join keeps the tuples of these rows in memory and sorts them. If they are too many, it
+computes them again by steps in the order of FROM, which need no sort. So no join needs all its tuples in memory, and a
+reader that wants few tuples stops early.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def joined(
     policy: Policy | None = None,
     learned: Learned | None = None,
 ) -> Joined:
-    """The tuples of a join, in pieces: int64 rows of each side, over all pieces ascending in the order of FROM.
+    """The tuples of a join in the order of FROM, as pieces: the rows of each side, int32[n] or int64[n].
 
-    `learned`: step statistics of earlier joins of the plan, for the policy; this join adds its own.
+    `learned`: step statistics of earlier joins of the plan, for the policy. This join adds its own statistics.
 
     No work is done before the first piece. Raises ResourceExhausted (JOIN_BUDGET), and the errors of `budget` and
     sides.

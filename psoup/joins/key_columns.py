@@ -6,8 +6,7 @@
     TEXT                a number for each text; in text order if the factor is a band
 
 A row with a NULL operand, or without a possible partner, does not take part. A row with a failed operand does not take
-part either, and counts as an error. So equal keys mean equal operands. Only a hash of several keys needs a further
-test.
+part either, and counts as an error. So a comparison of keys is exact. Only a hash of several keys needs a further test.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Joins of several sources by one equality each. They need no route: the order of FROM is never much worse than others.
+"""Joins of several sources by one equality each. They need no routes: no order is much better than that of FROM.
 
     r.k = s.k AND s.j = t.k    a tree: each source has a parent before it, whose rows lead to its rows
     r s t    r s' t            from the last source up: s loses its rows without a partner in t, then r in s

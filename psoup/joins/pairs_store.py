@@ -6,8 +6,8 @@
 
 A block depends on no clause, and on no condition that is neither a key nor a band. So all queries with the same factors
 between the same two streams share it; a query takes the pairs of rows that it selects. Two kinds of blocks are not
-kept. A block with more pairs than both chunks have rows takes longer to filter than to find. A block with a failed
-operand could not count the failures of an answer. `psoup.engine.kept_pairs` decides which blocks exist, and
+kept. A block with more pairs than both chunks have rows takes longer to filter than to find. From a block with a failed
+operand, a reader could not count the failures of an answer. `psoup.engine.kept_pairs` decides which blocks exist, and
 `psoup.execution.join.kept_pairs` answers from them.
 """
 

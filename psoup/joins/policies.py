@@ -5,8 +5,8 @@
     Greedy       the step with the least growth for its cost, by recent statistics; now and then another one
     InFromOrder  no routes where the order of FROM needs none (`psoup.joins.multiway`), else as Greedy: the default
 
-A policy may outlive a join: it knows steps by their names, which are the same in every evaluation of a plan. Greedy's
-statistics are kept with the plan (`Learned`), so that a join of few pieces need not try every step first.
+A policy may outlive a join, because a step has the same name in every evaluation of a plan. `Learned` keeps the
+statistics of Greedy with the plan. So a join of few pieces need not try every step first.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Learned:
         return policy
 
     def keep(self, policy: Greedy) -> None:
-        """Keep the statistics of a policy at the end of its join, if it has made more choices than the kept ones."""
+        """Keep the statistics of a policy at the end of its join, unless the kept ones have as many choices."""
         if policy.choices > self._kept[1] and len(policy.seen) <= _MAX_STEPS:
             self._kept = policy.seen, policy.choices
 

@@ -4,7 +4,7 @@
     Sorted      for a band: the partners of a row are one range
     Everything  for a product: all rows are partners
 
-`ranges` gives for each left row the places of its partners, or of candidates.
+For each left row, `ranges` gives the range of places of its partners, or of candidates that need a test.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class KeySearch:
     def look_up(self, parts: Sequence[Part]) -> tuple[list[tuple[int, LookedUp]], Sequence[int]]:
         """Look up rows in parts of chunks. O(parts + rows found).
 
-        Returns the results with at least one row, by part number, and the numbers of the parts that need a search.
+        Returns the results with at least one row, by part number. Also returns the numbers of parts that need a search.
         """
         indexed = [keyed for chunk, _, _ in parts if (keyed := chunk.caches.keyed)]
         results, looked = list[tuple[int, LookedUp]](), list[KeyPlaces]()

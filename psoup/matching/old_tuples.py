@@ -47,8 +47,8 @@ def cover(
 ) -> dict[int, str]:
     """Evaluate the clauses of `index`, which have no matches in `results` yet, over a chunk.
 
-    Few clauses are scanned one by one, many are joined at once. Attributes that are evaluated for all of the chunk get
-    new error counts, as earlier counts may be of a part of the chunk. Returns the attributes that could not be
+    Few clauses are scanned one by one, many are joined at once. An attribute that is evaluated for all of the chunk
+    gets a new error count. Its earlier count may be of a part of the chunk. Returns the attributes that could not be
     computed, with the reasons. Clauses that read these have not been evaluated.
     """
     counted, results.errors = results.errors, {}

@@ -6,7 +6,7 @@
              an interval of a clause     1
 
 The unit is about a nanosecond; a busy machine takes several times as long. The estimate decides only whether the writer
-may do the work while all tenants wait (`psoup.engine.stream.state`). Work that is cheap by chance counts in full.
+may do the work while all tenants wait (`psoup.engine.stream.state`). Work that turns out to be cheap counts in full.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     statements ──bound──> clauses, each once ──index──> over chunk after chunk ──> matches and errors of each clause
 
 The job stores the matches with the chunk; see `psoup.data.archived_chunk.ChunkSource.matches`. It applies no windows,
-as matches do not depend on them. If the evaluation of rows raises, it is repeated for halves of the rows, down to the
-single rows with an error.
+as matches do not depend on them. If the evaluation of rows raises, the job repeats it for halves of the rows. In the
+end only single rows have an error.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Beforehand:
     """The clauses of some queries of one stream, given as (ID, statement), in an index. One user at a time.
 
     Queries without WHERE match all tuples, and need no evaluation. The caller gives the sides of a join as queries, and
-    a join itself is left out. A query that does not fit `spec` is left out too, as it may name columns that were added
-    after `spec` was read. Readers evaluate it on demand.
+    a join itself is left out. A query that does not fit `spec` is left out too: it names columns that were added later.
+    Readers evaluate it on demand.
     """
 
     def __init__(

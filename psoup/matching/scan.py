@@ -38,7 +38,10 @@ _GREATEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """`mask`: uint8[n], 1 = the row matches. `errors`: the number of rows for which only an error prevents a match."""
+    """The result of a scan. `mask`: uint8[n], 1 = the row matches.
+
+    `errors`: the number of rows for which only an error prevents a match.
+    """
 
     mask: Array
     errors: int
@@ -202,7 +205,7 @@ def _bounds_of(intervals: Sequence[Interval], text: bool) -> Bounds:
 
 
 def _allowed(term: Term, bounds: Bounds) -> Array:
-    """uint8[D + 3]: flags of codes that are in the term."""
+    """Flags of the codes that are in the term: uint8[D + 3], for D bounds."""
     code = {bounds.key(k): k + 1 for k in range(len(bounds))}
     allowed = np.zeros(len(bounds) + 3, np.uint8)
     for interval in term.intervals:

@@ -6,9 +6,9 @@
     ranges      a >= 3 AND b < 9: narrow codes, the most selective first             a mask, ANDed
     rest        text, IN, OR: the values themselves, of the rows that are left       `psoup.matching.scan`
 
-An error counts if no factor is false, as on arrival. From a chunk in the archive only the deciding columns are read:
-first the column of the most selective range, which the store may search without caching it. Then the others are read,
-for the remaining rows.
+An error counts if no factor is false, as on arrival. From a chunk in the archive, the search first reads the column of
+the most selective range. The store may search this column without caching it. Then the search reads the other columns
+of the clause, only for the remaining rows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _NOTHING: Array = np.zeros(0, np.int64)
 _WHOLE = 8
-"""A search of at least 1 in `_WHOLE` rows of a chunk counts as a search that an index would have served."""
+"""A search counts for the choice of key indexes if it covers at least 1 in `_WHOLE` rows of a chunk."""
 _UNREAD = empty_column(BIGINT)
 _LOW = -(2**63)
 """The least key."""
@@ -49,7 +49,7 @@ _LAST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`offsets`: the matching rows of the chunk, int64, ascending.
+    """The result of a search. `offsets`: the matching rows of the chunk, int64, ascending.
 
     `errors`: the number of tested rows for which only an error prevents a match.
     """

@@ -3,7 +3,8 @@
     rows 3, 9    ids     7  7  12        clause 7 matched both, clause 12 the second
                  which   0  1   1        positions among the rows asked for
 
-Reading takes one pass over the columns, for any number of tuples. There is no second copy ordered by tuple.
+Reading takes one pass over the columns of all clauses, for any number of tuples. No second copy of the results is kept
+in the order of tuples.
 """
 
 from __future__ import annotations

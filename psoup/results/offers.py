@@ -25,7 +25,7 @@ PIECES = 32
 PIECE_BYTES = 256 * 1024
 """The most bytes of a piece."""
 MOST_LATE = 1_024
-"""The most clauses of an evicted chunk whose columns the writer keeps as offered, one by one."""
+"""The most clauses of an evicted chunk that offers cover, as `ChunkResults.late`."""
 _COLUMN_BYTES = 200
 """Approximate bytes of a column without its offsets."""
 

@@ -198,8 +198,8 @@ class OpenResults:
     def _promote(self, run: MatchRun) -> MatchRun:
         """Give a row to each slot with many pairs and without a row, and move its pairs there. Returns the other pairs.
 
-        A slot that has a row keeps its pairs in the run, as an earlier view would see moved pairs twice. O(pairs) if
-        any are moved.
+        A slot that has a row keeps its pairs in the run, because an earlier view would see them twice. O(pairs) if any
+        are moved.
         """
         if len(run.slots) <= self._dense_from:
             return run
@@ -319,7 +319,7 @@ class OpenResults:
             raise corrupt(run, "a pair is in no block", slots=len(run.slots), offsets=len(run.offsets))
 
     def check(self, length: int) -> None:
-        """Check that each row has one slot, that no bit lies at or past `length`, and that runs and gaps are sound."""
+        """Check that each row has one slot, and that no match lies at or past `length`. Checks all parts, too."""
         self.gaps.check(length)
         self.failures.check()
         self.room.check()

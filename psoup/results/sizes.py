@@ -1,7 +1,7 @@
 """Sizes of results by clause: the number of matches, and the bytes that store them.
 
-The bytes of a column include its matches (a row of bits, a list, pairs in runs) and its entry in the pack. Tables by
-slot, which all clauses of a chunk share, are charged to no clause.
+The bytes of a column are those of its matches and of its entry in the pack. Matches are a row of bits, a list, or pairs
+in runs. No clause is charged for tables by slot, which all clauses of a chunk share.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OFFSET_BYTES = 2
 
 
 def column_size(results: ChunkResults, sqc_id: int, slot: int) -> tuple[int, int]:
-    """Matches and bytes of a covered clause's column. O(log) if sealed, else O(its words)."""
+    """The number of matches of a covered clause, and the bytes of its column. O(log) if sealed, else O(its words)."""
     view = results.open
     if view is not None and sqc_id < results.covered_before:
         row = slot < len(view.row_of_slot) and 0 <= view.row_of_slot[slot] < view.count
@@ -40,9 +40,9 @@ def column_size(results: ChunkResults, sqc_id: int, slot: int) -> tuple[int, int
 
 
 def sizes_by_slot(chunks: Iterable[ChunkResults], owners: Array) -> tuple[Array, Array]:
-    """Matches and bytes in all chunks for each slot, int64; `owners`: int64, the SQC ID in each slot.
+    """The number of matches and the bytes of each slot over all chunks, int64. O(columns + rows of bits).
 
-    O(columns + rows of bits).
+    `owners`: int64, the SQC ID in each slot.
     """
     matched, size = np.zeros(len(owners), np.int64), np.zeros(len(owners), np.int64)
     order = order_of(owners)
@@ -75,7 +75,7 @@ def _bytes(pack: Pack, which: Array | slice) -> Array:
 
 
 def _open_sizes(view: OpenView, slots: int) -> tuple[Array, Array]:
-    """Matches and bytes by slot. A match that is both in a row and in a run is counted twice."""
+    """The number of matches and the bytes of each slot. A match that is both in a row and in a run is counted twice."""
     matched, size = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
     rows = view.row_of_slot[:slots]
     with_row = np.flatnonzero((rows >= 0) & (rows < view.count))
