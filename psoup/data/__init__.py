@@ -1,1 +1,1 @@
-"""The Data SteM: the tuples of a stream, chunk by chunk, in memory and on disk, with indexes and statistics of them."""
+"""The Data SteM: the tuples of a stream, in chunks in memory and on disk, with indexes and statistics of each chunk."""

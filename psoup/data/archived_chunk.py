@@ -37,7 +37,7 @@ class ChunkSource(ChunkFile, Protocol):
 
     @property
     def sidecars(self) -> Sidecars | None:
-        """Sidecars of the store's chunks; None if it has no sidecars."""
+        """The sidecars of the store's chunks. None if the store has no sidecars."""
         ...
 
     def column(self, attribute: Attribute) -> Column:
@@ -52,7 +52,7 @@ class ChunkSource(ChunkFile, Protocol):
         ...
 
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
-        """The values at positions `rows` (int64[k], ascending); cheaper than whole columns for few rows."""
+        """The values at positions `rows` (int64[k], ascending). For few rows, this is cheaper than `column`."""
         ...
 
     def evaluated(self) -> Array:
@@ -140,7 +140,7 @@ class Chunk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedChunk:
-    """A chunk on disk. `zones`: by schema position; an attribute without a zone may have any values."""
+    """A chunk on disk. `zones`: by schema position. An attribute without a zone may have any values."""
 
     spec: StreamSpec
     number: int
@@ -179,7 +179,7 @@ class ArchivedChunk:
         return np.arange(self.first_id + start, self.first_id + stop, dtype=np.int64)
 
     def take(self, index: int, rows: Array) -> Column:
-        """A column at positions `rows`; reads as little of the file as possible."""
+        """A column at positions `rows` (int64[k], ascending). Reads as little of the file as possible."""
         return self.source.take([self.attribute(index)], rows)[0]
 
     def take_all(self, indices: Iterable[int], rows: Array) -> dict[int, Column]:

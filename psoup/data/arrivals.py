@@ -208,7 +208,10 @@ class Arrivals:
             self._drop_page()
 
     def view(self, waiting: tuple[Numbers, ...]) -> ArrivalView:
-        """The table for readers; later changes do not change the view. O(pages)."""
+        """A snapshot of the table for readers, which later changes of the table do not change. O(pages).
+
+        `waiting`: the arrival numbers of the rows that wait for the watermark.
+        """
         return ArrivalView(self._pushes, len(self._pushes) // 2, self._next, (*self._closed, self._open), waiting)
 
     def check(self, waiting: Sequence[Numbers]) -> None:

@@ -3,8 +3,8 @@
     OpenChunk      buffers that only grow; rows below the published length never change
       └─ view() ─> ChunkView   immutable; for readers, results and storage
 
-When a buffer must grow it is copied to a larger one; earlier views keep the old buffer. A full chunk is *closed*: only
-its last view remains, trimmed to its size. Results are in `psoup.results`.
+When a buffer is full, the writer copies it to a larger one. Earlier views keep the old buffer. A full chunk is
+*closed*: only its last view remains, trimmed to its size. Results are in `psoup.results`.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class OpenChunk:
         return sum(c.text_bytes for c in self._columns)
 
     def append(self, batch: Batch) -> None:
-        """Add tuples in stream order; at most `room`."""
+        """Append the tuples of a batch, which has at most `room` tuples in stream order."""
         count = len(batch)
         self._times.append(self.length, batch.times)
         for buffer, column in zip(self._columns, batch.columns, strict=True):
@@ -177,7 +177,7 @@ class OpenChunk:
 
 
 class _Buffer:
-    """A growing array; `array` is replaced, never resized in place."""
+    """A growing array. A full `array` is replaced by a larger one, never resized in place."""
 
     __slots__ = ("_limit", "array")
 

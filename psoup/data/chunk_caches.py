@@ -21,7 +21,7 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """The least and the greatest order key of one attribute in a chunk; None if it has no value but NULL."""
+    """The least and the greatest order key of one attribute in a chunk. Both are None if all values are NULL."""
 
     least: Key | None
     greatest: Key | None

@@ -170,7 +170,7 @@ def _sorted(run: Run) -> Run:
 
 
 class DataSteM:
-    """The open chunk of one stream. One writer; any thread may read the views it hands out."""
+    """The open chunk of one stream, for the writer. Any thread may read the views of the chunk."""
 
     def __init__(self, spec: StreamSpec, config: EngineConfig) -> None:
         self.spec = spec

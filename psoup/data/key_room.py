@@ -56,7 +56,7 @@ class _HeldBytes:
         self.of: dict[str, int] = {}
 
     def grow(self, tenant: str, size: int) -> None:
-        """Add bytes to those of a tenant; a negative `size` for freed bytes. O(1)."""
+        """Add `size` to the bytes of a tenant. It is negative for freed bytes. O(1)."""
         self.of[tenant] = self.of.get(tenant, 0) + size
 
     def count(self) -> None:
@@ -168,7 +168,7 @@ class KeyRoom:
         return True
 
     def give_up(self, wanted: int, tenant: str | None = None) -> int:
-        """Drop the oldest indexes until `wanted` bytes are free; of one tenant if given. Returns the bytes freed."""
+        """Drop the oldest indexes, of `tenant` if given, until `wanted` bytes are free. Returns the freed bytes."""
         freed = 0
         for note, entry in list(self._all.made.items()):
             if freed >= wanted:

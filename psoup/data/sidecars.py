@@ -50,14 +50,14 @@ class ChunkSpan(NamedTuple):
 
 
 class Sidecars(Protocol):
-    """Sidecars of all chunks on disk. Any thread; a disk that fails or is full raises nothing."""
+    """The sidecars of all chunks on disk. Any thread may use them. A failing or full disk raises no error."""
 
     def has(self, stream: int, first: int, stop: int) -> bool:
         """Whether the store may have sidecars of the chunks [first, stop). O(1), without reading the disk."""
         ...
 
     def find(self, span: ChunkSpan, name: bytes, hold: Hold = not_held) -> bytes | None:
-        """The bytes stored under a name; None if they are missing, damaged, or of other chunks.
+        """The bytes stored under a name. None if they are missing, damaged, or of other chunks.
 
         The store calls `hold` with the number of bytes before it reads them. `hold` may raise.
         """

@@ -30,8 +30,8 @@ _NONE: Array = np.zeros(0, np.int64)
 class Values:
     """n values of one attribute.
 
-    `keys`: int64[n] order keys, or for TEXT uint64[n], the first eight bytes; `offsets` (int64[n + 1]) and `data`
-    (uint8) the texts. `valid`: uint8[n], 0 = NULL, or None if there is none. `error`: uint8[n], 1 = not computable.
+    `keys`: int64[n], order keys; for TEXT uint64[n], the first eight bytes. `offsets` (int64[n + 1]) and `data`
+    (uint8): the texts. `valid`: uint8[n], 0 = NULL, or None without NULLs. `error`: uint8[n], 1 = not computable.
     """
 
     keys: Array
@@ -71,7 +71,7 @@ class Values:
 class AllValues(Mapping[int, Values]):
     """The values of some attributes, by their IDs, for the same tuples.
 
-    The constructor raises TooMuchText if the derived texts exceed `texts.together`; the caller must then use fewer
+    The constructor raises TooMuchText if the derived texts exceed `texts.together`. The caller must then use fewer
     tuples. For a single tuple, texts beyond the limit are computed again at each access. `barred`: attributes that are
     not computed. `failed`: the reasons why other attributes could not be computed. Neither kind has values. `errors`:
     for each other attribute the tuples whose evaluation failed, int64, ascending. For a delayed attribute, these are
@@ -131,7 +131,7 @@ class AllValues(Mapping[int, Values]):
             self.errors[attribute] = rows
 
     def _compute_some(self, attribute: int, rows: Array) -> Values:
-        """The values for some tuples; the values of other tuples are unknown."""
+        """The values of an attribute, computed for the tuples `rows`. Other tuples have unknown values."""
         expr, size = self._attributes[attribute], len(self._tuples[1])
         if not len(rows):
             return unknown(expr, size)
@@ -170,7 +170,7 @@ class AllValues(Mapping[int, Values]):
 
 
 def values_of(column: Column) -> Values:
-    """The column in the kernels' form; shares memory where possible. O(n)."""
+    """The values of a column, as arrays for the kernels. They share the column's memory where possible. O(n)."""
     valid = None if column.valid is None else plain(column.valid).view(np.uint8)
     error = None if column.error is None else plain(column.error).view(np.uint8)
     if column.type.kind is not Kind.TEXT:
@@ -201,7 +201,7 @@ def taken(
 
 
 def spread(values: Values, rows: Array, size: int) -> Values:
-    """Values of the tuples `rows` (int64[k], ascending) spread to `size` tuples; other tuples have unknown values."""
+    """The values of `size` tuples. The tuples `rows` (int64[k], ascending) get `values`, the others unknown values."""
     mask: Array = np.zeros(size, np.uint8)
     mask[rows] = 1
     valid, error = mask.copy(), 1 - mask

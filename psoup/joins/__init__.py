@@ -16,6 +16,6 @@ Files, in reading order:
     budget                     limits on candidates and bytes
     pairs_store                kept pairs of two closed chunks
 
-Never here: clauses, windows, chunks. A side is the result of an ordinary standing selection. Not for: the choice among
-ways of a join (`psoup.execution.join`).
+Joins know no clauses, windows or chunks: a side is the result of an ordinary standing selection. The package
+`psoup.execution.join` chooses among the ways of a join.
 """

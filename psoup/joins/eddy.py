@@ -35,7 +35,7 @@ class Hybrid:
 
 
 class Routes:
-    """The steps between sets of sources, each made on first use. `figures`: statistics of the steps."""
+    """The steps from sets of sources to a further source. Each step is made on first use."""
 
     def __init__(self, edges: Sequence[Edge], builds: Builds) -> None:
         self._edges = edges
@@ -68,7 +68,7 @@ class Routes:
         return step
 
     def next_in_from(self, done: int) -> Step:
-        """The step to the first source in FROM that is missing, connected or not."""
+        """The step to the first source in FROM that is not in `done`, whether it is connected or not."""
         source = 0
         while done >> source & 1:
             source += 1
@@ -76,7 +76,7 @@ class Routes:
 
 
 class Eddy:
-    """A run over some rows of the first source.
+    """One evaluation of the join for some rows of the first source.
 
     `in_order`: whether all steps so far followed the order of FROM, so that tuples come in that order. `forced`:
     whether the next steps must follow it.

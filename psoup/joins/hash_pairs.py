@@ -5,8 +5,8 @@
            │ └─── (1, 0)            rows of the left side in their order, partners ascending: the order of FROM
            └───── (0, 1) (0, 3)
 
-Every step is one kernel over all rows, or over the rows that fill a piece. Pairs with an equal hash, or that satisfy
-one of several factors, are tested against the other factors. `psoup.joins.join_pieces` serves all other joins, and
+Every step is one kernel over all rows, or over the rows that fill a piece. If the keys are hashes, or if there are
+several factors, each pair is tested against the other factors. `psoup.joins.join_pieces` serves all other joins, and
 gives the same pairs for these.
 """
 
@@ -60,7 +60,7 @@ class SideKeys:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The greatest distance of partners: left key + low <= right key <= left key + high; None: no bound."""
+    """The condition left key + low <= right key <= left key + high. None: there is no such bound."""
 
     low: int | None
     high: int | None
@@ -92,7 +92,7 @@ class PairTest:
     band: Band = EQUAL
 
     def kept(self, left: Array, right: Array, pairs: int) -> int:
-        """Move the pairs (int32) that pass the test to the front, in their order; returns their number."""
+        """Move the pairs (int32) that pass the test to the front, in their order. Returns their number."""
         if self.left.texts is not None and self.right.texts is not None:
             count: int = keep_texts(*self.left.texts, *self.right.texts, left, right, pairs)
         else:

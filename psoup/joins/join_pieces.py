@@ -83,7 +83,7 @@ class Joined(Iterator[list[Array]]):
         self._pieces: Iterator[list[Array]] = self._all_pieces()
 
     def __next__(self) -> list[Array]:
-        """The next piece; the caller owns it."""
+        """The next piece. The caller owns its arrays."""
         return next(self._pieces)
 
     def close(self) -> None:

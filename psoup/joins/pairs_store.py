@@ -157,7 +157,7 @@ class KeptPairs:
         return sum(table.nbytes for table in self.tables.values())
 
     def of(self, node: Join, streams: Sequence[int]) -> PairTable | None:
-        """The pairs of a join of two streams, given by their IDs; None if no pairs are kept."""
+        """The kept pairs of a join. `streams`: the IDs of its two streams. None if no pairs are kept for it."""
         text = pair_text(node) if self.tables else None
         return None if text is None else self.tables.get((streams[0], streams[1], text))
 
@@ -269,7 +269,7 @@ def pairs_of(
 def _pairs_found(
     node: Join, lefts: Sequence[ChunkView], rights: Sequence[ChunkView], budget: ReadBudget
 ) -> list[Array] | None:
-    """The pairs as rows of both sides; None if there are too many, or an operand failed."""
+    """The pairs as rows of both sides. None if there are too many pairs, or if an operand failed."""
     sides = _ChunkSide(lefts), _ChunkSide(rights)
     limit = sides[0].rows * len(rights) + sides[1].rows * len(lefts)
     pieces, count = list[list[Array]](), 0

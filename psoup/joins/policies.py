@@ -45,7 +45,10 @@ class Policy(Protocol):
 
 
 class Fixed:
-    """Steps in a given order of sources (places in FROM); sources without a place come last, in the order of FROM."""
+    """Chooses steps by a given order of sources, which are places in FROM.
+
+    Sources that the order lacks come last, in the order of FROM.
+    """
 
     def __init__(self, order: Sequence[int] = ()) -> None:
         self._ranks = {source: rank for rank, source in enumerate(order)}
@@ -66,12 +69,12 @@ class Lottery:
         self._tickets: dict[object, float] = {}
 
     def choose(self, steps: Sequence[Step], rows: int) -> Step:
-        """A step drawn by tickets; each step has at least one."""
+        """Draw a step by its tickets. Each step has at least one ticket."""
         tickets = [max(self._tickets.get(step.name, 0.0), 0.0) + 1.0 for step in steps]
         return self._random.choices(steps, tickets)[0]
 
     def told(self, step: Step, rows_in: int, rows_out: int, cost: int) -> None:
-        """Give tickets for tuples in, take them for tuples out; old tickets fade."""
+        """Add a ticket for each tuple in, and subtract one for each tuple out. Old tickets fade."""
         self._tickets[step.name] = _FADE * self._tickets.get(step.name, 0.0) + rows_in - rows_out
 
 
@@ -88,7 +91,7 @@ class _Seen:
 
 
 class Learned:
-    """Step statistics of earlier joins of one plan. Any thread.
+    """Step statistics of earlier joins of one plan. Any thread may use them.
 
     A join takes a copy and writes it back at its end. Of two joins at the same time, only one leaves its statistics.
     They decide the order of steps, never the tuples of the join.

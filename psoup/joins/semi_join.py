@@ -33,7 +33,7 @@ def differ(sizes: Sequence[int]) -> bool:
 
 
 def thinned(rows: list[Array], edges: Sequence[Edge], room: JoinBudget, first: int = 0) -> list[Array]:
-    """The rows (int32, ascending) of each side that may have partners; sides before `first` are not filtered.
+    """The rows (int32, ascending) of each side that may have partners. Sides before `first` are not filtered.
 
     Each equality of two sides of different size costs O(rows of the larger side). It is applied again if the smaller
     side has shrunk enough.

@@ -93,7 +93,7 @@ class Beforehand:
 
 
 def _bind(forms: Forms, spec: StreamSpec, statement: str) -> StandingQuery | None:
-    """Bind a statement; None if it does not fit the stream."""
+    """Bind a statement. None if it does not fit the stream."""
     try:
         return forms.query(statement, lambda name: spec if name.lower() == spec.name.lower() else None)
     except (InvalidInput, NotFound):

@@ -55,7 +55,7 @@ def scan(
     texts: TextLimits = TextLimits(),
     compute: Compute = EVERY_ROW,
 ) -> ScanResult:
-    """Find the rows that pass all factors; raises the errors of `compute`. O(rows * terms)."""
+    """Find the rows that pass all factors. Raises the errors of `compute`. O(rows * terms)."""
     try:
         return _Scan(factors, columns, ids, times, texts, compute).result()
     except TooMuchText as problem:

@@ -276,7 +276,7 @@ def _cut(chunk: ChunkView, index: int, interval: Interval, start: int, stop: int
 
 
 def _passing(tests: list[_Test], start: int, stop: int) -> Array:
-    """The rows whose codes are in all spans; the most selective test comes first."""
+    """The rows in [start, stop) whose codes are in the spans of all tests. The most selective test must be first."""
     rows = stop - start
     mask: Array = np.empty((rows + 63) & ~63, np.uint8)
     mask[rows:] = 0

@@ -54,8 +54,8 @@ def survivors(side: Side, waits: Collection[int], values: Mapping[int, Values], 
     """For each attribute worth delaying, the tuples that need it: int64, ascending.
 
     `values`: the values of all attributes that are not delayed. `needed`: uint8[waits, n], by ascending attribute ID, 1
-    for tuples that need the value in any case; this function sets further flags. An attribute that many tuples need is
-    not in the result. O(tuples * attributes + pairs of a stripped clause and a tuple that passes it).
+    for tuples that need the value in any case. This function sets further flags in it. An attribute that many tuples
+    need is not in the result. O(tuples * attributes + pairs of a stripped clause and a tuple that passes it).
     """
     order, rows = {attribute: place for place, attribute in enumerate(sorted(waits))}, needed.shape[1]
     for number, part in enumerate(part for part in side.parts if part.live):

@@ -129,7 +129,7 @@ class TextJoin:
     def _keep(self, clauses: Array, tuples: Array, *, hits: bool) -> None:
         """Write the matching pairs among pairs (int64[k], by tuple for each clause).
 
-        With `hits` the tuples contain all patterns of the clause; otherwise they pass its other factors.
+        With `hits`, the tuples contain all patterns of the clause. Without, they pass its other factors.
         """
         if not len(clauses):
             return

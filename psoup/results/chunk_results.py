@@ -34,7 +34,7 @@ _NO_ERRORS: Mapping[int, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class ChunkResults:
-    """Results of one chunk; see the module."""
+    """The results of one chunk, and the clauses that were evaluated over it."""
 
     open: OpenView | None
     packs: tuple[Pack, ...] = ()
@@ -84,8 +84,10 @@ class ChunkResults:
         return 0
 
     def offsets(self, sqc_id: int, slot: int, start: int, stop: int) -> Array:
-        """Offsets in [start, stop) that a clause matched, ascending, int64; the clause must be evaluated up to
-        `stop`."""
+        """The offsets in [start, stop) that a clause matched, ascending, int64.
+
+        The clause must have been evaluated up to `stop`.
+        """
         if self.open is not None and sqc_id < self.covered_before:
             return self.open.offsets(slot, start, stop)
         for pack in self.packs:
@@ -95,7 +97,7 @@ class ChunkResults:
         return np.zeros(0, np.int64)
 
     def bitmap(self, sqc_id: int) -> tuple[Array, int] | None:
-        """The matches of a clause as a bitmap, and their number; None if they are not stored as a bitmap."""
+        """The matches of a clause as a bitmap, and their number. None if they are not stored as a bitmap."""
         if self.open is None or sqc_id >= self.covered_before:
             for pack in self.packs:
                 at = pack.find(sqc_id)

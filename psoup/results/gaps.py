@@ -23,7 +23,7 @@ WHOLE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Exceptions of one chunk; see the module."""
+    """The exceptions to the coverage of one chunk."""
 
     ids: Array
     first: Array
@@ -32,7 +32,7 @@ class Gaps:
         return len(self.ids)
 
     def of(self, sqc_id: int) -> int:
-        """The offset up to which a clause was evaluated; WHOLE if it has no exception. O(log k)."""
+        """The offset up to which a clause was evaluated, or WHOLE if it has no exception. O(log k)."""
         if not self.ids.size:  # nearly always
             return WHOLE
         at = int(self.ids.searchsorted(sqc_id))
@@ -54,14 +54,14 @@ class Gaps:
         return Gaps(both[new], first[new])
 
     def without(self, dead: Array) -> Gaps:
-        """The exceptions without the SQC IDs `dead`; the same object if it has none of them."""
+        """The exceptions without the SQC IDs `dead`. Returns the same object if it has none of them."""
         if not len(self.ids):
             return self
         keep = ~np.isin(self.ids, dead)
         return self if keep.all() else Gaps(self.ids[keep], self.first[keep])
 
     def below(self, sqc_id: int) -> Gaps:
-        """The exceptions of clauses with smaller IDs; the same object if all are smaller. O(log k)."""
+        """The exceptions of clauses with smaller IDs. Returns the same object if all IDs are smaller. O(log k)."""
         end = int(self.ids.searchsorted(sqc_id))
         return self if end == len(self.ids) else Gaps(self.ids[:end], self.first[:end])
 

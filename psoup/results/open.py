@@ -1,4 +1,4 @@
-"""Results of a chunk that tuples are still appended to.
+"""The results of the open chunk, to which tuples are still appended.
 
     rows   uint64[B, R, W]   one row of bits for each clause that matches often; a block of tuples after the other, in
                              each block row after row: `psoup.kernels.rows.bit_blocks`
@@ -7,8 +7,8 @@
 A piece of tuples is written to one or two blocks, which are contiguous. Rows of the whole chunk would touch a page of
 memory for each clause, and take twice the time. Sealing joins the blocks of a clause.
 
-A clause's column is the union of its row and of its part of every run. Clauses are named by *slot*. The arrays only
-grow: a view taken at a length stays right for the tuples below that length while the writer goes on.
+A clause's column is the union of its row and of its part of every run. The arrays name a clause by its *slot*. They
+only grow, so a view with a length stays right for the tuples below that length while the writer adds more.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Packed columns; see the module's table."""
+    """The matches of some clauses in a closed chunk. The table of the module describes the arrays."""
 
     ids: Array
     counts: Array
@@ -72,7 +72,7 @@ class Pack:
         return frozenbitarray(np.packbits(mask, bitorder="little").tobytes(), endian="little")[:length]
 
     def without(self, dead: Array) -> Pack:
-        """The pack without the SQC IDs `dead` (sorted); the same object if it has none of them."""
+        """The pack without the SQC IDs `dead` (sorted). Returns the same object if it has none of them."""
         if not len(dead):
             return self
         keep = dead[np.minimum(np.searchsorted(dead, self.ids), len(dead) - 1)] != self.ids

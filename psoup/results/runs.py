@@ -4,8 +4,8 @@
           offsets  uint16[k]     the tuple                 `psoup.kernels.arrive.slot_runs`
           starts   int64[blocks, BUCKETS + 1]           where each bucket of each block begins
 
-Offsets of one slot ascend, within a run and from one run to the next. Nothing is ordered by slot until a chunk is
-sealed (`by_slot`). Immutable; the mapping from slots to clauses is not here.
+The offsets of one slot ascend, within a run and from one run to the next. Pairs are not sorted by slot until a chunk is
+sealed (`by_slot`). A run is immutable. It does not know which clause has which slot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ONE_BLOCK = 1 << 16
 
 
 class MatchRun(NamedTuple):
-    """A run of matches; see the module."""
+    """A run of matches. The table of the module describes the arrays."""
 
     slots: Array
     offsets: Array

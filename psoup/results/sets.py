@@ -96,7 +96,7 @@ class WantedClauses:
 
 
 class Pairs(NamedTuple):
-    """Matches: `which` int64[m], ascending, the places of clauses; `offsets` int64[m], ascending for each clause."""
+    """Some matches. `which`: the places of clauses, int64[m], ascending. `offsets`: int64[m], ascending by clause."""
 
     which: Array
     offsets: Array
@@ -156,9 +156,9 @@ def joined(parts: list[Pairs]) -> Pairs:
 
 
 def kept_counts(results: ChunkResults, wanted: WantedClauses, start: int, stop: int, limit: int) -> Array:
-    """The number of matches in [start, stop) of each clause, int64[k]; arguments and errors as in `kept_pairs`.
+    """The number of matches in [start, stop) of each clause, int64[k].
 
-    A sealed chunk is counted without making pairs.
+    Arguments and errors are those of `kept_pairs`. A sealed chunk is counted without making pairs.
     """
     counts: Array = np.zeros(len(wanted.ids), np.int64)
     if results.open is not None:
