@@ -32,7 +32,7 @@ KEPT_PAGES = 16
 _PAGE = 65_536
 """The most numbers of a page that several releases fill."""
 _FIRST = 1_024
-"""The numbers for which the buffer of a new page has room, at least."""
+"""The least size of a new page's buffer, in arrival numbers."""
 _LARGE = 16
 """A release of at least `_PAGE` / `_LARGE` numbers gets a page of its own."""
 _MAX_PAGES = 256

@@ -198,7 +198,7 @@ class _Buffer:
 
 
 class _FixedBuffer:
-    """A column of fixed-width values."""
+    """The growing buffers of a column of fixed-width values."""
 
     text_bytes = 0
 
@@ -218,7 +218,7 @@ class _FixedBuffer:
 
 
 class _TextBuffer:
-    """A column of TEXT: offsets[0] is 0, offsets[i+1] the end of row i in `data`."""
+    """The growing buffers of a TEXT column. offsets[0] is 0; offsets[i + 1] is the end of row i in `data`."""
 
     def __init__(self, data_type: DataType, rows: int) -> None:
         self._type = data_type

@@ -40,7 +40,7 @@ _NAMES = ("l", "r")
 _LOOKED = 64
 """The most candidates for each row that are looked at. Blocks that need more are not kept."""
 _PAIR_BYTES = 96
-"""Bytes of a pair while blocks are made: as found (16), concatenated (16), in the order of blocks (60), as kept (4)."""
+"""The bytes of a pair while blocks are made: found (16), concatenated (16), sorted into blocks (60), kept (4)."""
 _NUMBER_BYTES = 17
 """The most bytes of one row's operand that is a sum: a number of 16 bytes, and its validity flag."""
 BYTES = (budgets.SORT_BYTES.name, budgets.SHARED_BYTES.name)

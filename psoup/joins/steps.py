@@ -146,7 +146,7 @@ class Step:
                 begin, end, keys, build.keys, build.rows, row, inside, _LOOKED, firsts, rows
             )
             if not build.ascending:
-                if inside:  # this row has more than fits, and earlier rows had nothing
+                if inside:  # the range of this row is longer than `room`: the next turn takes it as a long range
                     inside = 0
                     continue
                 _sort_partners(firsts[:pairs], rows[:pairs])

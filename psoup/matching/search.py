@@ -150,7 +150,7 @@ class Search:
         return [result for result in results if len(result[1].offsets) or result[1].errors], left
 
     def _satisfied(self, chunk: Chunk, looked_up: LookedUp, budget: ReadBudget) -> SearchResult:
-        """The looked-up rows that satisfy the other factors."""
+        """The looked-up rows that satisfy all factors. Tests only factors that the look-up has not decided."""
         offsets, decided = looked_up.offsets, looked_up.decided
         if not isinstance(chunk, ChunkView):
             return self._tested(chunk, offsets, [factor for factor in self._factors if factor is not decided], budget)
@@ -220,7 +220,7 @@ class Search:
         return not coded and zone_excludes(self._ranged, Zones(chunk))
 
     def _scan(self, factors: Sequence[Factor], chunk: Chunk, start: int, stop: int, budget: ReadBudget) -> SearchResult:
-        """Test the values of all rows."""
+        """Test the factors on the values of all rows in [start, stop)."""
         columns: Sequence[Column]
         if isinstance(chunk, ArchivedChunk):
             columns = LazyColumns(chunk, start, stop)
@@ -232,7 +232,7 @@ class Search:
         return SearchResult(_offsets(_padded(result.mask), start), result.errors)
 
     def _tested(self, chunk: Chunk, offsets: Array, factors: Sequence[Factor], budget: ReadBudget) -> SearchResult:
-        """The remaining rows that satisfy the other factors."""
+        """The rows of `offsets` that satisfy `factors`, with the number of errors."""
         if not factors or not len(offsets):
             return SearchResult(offsets)
         used = frozenset[int]().union(*(attributes_of(t.attribute) for f in factors for t in f.terms))

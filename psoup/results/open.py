@@ -7,8 +7,8 @@
 A piece of tuples is written to one or two blocks, which are contiguous. Rows of the whole chunk would touch a page of
 memory for each clause, and take twice the time. Sealing joins the blocks of a clause.
 
-A clause's column is the union of its row and of its part of every run. The arrays name a clause by its *slot*. They
-only grow, so a view with a length stays right for the tuples below that length while the writer adds more.
+A clause's column is the union of its row and of its part of every run. The arrays name a clause by its *slot*, and they
+only grow. So a view stays right for its tuples while the writer adds more tuples.
 """
 
 from __future__ import annotations

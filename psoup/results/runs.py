@@ -71,8 +71,8 @@ def scattered(slots: Array, offsets: Array) -> MatchRun:
 def grouped(slots: Array, offsets: Array) -> MatchRun:
     """A run of pairs, copied: uint32 slots, uint16 offsets that ascend for each slot. O(pairs).
 
-    Each block of `ONE_BLOCK` pairs is grouped by itself. In a block of millions of pairs, the buckets would be too far
-    apart in memory, and too large to sort.
+    Each block of `ONE_BLOCK` pairs is grouped by itself. Larger blocks would have buckets that are too far apart in
+    memory, and too large to sort.
     """
     blocks = new_starts(max(1, -(-len(slots) // ONE_BLOCK)))
     run = MatchRun(np.empty(len(slots), np.uint32), np.empty(len(slots), np.uint16), blocks)
