@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A budget. `of`: its owner: statement, query, batch, read or credential. `what`: the bounded quantity.
+    """A budget.
 
-    `setting`: the setting that raises it, "" if none does.
+    `of`: the kind of its owner: statement, query, batch, read or credential. `what`: the bounded quantity. `setting`:
+    the setting that raises the limit, or "" if none does.
     """
 
     name: str
@@ -25,12 +26,15 @@ class Budget:
     setting: str = ""
 
     def over(self, used: float | str, limit: float | str) -> dict[str, str | int]:
-        """The facts of a refusal. `used`: the use with the refused addition. If it is the use before, the caller adds
-        `needed`."""
+        """The facts of a refusal, for programs.
+
+        `used`: the use, including the refused addition. A caller whose `used` lacks the addition adds the fact
+        `needed`.
+        """
         return {"budget": self.name, "used": str(used), **self.facts(limit)}
 
     def facts(self, limit: float | str) -> dict[str, str | int]:
-        """The facts of a refusal without the use, which may include the use of other tenants."""
+        """The facts of a refusal without `used`, for a use that may include other tenants' use."""
         facts: dict[str, str | int] = {"budget": self.name, "limit": str(limit)}
         return {**facts, "setting": self.setting} if self.setting else facts
 

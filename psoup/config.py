@@ -11,29 +11,29 @@ from psoup.model import SECOND
 from psoup.work.read_budget import NO_LIMIT
 
 CHUNK_ROWS = 65_536
-"""The most tuples of a chunk, and the default: an offset in a chunk has 16 bits."""
+"""The most tuples of a chunk, because an offset in a chunk has 16 bits. It is also the default."""
 _WORD = 64
 _JOIN_PAIRS = 256 * 1024**2
 _JOIN_BYTES = 256 * 1024**2
 
 COLUMNAR_QUERIES = 256
-"""The least number of queries of a block to bind by columns (`psoup.sql.templates.ladder`), also for logs without the
-way."""
+"""The least number of queries of a block for binding by columns (`psoup.sql.templates.ladder`). A replay uses this
+number too, for events of an old log that do not say how their queries were bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The memory of producers and of removals. Admission and the log share it, so the log keeps all that admission
-    needs."""
+    """Bounds of the records that recognise a client's retries. Admission and the log share them, so the log keeps
+    all that admission needs."""
 
     acknowledgements: int = 1_024
-    """The most batches of each producer that are remembered, so that its retries are recognised."""
+    """The most batches of each producer whose numbers admission remembers, to recognise the producer's retries."""
 
     idle: int = 7 * 86_400 * SECOND
-    """Microseconds after which a silent producer is forgotten."""
+    """Microseconds after which admission forgets a producer that sends nothing."""
 
     removals: int = 256
-    """The most removals of many queries that are remembered for each tenant, so that a retry gets the first answer."""
+    """The most UnregisterMany calls of each tenant that admission remembers, so that a retry gets the first answer."""
 
 
 REMEMBERED = Remembered()
@@ -41,12 +41,12 @@ REMEMBERED = Remembered()
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """Limits of the texts that expressions make.
+    """Limits of the texts that expressions compute.
 
-    `value`: UTF-8 bytes of one text; a longer result is an error of its row. `together`: bytes of all texts that one
-    expression makes over some rows, with intermediate results. Above it fewer rows are evaluated at a time. `parts`:
-    the most parts into which rows may be cut for that, None: any number. `several`: `together` for more than one row;
-    None: the same limit.
+    `value`: UTF-8 bytes of one text. A longer result is an error of its row. `together`: bytes of all texts that one
+    expression computes over some rows, including intermediate results. Above this limit, the evaluator cuts the rows
+    into parts. `parts`: the most such parts, None for any number. `several`: replaces `together` if there is more than
+    one row.
     """
 
     value: int = 1024 * 1024
@@ -55,12 +55,11 @@ class TextLimits:
     several: int | None = None
 
     def of(self, rows: int) -> int:
-        """The limit for all texts of `rows` rows together, in bytes. O(1)."""
+        """The limit, in bytes, of all texts that an expression computes over `rows` rows. O(1)."""
         return self.together if self.several is None or rows < 2 else self.several
 
     def in_pieces(self, most: int) -> TextLimits:
-        """Limits with at most `most` bytes of texts for a piece of several rows. The limits of one row stay the
-        same."""
+        """A copy that limits the texts over several rows to `most` bytes. The limits of one row stay the same."""
         return _in_pieces(self, most)
 
 
@@ -81,23 +80,24 @@ class JoinLimits:
     """The limits of one join, and the sizes of its pieces. Each is at least 1."""
 
     pairs: int = _JOIN_PAIRS
-    """The most candidates that are compared: pairs of a partial tuple and a row that satisfy one factor."""
+    """The most candidates that the join compares. A candidate is a pair of a partial tuple and a row that satisfy
+    one factor."""
 
     bytes: int = _JOIN_BYTES
-    """The most bytes of keys, sorted sides and tuples that are not yet returned."""
+    """The most bytes that the join holds: keys, sorted sides, and tuples that it has not yet returned."""
 
     rows: int = 65_536
-    """The most tuples of the join that are returned at once."""
+    """The most tuples of the join in one piece of the result."""
 
     first: int = 1_024
-    """The most tuples that are returned at first, and the rows of the first source that are joined at first: so the
-    first rows of an answer are early. Both numbers grow."""
+    """The most tuples in the first piece of the result, and the most rows of the first source in the first step. A
+    small first piece makes the first rows of an answer early. Both numbers grow from piece to piece."""
 
     piece: int = 8_192
-    """The number of partial tuples that take a step together."""
+    """The number of partial tuples that one call extends by a source."""
 
     kept: int = 1_048_576
-    """The most tuples of the join that are kept for sorting, where steps had another order than FROM."""
+    """The most tuples that the join holds to sort them, if its steps had another order than FROM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,8 @@ def _groups(keys: int, rows: int) -> GroupLimits:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of the engine's structures, not set in production. Tests reduce them to get many pages and packs.
+    """Sizes of the engine's internal structures. Production uses the defaults. Tests reduce them to get many pages and
+    packs.
 
     Each is at least 1.
     """
@@ -137,74 +138,81 @@ class Shape:
     """Queries in a page of admission's map from queries to streams."""
 
     few_members: int = 64
-    """The most queries of a clause that are kept as a tuple. More become a map in pages."""
+    """The most queries of a clause that a tuple holds. A larger set is a map in pages."""
 
     most_packs: int = 4
-    """The most packs of a chunk's results. More are merged into one."""
+    """The most packs of a chunk's results. If there are more, they are merged into one pack."""
 
     tier: int = 16
-    """The number of runs of similar size that are merged at once. Merges of two runs cost more than the join itself."""
+    """The number of runs of similar size that one merge of an open chunk's results combines. Merges of two runs cost
+    more than the join itself."""
 
     large_run: int = 4_096
-    """The least number of pairs of a large run. Twice as many large runs are kept, as shards make several for each
-    piece. The task that seals a chunk merges all its runs at once."""
+    """The least number of pairs of a large run. Large runs are merged only when there are `2 * tier` of them. Shards
+    make several of them for each piece, and the task that seals the chunk merges all runs at once."""
 
     merge_ratio: int = 8
-    """A part of the predicate index is merged if it is at most this many times as large as all later parts."""
+    """Maintenance merges a part of the predicate index if the part is at most this many times as large as all later
+    parts."""
 
     most_parts: int = 4
-    """The most frozen parts of the index. Beyond this number the delta may grow: each part costs a pass over the
-    tuples."""
+    """The most frozen parts of the predicate index. With this many parts, the delta grows instead. Each part costs
+    one pass over the tuples of each piece."""
 
     waiting_runs: int = 32
-    """The number of pushes in a reorder buffer after which the latest pushes are merged."""
+    """The most runs in a reorder buffer. With one more, the buffer merges the latest runs. A push adds a run."""
 
     join_ratio: int = 4
-    """A run of waiting tuples is merged with the later runs if it is at most this many times as long."""
+    """A reorder buffer merges a run with all later runs if it is at most this many times as long as they are."""
 
     compact_from: int = 64
-    """The least number of clauses that must have gone since the last compaction of a chunk. For many clauses it is an
-    eighth of the live ones."""
+    """The least number of clauses that must have ended since the last compaction of a chunk before the next one. For
+    many clauses, the number is an eighth of the live clauses."""
 
     tidy_from: int = 64
-    """The least number of dead slots for which the open results are rebuilt. They must also outnumber the live
+    """The number of dead slots above which maintenance rebuilds the open results. They must also outnumber the live
     clauses."""
 
     key_probes: int = 8
-    """The number of searches of a column of a closed chunk after which it gets a key index. An index costs as much as
-    20 searches. A search of texts counts as four."""
+    """The number of searches of a closed chunk's column after which the column gets a key index. Building the index
+    costs as much as 20 searches. A search of texts counts as four."""
 
     keys_at_once: int = 16
-    """The most key indexes that one invocation makes: some 10 ms."""
+    """The most key indexes that one invocation builds, in some 10 ms."""
 
     key_values: int = 32
-    """The least number of different values among 512 rows of a column for a key index. In a column of few rows, half as
-    many values as rows are enough."""
+    """The least number of different values in a sample of 512 rows for which a column gets a key index. For a column
+    of few rows, half as many values as rows are enough."""
 
     key_share: int = 128
-    """Divisor of the rows of a chunk. At most so many rows, and at least 16, are looked up by keys."""
+    """Key indexes look up at most 1 in this many rows of a chunk, and at least 16. Beyond that, a search is quicker."""
 
     cut_rows: int = 32_768
-    """The least number of rows of a side of a join that look-ups may reduce."""
+    """The least number of rows of a join's side for which key look-ups may reduce the side."""
 
     cut_ratio: int = 64
-    """The least number of rows of that side for each row of the other side, whose keys are looked up."""
+    """The least number of rows of that side for each row of the other side. The join looks up the keys of the other
+    side."""
 
     cut_worth: int = 4
-    """Divisor of the rows of a side. Look-ups that leave more rows are not worth their time."""
+    """The join uses the looked-up rows only if they are at most 1 in this many rows of the side."""
 
     fold_fan: int = 16
-    """The number of folds of chunks that form one of a wider span. 1: aggregates are always folded tuple by tuple."""
+    """The number of folds that form one fold of a wider span of chunks. With 1, aggregates are always folded tuple
+    by tuple."""
 
     open_work: int = 32_000_000
-    """The most nanoseconds of work for new clauses of an event over open chunks, while all tenants wait. The work is
-    estimated by counts (`psoup.matching.old_work`). Above it the chunk is closed first, and maintenance covers it."""
+    """The most nanoseconds for which the clauses of one event are joined with open chunks. All tenants wait
+    meanwhile. `psoup.matching.old_work` estimates the work. Above this limit the writer closes the chunk, and
+    maintenance covers it."""
 
     cover_at_once: int = 8_192
-    """The most clauses that one task covers. It holds a row of bits for each, at most 64 MiB for a chunk."""
+    """The most clauses that one maintenance task covers. The task holds a row of bits for each, at most 64 MiB for a
+    chunk."""
 
     cover_pairs: int = 32_768
-    """The most pairs of a clause and a chunk in one task: some tenths of a second, in which other maintenance waits."""
+    """The most pairs of a clause and a chunk that one maintenance task covers. Other tasks wait for some tenths of a
+    second."""
 
     def __post_init__(self) -> None:
         """Raise InvalidInput for a size below 1."""
@@ -221,46 +229,49 @@ class EngineConfig:
     """Tuples in a chunk: a multiple of 64, at most 65,536 (offsets are uint16)."""
 
     unstored_chunks: int = 0
-    """The most closed chunks of a stream that wait in the log, because a short retention may pass them before they are
-    stored. A passed chunk is never stored. 0: all are stored at once."""
+    """The most closed chunks of a stream that are only in the log, not in a file. With 0, each chunk gets a file at
+    once. A chunk that passes its retention meanwhile is never written to a file."""
 
     unstored_bytes: int = 16 * 1024 * 1024
-    """The most bytes of such waiting tuples in each stream. A start replays them."""
+    """The most bytes of a stream's tuples in such chunks. A start replays them."""
 
     chunk_text_bytes: int = 64 * 1024 * 1024
-    """Bytes of text after which a chunk is closed early."""
+    """Bytes of text after which the writer closes a chunk, even if it has room for more tuples."""
 
     piece_rows: int = 8_192
-    """The most tuples that are evaluated together."""
+    """The most tuples of a piece. The writer joins new tuples with the clauses piece by piece."""
 
     block_rows: int = 4_096
-    """Tuples of an open chunk whose bits are adjacent, query after query: a power of two, at least 64. A piece within
-    one such block is written to the fewest pages of memory."""
+    """Tuples of a block of an open chunk: a power of two, at least 64. The bits of a block are adjacent in memory,
+    query after query. So the writer touches the fewest pages for a piece that lies within one block."""
 
     list_limit: int = 1_024
-    """The most matches of a sealed column that are kept as a list of offsets. More become a bitmap."""
+    """The most matches of a clause in a sealed chunk for which a list of offsets is kept. More matches become a
+    bitmap."""
 
     dense_share: int = 64
-    """A query is emitted as a bitmap if its most selective factor passes more than 1 in this many tuples."""
+    """The matches of a query become a bitmap if its most selective factor passes more than 1 in this many tuples."""
 
     sparse_floor: int = 8
-    """The least number of tuples that are worth a bitmap row. Fewer tuples of a piece are always compared one by
-    one."""
+    """The least number of tuples for which a bitmap row is worth its cost. Fewer tuples of a piece are always
+    compared one by one."""
 
     generous_rows: int = 8_192
-    """The most bitmap rows (8 KiB each) of an open chunk for which an eighth of `dense_share` is enough: that is
-    faster."""
+    """The most bitmap rows (8 KiB each) of an open chunk for which bitmaps are used more freely: an eighth of the
+    usual number of tuples is enough."""
 
     delta_queries: int = 1_024
-    """The most recent queries in the second predicate index before maintenance merges it into the first."""
+    """The most queries in the delta, the predicate index of recent queries. Beyond it, maintenance freezes the
+    delta."""
 
     memory_bytes: int = 4 * 1024**3
-    """The budget for tuples, queries and results. Above it a push or a registration is refused (0: every one). Results
-    take the rest, at least an eighth of it, and are evicted beyond that."""
+    """The budget, in bytes, for tuples, queries and results. Above it, admission refuses pushes and registrations.
+    With 0, admission refuses all of them. Results take the bytes that tuples and queries leave, but at least an
+    eighth of the budget. Above that, they are evicted."""
 
     results_bytes: int = 4 * 1024**3
-    """The most of this budget for results. More are evicted, oldest first: their columns become uncovered and are
-    evaluated when they are read. Key indexes take the bytes that results leave, and are dropped first."""
+    """The most bytes of `memory_bytes` for results. Above it, the oldest results are evicted. Readers evaluate an
+    evicted column again. Key indexes take the bytes that results leave, and are dropped first."""
 
     sort_rows: int = 5_000_000
     """The most rows that ORDER BY or DISTINCT may hold in one invocation."""
@@ -278,8 +289,8 @@ class EngineConfig:
     """The most bytes that one invocation of a join may hold; see `joins`."""
 
     archive_rows: int = NO_LIMIT
-    """The most tuples on disk that one invocation may evaluate, where no result of its query exists yet. A service
-    limits the time instead, as it has a clock (`ReadBudget.archive`)."""
+    """The most tuples on disk that one invocation may evaluate. Tuples with a known result of its query do not
+    count. A service limits the time instead, because it has a clock (`ReadBudget.archive`)."""
 
     ahead: int = 300 * SECOND
     """Microseconds that an event time may be ahead of the clock, in new streams without AHEAD. Tuples further ahead are
@@ -304,7 +315,7 @@ class EngineConfig:
     """The most bytes of statements and values that one call may register."""
 
     columnar_queries: int = COLUMNAR_QUERIES
-    """The least number of queries of a block by template that are kept as columns: fewer are not worth a part of an
+    """The least number of queries of a template that a block keeps as columns. Fewer are not worth a part of an
     index."""
 
     producer_idle: int = REMEMBERED.idle
@@ -329,17 +340,18 @@ class EngineConfig:
     """The most streams of one tenant."""
 
     producers: int = 65_536
-    """The most producers that are remembered for each stream. A further one replaces the longest silent one."""
+    """The most producers that admission remembers for each stream. One more replaces the producer that is silent
+    longest."""
 
     producer_rest: int = 60 * SECOND
-    """Microseconds that a producer must have been silent before a new one replaces it."""
+    """Microseconds for which a producer must have been silent before a new producer may replace it."""
 
     shape: Shape = field(default=Shape(), repr=False)
     """Sizes of internal structures."""
 
     @property
     def block_words(self) -> int:
-        """Words of bits in a block. The block is shorter than `block_rows` if a chunk is not a multiple of it."""
+        """Words of bits in a block. If `chunk_rows` is not a multiple of `block_rows`, the block is shorter."""
         return gcd(self.chunk_rows, self.block_rows) // _WORD
 
     @property
@@ -359,12 +371,11 @@ class EngineConfig:
 
     @property
     def remembered(self) -> Remembered:
-        """The memory of producers and of removals, also for the store."""
+        """The bounds of the records of retries, for admission and for the store."""
         return Remembered(self.kept_acknowledgements, self.producer_idle, self.kept_removals)
 
     def __post_init__(self) -> None:
-        """Raise InvalidInput for a chunk size unfit for offsets or words of bits: kernels would write past the end of
-        arrays."""
+        """Raise InvalidInput for sizes with which kernels would write past the end of arrays."""
         if not 0 < self.chunk_rows <= CHUNK_ROWS or self.chunk_rows % 64:
             raise InvalidInput(
                 f"chunk_rows is {self.chunk_rows}; it must be a multiple of 64, from 64 to {CHUNK_ROWS:,}"

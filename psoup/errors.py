@@ -1,4 +1,4 @@
-"""All errors, with a class for each reaction of the caller.
+"""All errors of PSoup: one class for each way in which a caller can react.
 
     PSoupError
     ├── InvalidInput            change the request and send it again
@@ -96,7 +96,7 @@ class AlreadyExists(PSoupError):
 
 
 class Conflict(PSoupError):
-    """The same ID came before with other content."""
+    """An earlier request had the same ID, but other content."""
 
     reason = "CONFLICT"
 
@@ -132,7 +132,10 @@ class PermissionDenied(PSoupError):
 
 
 class Unavailable(PSoupError):
-    """Not now: repeat the same call a little later. The call has had no effect, unless the message says so."""
+    """The service cannot serve the call now. The caller may repeat the same call a little later.
+
+    The call has had no effect, unless the message says so.
+    """
 
     reason = "UNAVAILABLE"
 
@@ -144,7 +147,7 @@ class Internal(PSoupError):
 
 
 class Corrupt(Internal):
-    """A structure in memory violates an invariant, and a check found that (`psoup.invariants`).
+    """A structure in memory violates an invariant, and a check of PSoup's own found it (`psoup.invariants`).
 
     `structure`: its name. `problem`: the violated invariant. `dump`: numbers of the structure. `story`: the last
     applied events, the latest last, each with sequence, kind and stream.
@@ -170,5 +173,5 @@ class Corrupt(Internal):
         self.story = story
 
     def after(self, story: tuple[str, ...]) -> Corrupt:
-        """The same error, with the last events."""
+        """A copy of the error that also names the last applied events."""
         return Corrupt(self.structure, self.problem, self.dump, story)

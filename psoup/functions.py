@@ -38,14 +38,14 @@ __all__ = ["function", "load"]
 MOST_RAISED = 2_048
 """The most calls for one batch that may raise: a function that always raises must not take seconds of the writer."""
 MARK = "__psoup_function__"
-"""The attribute of a declared function for its declaration."""
+"""The name of the attribute in which a declared function keeps its declaration."""
 _SHOWN = 200
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FunctionRaised(Exception):
-    """Raised if a function raised too often over some rows: they cannot be evaluated together."""
+    """Raised for a call over many rows if the function raises more than MOST_RAISED times."""
 
 
 def function(
@@ -81,11 +81,10 @@ def function(
 
 
 def load(modules: Sequence[str]) -> tuple[Supplied, ...]:
-    """The functions of some modules, tried with example values. A module is an importable name, or the path of a `.py`
-    file.
+    """Import some modules, and return their functions, each tried with example values.
 
-    Raises InvalidInput, reason FUNCTIONS: a module cannot be imported or declares no function; two functions have the
-    same name; or a function does not match its declaration.
+    A module is an importable name, or the path of a `.py` file. Raises InvalidInput, reason FUNCTIONS: a module cannot
+    be imported or declares no function; two functions have the same name; or a function does not match its declaration.
     """
     functions: dict[str, Supplied] = {}
     for module in modules:
@@ -106,7 +105,7 @@ def load(modules: Sequence[str]) -> tuple[Supplied, ...]:
 
 
 def rowwise(signature: Signature, body: Callable[..., Any]) -> Callable[[Sequence[pa.Array]], Answer]:
-    """`body` called over copies that cannot be written to. Rows for which it raises are marked."""
+    """Wrap `body`: the wrapper gives it read-only copies, and marks each row for which it raises as an error."""
 
     def call(arrays: Sequence[pa.Array]) -> Answer:
         whole = _read_only(arrays)
@@ -119,7 +118,7 @@ def rowwise(signature: Signature, body: Callable[..., Any]) -> Callable[[Sequenc
 
 
 def _read_only(arrays: Sequence[pa.Array]) -> list[pa.Array]:
-    """Copies of arrays in memory that Python cannot write to."""
+    """Read-only copies of arrays. NumPy code of an operator cannot write to them."""
     batch = pa.RecordBatch.from_arrays(list(arrays), [str(place) for place in range(len(arrays))])
     content = pa.py_buffer(batch.serialize().to_pybytes())
     return list(pa.ipc.read_record_batch(content, batch.schema).columns)
@@ -128,10 +127,10 @@ def _read_only(arrays: Sequence[pa.Array]) -> list[pa.Array]:
 def _halved(
     signature: Signature, body: Callable[..., Any], arrays: Sequence[pa.Array], start: int, stop: int, left: list[int]
 ) -> Iterator[tuple[Column, bool]]:
-    """The values of the rows from start to stop, or of their halves if `body` raises. A single row that raises is an
-    error.
+    """Yield the values of the rows from start to stop, in pieces, with a flag for error rows.
 
-    `left`: the number of exceptions that are still allowed.
+    If `body` raises for some rows, it is called again for each half of them. A single row for which it raises is an
+    error row. `left`: the number of exceptions that are still allowed.
     """
     try:
         values = body(*(array.slice(start, stop - start) for array in arrays))
@@ -180,7 +179,8 @@ def _declared_in(module: ModuleType) -> Iterator[Supplied]:
 
 
 def _try(function: Supplied) -> None:
-    """Call a function twice with example values, and with their halves: the values must be the same."""
+    """Call a function twice with all example values, and once with each half of them. Raises InvalidInput if the
+    values differ."""
     signature = function.signature
     arrays = [_examples(kind, place) for place, kind in enumerate(signature.arguments)]
     rows, half = len(arrays[0]), len(arrays[0]) // 2
@@ -197,7 +197,7 @@ def _try(function: Supplied) -> None:
 
 
 def _keys(function: Supplied, arrays: Sequence[pa.Array]) -> tuple[list[Any], list[bool]]:
-    """Values in a form in which equal values are equal, and flags of error rows."""
+    """The values of a function as Python objects that compare like SQL values, and the flags of its error rows."""
     try:
         values, raised = function.call(arrays)
     except FunctionRaised:
@@ -218,11 +218,11 @@ _EXAMPLES: dict[Kind, list[Any]] = {
     Kind.TIMESTAMP: [0, 1_357_000_000_000_000, -1_000_000, 1, 10**15, 86_400_000_000, 5 * 10**14, 7 * 10**14],
     Kind.DATE: [0, 15_736, -365, 1, 20_000, 59, 366, 10_000],
 }
-"""Values of each type in storage form; of a DECIMAL in units of its last place."""
+"""Example values of each type, in engine form (`psoup.model`)."""
 
 
 def _examples(kind: DataType, place: int) -> pa.Array:
-    """Sixteen values of a type. Two arguments of one type get them in different orders."""
+    """Sixteen example values of a type. Two arguments of one type get them in different orders."""
     values = _EXAMPLES[kind.kind]
     chosen = [values[(row * (2 * place + 1) + row // 8) % len(values)] for row in range(16)]
     if kind.kind is Kind.DECIMAL:

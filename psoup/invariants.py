@@ -3,8 +3,9 @@
     ensure(len(ids) == len(slots), self, "each clause has a slot", ids=ids, slots=slots)
         └─ no ─> Corrupt: the structure's name, the problem, and the facts as a dump of at most 4 KiB
 
-Not `assert`, which `python -O` removes and which says nothing about the structure. A dump shows only numbers (IDs,
-slots, counts). Texts may come from a user, so every other value is shown as its type.
+Modules call `ensure` instead of `assert`: `python -O` removes an `assert`, and its error says nothing about the
+structure. A dump shows only numbers (IDs, slots, counts). Texts may come from a user, so every other value is shown as
+its type.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ import numpy as np
 from psoup.errors import Corrupt
 
 Verify = Literal["off", "cheap", "all"]
-"""The checks that an engine makes by itself. off: none. cheap: counts that a run of events has touched, after the run.
-all: every structure of the touched streams, after each event and each piece of maintenance."""
+"""The checks that an engine runs without a call of its host.
+
+`off`: none. `cheap`: after each run of events, the counts of the structures that the run has changed. `all`: after each
+event and each maintenance task, every structure of the streams that it touched.
+"""
 
 _SHOWN = 16
 """The most members of a collection in a dump."""
@@ -27,13 +31,14 @@ _DUMP_CHARS = 4_096
 
 
 def ensure(holds: bool | np.bool_, structure: object, problem: str, **facts: object) -> None:
-    """Raise Corrupt with `problem` and a dump of `facts`, unless it `holds`. `structure`: an object, or its name."""
+    """Raise Corrupt with `problem` and a dump of `facts` if `holds` is False. `structure`: the structure, or its
+    name."""
     if not holds:
         raise corrupt(structure, problem, **facts)
 
 
 def corrupt(structure: object, problem: str, **facts: object) -> Corrupt:
-    """The error of `ensure`, for callers whose facts are costly to compute."""
+    """Make the error that `ensure` raises. For callers that compute costly facts only after a failed check."""
     name = structure if isinstance(structure, str) else type(structure).__name__
     dump = ", ".join(f"{key}={shown(value)}" for key, value in facts.items())
     return Corrupt(name, problem, dump if len(dump) <= _DUMP_CHARS else f"{dump[:_DUMP_CHARS]}…")

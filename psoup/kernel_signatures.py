@@ -22,10 +22,11 @@ _ROOM = "psoup.kernels."
 
 
 def compile_listed(check: Callable[[], None] = lambda: None, *, backwards: bool = False) -> int:
-    """Compile or load all listed kernels, in the order of the list or backwards. Returns their number.
+    """Compile all listed kernels, or load them from Numba's cache. Returns their number.
 
-    A second from the cache, else nearly two minutes. Does nothing if Numba's compiler is disabled. `check` is called
-    before each kernel, and may raise.
+    `backwards`: begin with the last line of the list, so that two processes can share the work. `check` is called
+    before each kernel, and may raise. Takes a second if the cache has all kernels, else nearly two minutes. Does
+    nothing if Numba's compiler is disabled.
     """
     lines = SIGNATURES.read_text().splitlines()
     for line in reversed(lines) if backwards else lines:
@@ -39,7 +40,8 @@ def compile_listed(check: Callable[[], None] = lambda: None, *, backwards: bool 
 
 
 def line_of(kernel: Any, arguments: tuple[types.Type, ...]) -> str | None:
-    """The line of a kernel for these types. None if the kernel is not one of PSoup's."""
+    """The line of `signatures.txt` for a kernel and its arguments' types. Returns None if the kernel is not one of
+    PSoup's."""
     module: str = kernel.py_func.__module__
     if not module.startswith(_ROOM):
         return None

@@ -77,10 +77,11 @@ _NAMED = re.compile(r"\$[A-Za-z_]")
 
 
 class LocalPSoup:
-    """An engine with its admission, one command at a time. Errors are those of `psoup.errors`.
+    """An engine with its admission, for one caller. It prepares and applies one command at a time.
 
-    With a `keep`, such as a store's, `maintain` stores closed chunks, and streams may have an ARCHIVE. `verify`: the
-    checks after each command (`psoup.engine.verification`); a failed check raises Corrupt.
+    Errors are those of `psoup.errors`. With a `keep`, such as a store's, `maintain` stores closed chunks, and streams
+    may have an ARCHIVE. `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises
+    Corrupt.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class LocalPSoup:
         return prepared.acknowledgement
 
     def _prepare(self, command: Command) -> Prepared:
-        """Prepare a command. If the memory is full, tuples past their retention leave first."""
+        """Prepare a command. If the memory is full, first drop tuples that have passed their retention."""
         now = self.clock.now()
         try:
             return self.admission.prepare(command, now)
@@ -123,7 +124,7 @@ class LocalPSoup:
             return self.admission.prepare(command, now)
 
     def execute(self, sql: str) -> Answer | None:
-        """Carry out a statement of any kind. Returns the answer of a SELECT, which is not registered; else None."""
+        """Execute a statement of any kind. Returns the answer of a SELECT, which is not registered, else None."""
         match first_word(sql):
             case "CREATE":
                 self.submit(CreateStream(sql, self.tenant))
@@ -145,7 +146,7 @@ class LocalPSoup:
     def push(
         self, stream: str, table: pa.Table | pa.RecordBatch, producer: str = "", epoch: int = 0, number: int = 0
     ) -> PushAcknowledgement:
-        """Push tuples. Late ones are refused alone, and the acknowledgement has their number."""
+        """Push tuples. The acknowledgement counts late tuples, which are refused without effect on the others."""
         answer = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant))
         assert isinstance(answer, PushAcknowledgement)
         return answer
@@ -169,7 +170,7 @@ class LocalPSoup:
 
         `replace`: the new query replaces the query with the same key; errors for the old ID name the new one.
         `expires_after`: such as "90 days"; if nobody invokes the query for so long, `maintain` unregisters it.
-        `keep_pairs`: of a join of two streams, keep its pairs of tuples.
+        `keep_pairs`: the engine keeps the pairs of tuples of a join of two streams.
         """
         more = tag_of(key, labels), replace, expires_after, keep_pairs
         answer = self.submit(Register(sql, request_id, self.tenant, *more))
@@ -188,10 +189,11 @@ class LocalPSoup:
         expires_after: str = "",
         keep_pairs: bool = False,
     ) -> range:
-        """Register statements, or one with parameters for each row of values: all or none. Returns their IDs.
+        """Register several queries, all or none: statements, or one with parameters for each row of values.
 
-        `key`, `labels`: the columns of a table of rows with the keys and labels. A parameter `$name` takes the column
-        of its name; other parameters take the remaining columns in order. All other arguments are as for `register`.
+        Returns their IDs. `key`, `labels`: the columns of a table of rows with the keys and labels. A parameter `$name`
+        takes the column of its name; other parameters take the remaining columns in order. Other arguments are as for
+        `register`.
         """
         statements = [sql] if isinstance(sql, str) else sql
         names = tuple(rows.column_names) if isinstance(rows, pa.Table) and _NAMED.search(statements[0]) else ()
@@ -211,7 +213,7 @@ class LocalPSoup:
     def queries(
         self, stream: str | None = None, *, labels: Mapping[str, str] | None = None, expiring: str = ""
     ) -> list[int]:
-        """IDs of the queries: of one stream, with all of some labels, or that expire within a time ("7 days")."""
+        """IDs of queries: those on `stream`, with all `labels`, that expire within the time `expiring` ("7 days")."""
         if expiring:
             self.engine.snapshot().lifetimes.tick(self.clock.now())
         until = self.clock.now() + lifetime_days(expiring) * DAY if expiring else None
@@ -239,7 +241,7 @@ class LocalPSoup:
         return answer.count
 
     def drop_stream(self, name: str, *, cascade: bool = False) -> int:
-        """Drop a stream, with `cascade` also its queries. Returns the number of these."""
+        """Drop a stream, with `cascade` also its queries. Returns the number of dropped queries."""
         answer = self.submit(DropStream(name, self.tenant, cascade=cascade))
         assert isinstance(answer, StreamAcknowledgement)
         return answer.queries
@@ -251,7 +253,7 @@ class LocalPSoup:
         window: str | Mapping[str, str] | None = None,
         accept_truncation: bool = False,
     ) -> Answer:
-        """The current answer. `window`: the text of another BEGIN … END …, or such texts by names of sources."""
+        """The current answer of a query. `window`: a text BEGIN … END …, or such texts by the names of the sources."""
         return invoke(
             self.engine.snapshot(),
             query_id,
@@ -300,7 +302,7 @@ class LocalPSoup:
         )
 
     def match(self, stream: str, table: pa.Table | pa.RecordBatch) -> Matched:
-        """The queries that each row would match if it were pushed now; none for rows that would be refused."""
+        """The queries that each row would match if it were pushed now. A row that would be refused matches none."""
         snapshot, now = self.engine.snapshot(), self.clock.now()
         view = snapshot.stream(stream, self.tenant)
         offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)
@@ -309,7 +311,7 @@ class LocalPSoup:
     def tuple_ids(self, stream: str, pushed: PushAcknowledgement) -> range | list[int | None]:
         """The tuple ID of each accepted row of a push, in the order of the push; None for a row that still waits.
 
-        A range in system time, or if the times came in order. Raises OutOfRange if they are unknown.
+        The result is a range in system time, or if the times came in order. Raises OutOfRange if the IDs are unknown.
         """
         if not pushed.accepted:
             return range(0)
@@ -317,7 +319,7 @@ class LocalPSoup:
         return tuple_ids(self.engine.snapshot(), stream, pushed.sequence, *rows, tenant=self.tenant).listed()
 
     def why(self, query_id: int, of: int | pa.Table, as_of: int | None = None) -> Why:
-        """Why a tuple (its ID, or a table of one row that is not pushed) is in the answer of a query, or why not."""
+        """Explain why a tuple is in an answer, or not. `of`: its ID, or a table of one row that is not pushed."""
         snapshot, now, row = self.engine.snapshot(), self.clock.now(), of
         if not isinstance(of, int):
             view = snapshot.by_id[snapshot.query(query_id, self.tenant).stream_id]
@@ -330,11 +332,11 @@ class LocalPSoup:
         return matches(self.engine.snapshot(), stream, tuple_id, tenant=self.tenant, now=self.clock.now())
 
     def matches_many(self, stream: str, tuple_ids: Sequence[int]) -> list[list[int]]:
-        """`matches` for each of some tuples."""
+        """For each tuple, the result of `matches`."""
         return matches_many(self.engine.snapshot(), stream, tuple_ids, tenant=self.tenant, now=self.clock.now())
 
     def matches_between(self, stream: str, first: int, count: int) -> Matched:
-        """`matches` for `count` successive tuples."""
+        """The result of `matches` for `count` successive tuples, of which `first` is the first ID."""
         snapshot, now = self.engine.snapshot(), self.clock.now()
         return matches_between(snapshot, stream, first, count, tenant=self.tenant, now=now)
 
@@ -347,10 +349,10 @@ class LocalPSoup:
         *,
         ids: range | None = None,
     ) -> Bits:
-        """The results of some queries over a window: a bit for each query and tuple.
+        """The results of some queries over a window: one bit for each pair of a query and a tuple.
 
-        `queries`: IDs and keys, or labels that they all have; None: all on the stream. `begin`, `end`: the first and
-        the last time, microseconds; `ids`: of tuples.
+        `queries`: IDs and keys, or labels that each query must have. None selects all queries on the stream. `begin`,
+        `end`: the first and the last time, in microseconds. `ids`: a range of tuple IDs, instead of times.
         """
         snapshot, now = self.engine.snapshot(), self.clock.now()
         view = snapshot.stream(stream, self.tenant)
@@ -365,7 +367,7 @@ class LocalPSoup:
         return bits_of(snapshot, view, choice.records(snapshot, view, self.tenant, 2**62), where)
 
     def explain(self, query_id: int) -> Explanation:
-        """The evaluation and the storage of a query."""
+        """An explanation of a query: the ways in which it is evaluated, and its memory and files."""
         return explain(self.engine.snapshot(), query_id, tenant=self.tenant, now=self.clock.now())
 
     def maintain(self) -> int:
@@ -389,7 +391,7 @@ class LocalPSoup:
 
 
 def _chosen(window: str | Mapping[str, str] | None) -> WindowChoice | None:
-    """The windows of such texts, None for None."""
+    """Parse the argument `window` of the methods above. None stays None."""
     if window is None or isinstance(window, str):
         return None if window is None else window_clause(window)
     return {name: window_clause(text) for name, text in window.items()}

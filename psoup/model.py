@@ -16,10 +16,11 @@ from psoup.errors import InvalidBatch
 
 
 def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
-    """The place of each attribute among the `names` of a batch's columns (any case), by its name in lower case.
+    """Map each attribute's name, in lower case, to the position of its column in a batch.
 
-    Raises InvalidBatch for a repeated name, a name that the schema lacks, and a missing attribute that is NOT NULL.
-    O(columns): called before the values are decoded.
+    `names`: the names of the batch's columns, in any case. The map lacks nullable attributes that the batch does not
+    have. Raises InvalidBatch for a repeated name, a name that the schema lacks, and a missing attribute that is NOT
+    NULL. O(columns): called before the values are decoded.
     """
     by_name: dict[str, int] = {}
     for position, name in enumerate(names):
@@ -43,10 +44,10 @@ SECOND = 1_000_000
 """Microseconds in a second. Times are int64 microseconds since 1970 UTC."""
 
 EXACT_DOUBLE = 2**53
-"""Integers up to this number, on both sides of 0, are distinct DOUBLE values."""
+"""DOUBLE represents every integer from minus this number to this number exactly."""
 
 EPOCH = datetime(1970, 1, 1)
-"""The zero of times (in UTC) and days."""
+"""The moment, in UTC, from which times and dates count."""
 
 DEFAULT_TENANT = "default"
 MAX_DECIMAL_PRECISION = 18
@@ -138,9 +139,11 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The part of a stream that is kept: the last `duration` microseconds, or the last `rows`, or (neither) all.
+    """The part of a stream that PSoup keeps: the last `duration` microseconds or the last `rows`, or everything if both
+    are None.
 
-    `archive`: the older share of that part, in the same unit, which is on disk. The rest is in memory.
+    `archive`: the length of the oldest piece of that part, in the same unit. This piece is on disk, the rest is in
+    memory.
     """
 
     duration: int | None = None
@@ -150,9 +153,10 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """The stream of a CREATE STREAM statement. `time_attribute` is None in the system time domain.
+    """The definition of a stream, as in its CREATE STREAM statement.
 
-    `ahead`: microseconds by which a tuple's time may be ahead of the clock. None for a stream older than AHEAD.
+    `time_attribute` is None in the system time domain. `ahead`: the most microseconds by which a tuple's time may be
+    ahead of the clock. It is None for a stream that was created before AHEAD existed.
     """
 
     name: str
@@ -164,7 +168,7 @@ class StreamSpec:
     ahead: int | None = None
 
     def with_columns(self, added: tuple[Attribute, ...]) -> StreamSpec:
-        """The stream with more columns at the end."""
+        """A copy of the definition with `added` columns at the end."""
         return replace(self, schema=Schema((*self.schema.attributes, *added)))
 
     @property
@@ -174,7 +178,7 @@ class StreamSpec:
 
 
 class Anchor(enum.Enum):
-    """The zero from which a window bound counts."""
+    """The point from which a window bound counts."""
 
     START = "START"
     NOW = "NOW"
@@ -183,10 +187,10 @@ class Anchor(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An end of a window.
+    """An end of a window. `anchor` says which of the other fields applies.
 
-    START; NOW minus `offset` microseconds; NOW minus `rows` tuples (then `offset` is 0); or the absolute time
-    `at` in microseconds.
+    START has no field. NOW counts back by `offset` microseconds, or by `rows` tuples. ABSOLUTE is the time `at` in
+    microseconds.
     """
 
     anchor: Anchor
@@ -201,7 +205,7 @@ NOW = Bound(Anchor.NOW)
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """BEGIN and END: a closed interval [begin, end] of physical IDs, or the last n tuples without the last m."""
+    """BEGIN and END: either a closed interval of physical IDs, or the last n tuples without the last m tuples."""
 
     begin: Bound = START
     end: Bound = NOW
@@ -220,7 +224,8 @@ class WindowClause:
 
 
 def time_text(time: int) -> str:
-    """Microseconds since 1970 as ISO text in UTC. Outside the years 1 to 9999 the number itself."""
+    """A time, in microseconds since 1970, as ISO text in UTC. Outside the years 1 to 9999, the number of
+    microseconds."""
     try:
         return (EPOCH + timedelta(microseconds=time)).isoformat(sep=" ") + "Z"
     except OverflowError:

@@ -17,7 +17,7 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def verb(count: int, singular: str, plural: str) -> str:
-    """The form of a verb, or of any other word, for a count."""
+    """The form of a verb, or of another word, that fits a count."""
     return singular if count == 1 else plural
 
 
