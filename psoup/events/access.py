@@ -3,8 +3,8 @@
     IssueToken ──prepare──> TokenIssued      from here on the token is valid
     RevokeToken ─prepare──> TokenRevoked     from here on it is not
 
-Only a digest of a token is stored: neither the log, nor a backup, nor memory has the token itself. The service's gate
-defines the rights of roles (`psoup_service.gate.roles`); here roles are words.
+PSoup stores only a digest of a token. Neither the log, nor a backup, nor memory has the token itself. The service's
+gate defines the rights of each role (`psoup_service.gate.roles`). This module only stores the names of roles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AccessToken:
     streams: tuple[str, ...] = ()
     issued: int = 0
     expires: int = 0
-    """The end of the token's validity; 0: none."""
+    """The time at which the token expires. 0: it never expires."""
 
     def expired(self, now: int) -> bool:
         """Whether the token has expired at the clock's time `now`."""
@@ -43,7 +43,8 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True)
 class IssueToken:
-    """Make a token valid. `first`: only if there is no token yet, as no token is needed for it then."""
+    """Make a token valid. `first`: refuse the command if the service has a token, because this command needs no
+    token."""
 
     token: AccessToken
     first: bool = False
@@ -51,7 +52,8 @@ class IssueToken:
 
 @dataclass(frozen=True, slots=True)
 class RevokeToken:
-    """Make a token invalid. `tenant`: only if the token belongs to this tenant; "" for any."""
+    """Make a token invalid. `tenant`: refuse the command unless the token belongs to this tenant; "" allows any
+    tenant."""
 
     token_id: str
     tenant: str = ""

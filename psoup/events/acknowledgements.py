@@ -1,4 +1,4 @@
-"""Acknowledgements: answers to the caller of a command, and to the host about an event."""
+"""Acknowledgements: the results that the caller of a command gets, and the results of an event for the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from psoup.events.tenants import Tenant
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """The result of a command. `sequence`: of the event; `duplicate`: whether it had happened before."""
+    """The result of a command. `sequence`: the sequence of its event. `duplicate`: whether an earlier call had the
+    same effect."""
 
     sequence: int
     duplicate: bool = False
@@ -19,7 +20,8 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class StreamAcknowledgement(Acknowledgement):
-    """The result of CreateStream, AlterStream and DropStream; `queries`: the number dropped with a stream."""
+    """The result of CreateStream, AlterStream and DropStream. `queries`: the number of queries that were dropped
+    with a stream."""
 
     stream_id: int = 0
     queries: int = 0
@@ -27,9 +29,10 @@ class StreamAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class PushAcknowledgement(Acknowledgement):
-    """The result of Push: the number of tuples accepted, and refused as late or too far ahead.
+    """The result of Push: how many tuples were accepted, refused as late, and refused as too far ahead of the clock.
 
-    `first_row`: the place of the first of them among the event's tuples, as small pushes share an event.
+    `first_row`: the place of the first accepted tuple among the tuples of the event. Several small pushes may share an
+    event.
     """
 
     accepted: int = 0
@@ -41,10 +44,11 @@ class PushAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class ProducerAcknowledgement(Acknowledgement):
-    """The place where a producer stopped: its `epoch`, the `number` that comes next, and the `time` of its last batch.
+    """The place where a producer stopped.
 
-    `sequence`: the event of that batch. `rows`: of all batches of the epoch, accepted or refused for their times. None
-    if a version of PSoup that did not count logged some of them.
+    `sequence`: the event of its last batch. `time`: the time of that batch. `epoch`, `number`: the epoch, and the
+    number that the next batch must have. `rows`: the rows of all batches of the epoch, accepted or refused for their
+    times. It is None if an old version of PSoup, which did not count rows, logged some of them.
     """
 
     epoch: int = 0
@@ -55,10 +59,10 @@ class ProducerAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class AttachAcknowledgement(Acknowledgement):
-    """The result of Attach: the first time of the stream, at or before which more history must end; None without
-    tuples.
+    """The result of Attach.
 
-    `batch`: the number of the job's last batch before it, None if there was none.
+    `first_time`: the time of the stream's first tuple, None without tuples. More history must end at or before it.
+    `batch`: the number of the job's last batch before this call, None if there was none.
     """
 
     first_time: int | None = None
@@ -68,7 +72,7 @@ class AttachAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAcknowledgement(Acknowledgement):
-    """The result of Heartbeat: the watermark after it."""
+    """The result of Heartbeat. `watermark`: the stream's watermark after it."""
 
     watermark: int | None = None
 
@@ -90,7 +94,7 @@ class QueriesAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class RemovalAcknowledgement(Acknowledgement):
-    """The result of UnregisterMany: the number of removed queries."""
+    """The result of UnregisterMany. `count`: the number of removed queries."""
 
     count: int = 0
 
@@ -104,14 +108,16 @@ class TokenAcknowledgement(Acknowledgement):
 
 @dataclass(frozen=True, slots=True)
 class TenantAcknowledgement(Acknowledgement):
-    """The result of CreateTenant, AlterTenant and DropTenant: the tenant, as it is or was."""
+    """The result of CreateTenant, AlterTenant and DropTenant. `tenant`: its record after the command, or before its
+    drop."""
 
     tenant: Tenant | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The result of prepare: the acknowledgement to give after `event` is logged; None: nothing to log."""
+    """The result of prepare: the acknowledgement, which the caller gets after `event` is logged. None: there is
+    nothing to log."""
 
     acknowledgement: Acknowledgement
     event: Event | None = None
@@ -119,13 +125,13 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The result of apply: the last applied sequence, and bytes of tuples returned to the memory budget."""
+    """The result of apply. `sequence`: the last applied event. `freed_bytes`: bytes that left the memory budget."""
 
     sequence: int
     freed_bytes: int = 0
     released: dict[int, int] = field(default_factory=dict)
-    """Tuples released, by stream ID."""
+    """The number of released tuples, by stream ID."""
     spent: dict[str, float] = field(default_factory=dict)
-    """Seconds of work for each tenant's streams, by the engine's timer."""
+    """The writer's seconds for the streams of each tenant, by the engine's timer."""
     matches: dict[str, int] = field(default_factory=dict)
-    """Matches of new tuples, for tenants that have a quota of them."""
+    """The number of matches of new tuples, for each tenant that has a quota of them."""

@@ -1,12 +1,13 @@
-"""The change of an event, for code that keeps account of events without applying them.
+"""The change of an event, for code that reads events but does not apply them.
 
     event ──change_of──> rows 3             tuples that it brings
                          stream 2, spec …   a stream's new definition
                          dropped 2          a dropped stream
                          queries, ended     registered queries, IDs of removed ones
 
-The doctor counts with it, the log decides what it may drop, a rehearsed start learns names. Only this module handles
-each kind of event for them; the type checker fails if a kind is missing.
+Three readers use it. The doctor counts tuples and queries, the log decides which events it may drop, and a rehearsed
+start learns names. Only this module distinguishes the kinds of events for them. The type checker fails if a kind is
+missing.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from psoup.values.columns import Array
 
 
 class Change(NamedTuple):
-    """The change of one event. `rows`: without rows stored in chunks."""
+    """The change of one event. `rows`: its tuples, without those that a replay already has in stored chunks."""
 
     rows: int = 0
     stream: int = 0
@@ -49,7 +50,7 @@ class Change(NamedTuple):
     """The ID of the first of `queries`; the IDs of the rest follow."""
     queries: Sequence[StandingQuery] = ()
     ended: Sequence[int] = ()
-    """IDs of removed queries; in a replay some may have been removed before."""
+    """The IDs of removed queries. In a replay, some of them may have been removed earlier."""
 
 
 class Replacements(NamedTuple):
@@ -63,7 +64,7 @@ _NONE: Array = np.zeros(0, np.int64)
 
 
 def replacements(event: Registered | RegisteredMany | Replaced) -> Replacements:
-    """The replacements of an event, `later` ascending. O(n). A replay may no longer know some of `earlier`."""
+    """The replacements of an event. `later` ascends. A replay may no longer know some of `earlier`. O(n)."""
     if isinstance(event, Replaced):
         return Replacements(event.earlier, event.later)
     if isinstance(event, RegisteredMany):
@@ -107,5 +108,5 @@ def change_of(event: Event) -> Change:
 
 
 def rows_of(event: Event) -> int:
-    """The number of tuples of an event; runs of events are limited by them."""
+    """The number of tuples of an event. Hosts limit the tuples that they log or apply at once by it."""
     return len(event.batch) if isinstance(event, Pushed) else 0

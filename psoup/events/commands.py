@@ -18,7 +18,8 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The extent of an attachment: chunks, tuples, and the times of the first and the last tuple (microseconds)."""
+    """The extent of an attachment: the number of chunks and tuples, and the times of the first and the last tuple in
+    microseconds."""
 
     chunks: int
     rows: int
@@ -44,10 +45,11 @@ class AlterStream:
 
 @dataclass(frozen=True, slots=True)
 class DropStream:
-    """Drop a stream and its tuples; refused while queries use it, unless `cascade` drops these too.
+    """Drop a stream and its tuples. Admission refuses it while queries use the stream, unless `cascade` drops these
+    too.
 
-    With a `stream_id`, only if the name still means that stream: a repeated call drops no other stream. With a number
-    of `queries`, only if exactly so many use it, as the caller has confirmed.
+    `stream_id`: the ID that the name must mean, so that a repeated call drops no other stream. `queries`: the number of
+    queries that must use the stream, as the caller has confirmed.
     """
 
     name: str
@@ -62,8 +64,9 @@ class Push:
     """Tuples for a stream. With a `producer`, a batch is accepted exactly once for each (producer, epoch, number).
 
     `digest` identifies the payload, so that the same number with other rows is a conflict. `STAGED` is the digest of
-    all batches that came in parts. Their rows are not compared, and may be more than in a push. `whole`: no single row
-    is refused (`psoup.admission.together`). `since`: an event before number 0 was first sent, or 0.
+    all batches that came in parts. Their rows are not compared, and may be more than in a push. `whole`: if one row is
+    refused, the whole push is refused (`psoup.admission.together`). `since`: the sequence of an event that happened
+    before the producer sent number 0, or 0. It proves that the producer is new.
     """
 
     stream: str
@@ -83,7 +86,7 @@ STAGED = b"staged batch"
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Ask whether a batch was accepted, by the rules of its Push."""
+    """Ask whether a batch was accepted. The fields are as for its Push."""
 
     stream: str
     producer: str
@@ -105,13 +108,12 @@ class Locate:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """History for a stream; accepted once for each `job`, whatever a repeated call contains.
+    """History for a stream, or with a number `batch` tuples that come after all others.
 
-    With a number `batch`, tuples that come after all others; accepted once for each job and number, and numbers ascend.
-
-    `chunks`: consecutive, oldest first, with numbers and IDs from 0 on. Without chunks the command only asks whether
-    history of this extent would be accepted. Without chunks and `extent` it asks whether the job was
-    accepted. `stream_id`: the required stream.
+    Each `job` is accepted once, whatever a repeated call contains. With `batch`, each pair of job and number is
+    accepted once, and numbers ascend. `chunks`: consecutive, oldest first, with numbers and IDs from 0 on. Without
+    chunks, the command only asks whether history of this `extent` would be accepted. Without chunks and `extent`, it
+    asks whether the job was accepted. `stream_id`: the ID that the stream must have.
     """
 
     stream: str
@@ -134,11 +136,12 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A SELECT statement; with a `request_id`, or a key in its `tag`, a retry returns the same query. A key takes
-    precedence.
+    """Register the query of a SELECT statement.
 
-    `replace`: if another query has the key, the new one replaces it. `expires_after`: the time without use, such as "90
-    days", after which it is unregistered. `keep_pairs`: keep the pairs of its join (`psoup.joins.pairs_store`).
+    With a `request_id`, or with a key in its `tag`, a retry returns the same query. The key decides if both are given.
+    `replace`: if another query has the key, the new one replaces it. `expires_after`: a time, such as "90 days". A
+    query that nobody invokes for so long is unregistered. `keep_pairs`: keep the pairs of its join
+    (`psoup.joins.pairs_store`).
     """
 
     sql: str
@@ -152,13 +155,14 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class RegisterMany:
-    """Several queries, all or none: `statements`; or one statement with parameters, and `rows` of their values.
+    """Register several queries, all or none: many `statements`, or one statement with parameters and many `rows` of
+    values.
 
-    `rows` may be a table with a column for each parameter. `names`: of the values in each row, if parameters are given
-    by name. A `request_id` covers the whole call. `number`: of the first query, in errors. `key`, `labels`: names of
-    the columns of that table with keys and labels; `tags`: these columns themselves. Keys take precedence over the
-    request ID. `replace`: the new queries replace different ones with their keys. `expires_after`, `keep_pairs`: for
-    each query.
+    `rows` may be a table with a column for each parameter. `names`: the names of the values in each row, for parameters
+    with names. `request_id`: recognises a retry of the whole call. `number`: the number of the first query in messages
+    of errors. `key`, `labels`: names of the columns of the table with keys and labels. `tags`: these columns
+    themselves. Keys take precedence over the request ID. `replace`: a new query replaces a different query with its
+    key. `expires_after`, `keep_pairs`: as in `Register`, for each query.
     """
 
     statements: Sequence[str]
@@ -197,9 +201,9 @@ class Unregister:
 class UnregisterMany:
     """Remove several queries, all or none.
 
-    They are given by their IDs (int64[k]), by `labels`, or by the `prefix` of their keys. A query must have all the
-    labels. A prefix may select no query. With a `request_id`, a retry gets the same answer. `dry_run`: only count them.
-    `expired`: remove only queries among the IDs that still exist and have expired.
+    The command selects them by IDs (int64[k]), by `labels`, or by the `prefix` of their keys. A query must have all the
+    labels. It is no error if a prefix selects no query. With a `request_id`, a retry gets the same answer. `dry_run`:
+    only count them. `expired`: remove only queries among the IDs that still exist and have expired.
     """
 
     query_ids: Array | None = None

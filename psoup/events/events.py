@@ -1,6 +1,6 @@
-"""Events: accepted commands, each stamped with its sequence and with everything that `apply` needs.
+"""Events: accepted commands, each with its sequence and with all data that `apply` needs.
 
-A replay applies the logged events; nothing is decided twice.
+Admission decides about a command once. A replay applies the logged events, and decides nothing again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def no_queries() -> Array:
 
 @dataclass(frozen=True, slots=True)
 class StreamCreated:
-    """A stream exists from here on; in a replay with its stored part."""
+    """A stream exists from this event on. `stored`: in a replay, the part of the stream that is in files."""
 
     sequence: int
     tenant: str
@@ -41,9 +41,9 @@ class StreamCreated:
 
 @dataclass(frozen=True, slots=True)
 class StreamAltered:
-    """A stream has new columns from here on, with NULL in its old tuples; or another AHEAD.
+    """A stream has new columns from this event on, with NULL in its old tuples, or another AHEAD.
 
-    `spec` and `sql` define the whole stream, `added` is the statement of the change.
+    `spec` and `sql` define the whole stream. `added` is the statement of the change.
     """
 
     sequence: int
@@ -70,7 +70,7 @@ class StreamDropped:
 
 @dataclass(frozen=True, slots=True)
 class RefusedTuples:
-    """Refused tuples of a batch, by their times (int64[k], microseconds)."""
+    """The times (int64[k], microseconds) of the tuples of a batch that were refused as late, and as too far ahead."""
 
     late: Array
     ahead: Array
@@ -83,11 +83,12 @@ class RefusedTuples:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """Accepted tuples in the order they were sent, with their physical IDs.
+    """Accepted tuples with their physical IDs, in the order in which the client sent them.
 
-    `watermark`: the stream's after it (None: no tuple yet). `time`: the clock at prepare. `stored`: tuples that are not
-    in `batch`, as a replay has them in chunks. `forgotten`: an event, or 0; producers without a batch after it are
-    forgotten. `before`: the rows that the producer had sent in its epoch before; None if not known.
+    `watermark`: the stream's watermark after the event, None while the stream has no tuple. `time`: the clock at
+    prepare. `stored`: in a replay, the number of tuples that are in stored chunks and not in `batch`. `forgotten`: a
+    sequence, or 0. Producers whose last batch is not after it are forgotten. `before`: the number of rows that the
+    producer had sent in its epoch before this batch, None if not known.
     """
 
     sequence: int
@@ -113,10 +114,10 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """History, or a `batch`, is part of the stream from here on.
+    """History, or a `batch`, is part of the stream from this event on.
 
-    `watermark`: the stream's after it; `time`: the clock at prepare. `chunks` have their numbers and IDs, below all
-    earlier ones, or above them for a batch. A replay has no chunks, as they come back with the stream.
+    `watermark`: the stream's watermark after the event. `time`: the clock at prepare. `chunks`: their numbers and IDs
+    are below all earlier ones, or above them for a batch. A replay has no chunks here, because the store has them.
     """
 
     sequence: int
@@ -143,7 +144,8 @@ class WatermarkRaised:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A query is registered; with `replaced`, that query is removed. In a replay it may have been removed before."""
+    """A query is registered. `replaced`: the ID of the query that it replaces, or 0. A replay may have removed that
+    earlier."""
 
     sequence: int
     tenant: str
@@ -155,21 +157,22 @@ class Registered:
     tag: Tag = NO_TAG
     replaced: int = 0
     expires: int = 0
-    """Days without use after which it is unregistered; 0: never."""
+    """The days without an invocation after which the query is unregistered. 0: never."""
     side_streams: tuple[int, ...] = ()
-    """For a join the stream of each side; `stream_id` is the first of them."""
+    """For a join, the stream ID of each side. `stream_id` is the first of them."""
     keep_pairs: bool = False
     """Whether to keep the pairs of its join (`psoup.joins.pairs_store`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredMany:
-    """Queries are registered together: with the IDs first_id, first_id + 1, ...
+    """Several queries are registered, with the IDs first_id, first_id + 1, and so on.
 
-    `stream_ids`: of each query, or one for all. `digest` identifies the call, for retries. If all queries come from one
-    `template`, `rows` are the values of its parameters, as the short form of `queries` for a log. They are () if
-    `queries` is a `BoundBlock`, which has the values. `gone`: positions of queries that were unregistered since; only a
-    replay has them. `replaced`: the query that each of them replaces, or -1 (int64[n]); replaced queries are removed.
+    `stream_ids`: the stream of each query, or one stream for all. `digest` identifies the call, for retries.
+    `template`: the statement with parameters that all queries come from, or "". `rows`: the values of its parameters,
+    as the short form of `queries` for a log. They are () if `queries` is a `BoundBlock`, which has the values. `gone`:
+    in a replay, positions of queries that were unregistered later. `replaced`: the query that each query replaces, or
+    -1 (int64[n]). Replaced queries are removed.
     """
 
     sequence: int
@@ -188,16 +191,16 @@ class RegisteredMany:
     expires: int = 0
     """For each query, as in `Registered`."""
     side_streams: Sequence[tuple[int, ...]] = ()
-    """For each query, or one for all, the streams of its sides, () if it has none. () without a join."""
+    """The stream IDs of the sides of each query, or one tuple for all queries. () for a query that is no join."""
     keep_pairs: bool = False
     """For all queries, as in `Registered`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Queries have replaced others, `later` those in `earlier` (int64[n] each), and were removed later.
+    """Queries that replaced others, and were removed later: `later` replaced those in `earlier` (int64[n] each).
 
-    Only a replay has it, as the rest of a registration.
+    Only a replay has this event. It is what the log keeps of such a registration.
     """
 
     sequence: int
@@ -217,10 +220,10 @@ class Unregistered:
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredMany:
-    """Several queries (int64[k], ascending) are removed together. `count`: their number.
+    """Several queries (int64[k], ascending) are removed. `count`: their number.
 
-    A replay has only queries that the log still registers. `digest` identifies the call, for retries. `expired`:
-    whether they were removed because they had expired.
+    In a replay, `query_ids` has only queries that the log still registers. `digest` identifies the call, for retries.
+    `expired`: whether they were removed because they had expired.
     """
 
     sequence: int

@@ -1,4 +1,4 @@
-"""Tags of queries, given by clients: a key and labels, of one query or of many as columns.
+"""Tags that clients give to queries: a key and labels, for one query or as columns for many queries.
 
     Tag("search-42", (("kind", "alert"), ("user", "u3")))           of one query; labels in the order of their names
     TagColumns   keys    ["search-42", "search-43", …]              a text each
@@ -34,7 +34,7 @@ NO_TAG = Tag()
 
 
 def tag_of(key: str, labels: Mapping[str, str] | None) -> Tag:
-    """The tag of a key and of labels in the callers' form; NO_TAG itself if there are none."""
+    """Make a tag from a key and a mapping of labels. Returns NO_TAG itself if there are none."""
     return Tag(key, tuple(sorted(labels.items() if labels else ()))) if key or labels else NO_TAG
 
 
@@ -46,7 +46,7 @@ class TagColumns:
     keys: pa.StringArray | None
     labels: tuple[tuple[str, pa.DictionaryArray], ...]
     made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Values that admission computed and the writer uses too; see `psoup.published.tags`."""
+    """Values that admission computes and the writer uses again; see `psoup.published.tags`."""
 
     @staticmethod
     def of(tag: Tag) -> TagColumns | None:
@@ -71,7 +71,7 @@ class TagColumns:
         return tuple(name for name, _ in self.labels)
 
     def let_go(self) -> None:
-        """Drop the computed values, after the writer has used them."""
+        """Drop the values in `made`. The writer calls this after it has used them."""
         self.made.clear()
 
     def key(self, row: int) -> str:
@@ -84,7 +84,7 @@ class TagColumns:
         return Tag(self.key(row), tuple((name, value) for name, value in values if value is not None))
 
     def having(self, labels: Labels) -> Array:
-        """Flags of queries that have all of some labels: bool[count]."""
+        """Flags, bool[count], of the queries that have all the given labels."""
         columns, having = dict(self.labels), np.ones(self.count, np.bool_)
         for name, value in labels:
             code = columns[name].dictionary.index(value).as_py() if name in columns else -1
@@ -95,13 +95,13 @@ class TagColumns:
         return having
 
     def beginning(self, prefix: str) -> Array:
-        """Flags of queries with a key that begins with `prefix`: bool[count]."""
+        """Flags, bool[count], of the queries whose key begins with `prefix`."""
         if self.keys is None:
             return np.zeros(self.count, np.bool_)
         return pc.starts_with(self.keys, prefix).to_numpy(zero_copy_only=False)
 
     def take(self, rows: Array) -> TagColumns:
-        """The tags of some queries (int64[k]), copied without unused texts."""
+        """The tags of the queries at positions `rows` (int64[k]), copied without unused texts."""
         places = pa.array(rows)
         keys = None if self.keys is None else self.keys.take(places)
         labels = tuple((name, coded(column.take(places).dictionary_decode())) for name, column in self.labels)
@@ -109,7 +109,7 @@ class TagColumns:
 
 
 def coded(column: pa.Array) -> pa.DictionaryArray:
-    """Labels as codes of their values (int32)."""
+    """The column of a label, dictionary-encoded with int32 codes."""
     return column.dictionary_encode()
 
 
@@ -132,7 +132,7 @@ def buffers_of(texts: pa.StringArray) -> tuple[Array, Array]:
 
 
 def content_of(tags: TagColumns) -> list[Any]:
-    """Bytes for a digest, equal for two blocks if their tags are. O(bytes)."""
+    """The bytes for a digest of tags. Two blocks with equal tags have equal bytes. O(bytes)."""
     content: list[Any] = []
     for name, column in (("", tags.keys), *tags.labels):
         if column is None:

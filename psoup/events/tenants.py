@@ -6,7 +6,7 @@
 
 Every stream, query and access token belongs to one tenant. The tenant `default` always exists, and owns everything of a
 service without other tenants. Admission enforces quotas that follow from events (streams, queries, bytes); the service
-enforces rates and shares. Here they are numbers.
+enforces rates and shares.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Quotas:
     query_bytes: int = 0
     """Bytes of memory charged for its queries, with their index."""
     tuple_bytes: int = 0
-    """Bytes of memory for its tuples, and for the last batches of its producers."""
+    """Bytes of memory for its tuples, and for the remembered batches of its producers."""
     archive_bytes: int = 0
     """Bytes of its tuples on disk."""
     producers: int = 0
-    """Producers that are remembered, over all its streams."""
+    """The number of remembered producers, over all its streams."""
     calls_per_second: float = 0
     """Calls that begin in a second."""
     open_calls: int = 0
@@ -43,7 +43,7 @@ class Quotas:
     pushed_bytes_per_second: float = 0
     """Bytes of tuples pushed in a second, by their size in memory."""
     receive_bytes: int = 0
-    """Bytes of requests that are being received at a time."""
+    """Bytes of requests that the service receives at the same time."""
     staged_bytes: int = 0
     """Bytes of staged batches that are not committed yet."""
     stages: int = 0
@@ -53,24 +53,25 @@ class Quotas:
     watchers: int = 0
     """Watches that are open at a time."""
     prepare_share: float = 0
-    """Processor seconds a second for preparing its registrations."""
+    """Processor time for preparing its registrations, in seconds per second."""
     join_share: float = 0
-    """Processor seconds a second for joining its tuples and queries."""
+    """Processor time for joining its tuples and queries, in seconds per second."""
     read_share: float = 0
-    """Processor seconds a second for its answers."""
+    """Processor time for its answers, in seconds per second."""
     matches_per_second: float = 0
-    """Matches of new tuples of its streams in a second."""
+    """Matches of new tuples with queries, per second."""
     group_keys: int = 0
     """The most groups of one of its answers."""
     kept_bytes: int = 0
     """Bytes of caches for its answers: folds of aggregates, pairs of joins, and key indexes."""
     weight: float = 1.0
-    """The share where tenants wait for one another: a tenant with weight 3 gets three times the share of one with
-    weight 1."""
+    """The tenant's weight where tenants wait for one another. A tenant with weight 3 gets three times as much as one
+    with 1."""
 
 
 NO_LIMITS = Quotas()
-"""The quotas of the tenant `default` until they are set: a service with one tenant has the limits of its settings."""
+"""The quotas of the tenant `default` until an operator sets others. Then only the settings limit a service with one
+tenant."""
 
 GENEROUS = Quotas(
     streams=1_000,
@@ -122,7 +123,7 @@ class AlterTenant:
 
 @dataclass(frozen=True, slots=True)
 class DropTenant:
-    """Drop a tenant without streams and tokens."""
+    """Drop a tenant. It must have no streams and no tokens."""
 
     name: str
 
@@ -137,7 +138,7 @@ class TenantCreated:
 
 @dataclass(frozen=True, slots=True)
 class TenantAltered:
-    """A tenant has these quotas from here on; `tenant` is its whole record."""
+    """A tenant has other quotas from this event on. `tenant` is its whole record."""
 
     sequence: int
     tenant: Tenant
@@ -166,9 +167,10 @@ def no_tenant(name: str) -> NotFound:
 def over_quota(
     tenant: Tenant, quota: str, used: int | float, needed: int | float, way: str, subject: str = ""
 ) -> ResourceExhausted:
-    """The error for use above a quota. `way`: the tenant's way out; `needed`: the least additional amount.
+    """The error for a use above a quota.
 
-    `subject`: the part of the tenant that it concerns, if not the whole tenant.
+    `used`: the present use. `needed`: the least additional amount. `way`: advice to the tenant. `subject`: words for
+    the part of the tenant that the quota concerns, "" for the whole tenant.
     """
     limit = getattr(tenant.quotas, quota)
     return ResourceExhausted(
@@ -185,7 +187,7 @@ def over_quota(
 
 
 class GroupQuota(int):
-    """The most groups of one answer of a tenant, if its quota limits them."""
+    """The quota `group_keys` of a tenant as a number, with the error for an answer that has more groups."""
 
     tenant: Tenant
 

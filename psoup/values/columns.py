@@ -31,45 +31,52 @@ _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 _LARGE = 8_192
-"""The least number of elements for memory from Arrow: an allocation there takes half a microsecond more."""
+"""The least number of elements for which an array gets its memory from Arrow. Arrow takes half a microsecond more."""
 _LONG_TEXT = 4_096
-"""The least size of a text in bytes to copy it at once. Byte by byte, a megabyte took 1 ms and more."""
+"""The least mean size of texts, in bytes, for which `take` copies each text by one slice.
+
+A copy byte by byte took 1 ms and more for a megabyte.
+"""
 _VAST = 1 << 19
-"""The least number of elements for which NumPy asks for large pages, roughly: it does so from 4 MB on."""
+"""The approximate number of elements from which NumPy requests large pages. It does so from 4 MB on."""
 
 
 def new_array(size: int, dtype: npt.DTypeLike) -> Array:
-    """An array of `size` arbitrary elements that begins at a cache line. NumPy's own arrays do not: a vector across two
-    lines takes twice the time. The memory is Arrow's, which is reused: see `scratch_array`."""
+    """An array of `size` arbitrary elements that begins at a cache line.
+
+    NumPy's own arrays do not begin at one, and a vector across two lines takes twice the time. The memory is Arrow's,
+    which is reused: see `scratch_array`.
+    """
     return np.frombuffer(pa.allocate_buffer(size * np.dtype(dtype).itemsize), dtype) if size else np.empty(0, dtype)
 
 
 def scratch_array(size: int, dtype: npt.DTypeLike) -> Array:
     """An array of `size` arbitrary elements for a short time.
 
-    A large one gets memory from Arrow, which keeps freed memory for a while. The C library returns it to the system at
-    once, and to get a page again took 2 us (virtual machine, Zen 4): half the time of a join of 65,536 rows a side.
+    A large array gets its memory from Arrow, which keeps freed memory for a while. The C library returns freed memory
+    to the system at once. To get a page again took 2 us (virtual machine, Zen 4), half the time of a join of 65,536
+    rows a side.
     """
     return np.empty(size, dtype) if size < _LARGE else new_array(size, dtype)
 
 
 def vast_array(size: int, dtype: npt.DTypeLike) -> Array:
-    """As `scratch_array`, for many megabytes: NumPy asks for large pages, so there are fewer page faults.
+    """As `scratch_array`, but for many megabytes. NumPy requests large pages, so the process has fewer page faults.
 
-    A thousand joins of 10 % a side took 27,000 faults of small pages in Arrow's memory. Here they took 2,000.
+    A thousand joins of 10 % a side took 27,000 faults of small pages in Arrow's memory, and 2,000 in NumPy's.
     """
     return np.empty(size, dtype) if size >= _VAST else scratch_array(size, dtype)
 
 
 @cache
 def lasting_memory() -> pa.MemoryPool:
-    """Memory for columns that stay until their chunk expires, and then returns to the system.
+    """The memory pool for columns that stay until their chunk expires. Freed memory returns to the system.
 
-    The C library holds messages of megabytes, which come and go. Where long-lived columns took the places of freed
-    messages, each new message had fresh pages. The event loop touches these first: 10 to 15 ms for 8 MiB, but 4 ms with
-    the pages of the message before (virtual machine, Zen 4). Arrow's usual choice, mimalloc, took a quarter more for
-    columns of half a MiB. Its huge pages cost three times the system's time at the first touch (0.75 s for 1.1 GB, 0.23
-    here; EPYC Zen 5, in a virtual machine).
+    The C library's memory holds messages of megabytes, which come and go. If long-lived columns took the places of
+    freed messages, each new message would get fresh pages. The event loop touches these first. That took 10 to 15 ms
+    for 8 MiB, but 4 ms with the pages of the last message (virtual machine, Zen 4). Arrow's usual choice, mimalloc,
+    took a quarter more memory for columns of half a MiB. Its huge pages cost three times the system's time at the first
+    touch (0.75 s for 1.1 GB, jemalloc 0.23 s; EPYC Zen 5, in a virtual machine).
     """
     try:
         return pa.jemalloc_memory_pool()
@@ -85,7 +92,8 @@ def lasting_array(size: int, dtype: npt.DTypeLike) -> Array:
 
 
 def address_of(array: Array) -> int:
-    """The address of an array, for kernels. The array must be contiguous, and the caller must keep it alive."""
+    """The address of an array's first element, for kernels. The array must be contiguous, and the caller keeps it
+    alive."""
     ensure(array.flags.c_contiguous, "columns", "an array is not one piece of memory")
     return int(array.__array_interface__["data"][0])
 
@@ -95,7 +103,7 @@ class Column:
     """`n` values of one type.
 
     `values`: see `psoup.values.kinds`. `valid`: bool[n], or None if no value is NULL. `data`: uint8 bytes of TEXT.
-    `error`: bool[n] where an expression failed (such rows are invalid too), or None.
+    `error`: bool[n], True in rows for which an expression failed, or None. Such rows are not valid.
     """
 
     type: DataType
@@ -109,14 +117,14 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """Bytes charged for the values: additive over slices. O(1)."""
+        """The bytes charged for the values. The bytes of slices add up to those of the column. O(1)."""
         rows = len(self)
         if self.type.kind is Kind.TEXT:
             return rows * 9 + int(self.values[-1] - self.values[0])
         return rows * (self.values.itemsize + 1)
 
     def slice(self, start: int, stop: int) -> Column:
-        """Rows start to stop, sharing memory. O(1)."""
+        """The rows from start to stop. They share the column's memory. O(1)."""
         last = stop + 1 if self.type.kind is Kind.TEXT else stop
         return Column(
             self.type,
@@ -145,13 +153,13 @@ class Column:
         return Column(self.type, offsets, valid, text, error)
 
     def bytes_at(self, rows: Array) -> int:
-        """The `nbytes` of `take(rows)`, before the rows (int64[k]) are copied. O(k)."""
+        """The `nbytes` that `take(rows)` would have, computed without a copy. `rows`: int64[k]. O(k)."""
         if self.type.kind is Kind.TEXT:
             return 9 * len(rows) + int((self.values[1:][rows] - self.values[:-1][rows]).sum())
         return len(rows) * (self.values.itemsize + 1)
 
     def order_keys(self) -> Array:
-        """Keys in the order of the values: int64[n], arbitrary for NULL. Not for TEXT and WIDE. O(n)."""
+        """The order keys of the values: int64[n], arbitrary for NULL. Not for TEXT and WIDE. O(n)."""
         if self.type.kind is Kind.DOUBLE:
             return float_keys(self.values)
         if self.values.dtype == np.int64:
@@ -187,7 +195,7 @@ class Column:
 
 
 def value_bytes(data_type: DataType) -> int:
-    """Bytes of a value as in `Column.nbytes`, without its text. O(1)."""
+    """The bytes that `Column.nbytes` counts for one value, without the bytes of its text. O(1)."""
     return _VALUE_BYTES[data_type.kind]
 
 
@@ -195,7 +203,8 @@ _VALUE_BYTES = {kind: np.dtype(facts.dtype).itemsize + 1 for kind, facts in TYPE
 
 
 def float_keys(values: Array) -> Array:
-    """Order keys of float64 values, int64: -0.0 equals 0.0, all NaN are equal and greatest. O(n)."""
+    """The order keys of float64 values, int64. -0.0 equals 0.0. All NaN are equal, and greater than all other
+    values. O(n)."""
     clean = values + 0.0
     clean[np.isnan(clean)] = np.nan
     bits = clean.view(np.int64)
@@ -242,7 +251,10 @@ def null_column(data_type: DataType, rows: int) -> Column:
 
 
 def concat_columns(columns: Sequence[Column], check: Callable[[], object] | None = None) -> Column:
-    """The columns joined in order, copied: at least one, all of one type. `check`: called before each copy."""
+    """One column with the rows of several columns, in order. At least one column; all have one type.
+
+    Several columns are copied. `check`: called before each copy.
+    """
     if len(columns) == 1:
         return columns[0]
     first = columns[0].type
@@ -264,8 +276,10 @@ _COPIED = 65_536
 
 
 def concatenated(arrays: Sequence[Array], check: Callable[[], object] | None = None) -> Array:
-    """The arrays of one type joined in order along rows, copied; at least one. `check`: called before each 65,536
-    rows."""
+    """One array with the rows of several arrays of one type, in order, copied. At least one array.
+
+    `check`: called before the copy of each 65,536 rows.
+    """
     if check is None:
         return np.concatenate(arrays)
     whole: Array = np.empty((sum(map(len, arrays)), *arrays[0].shape[1:]), arrays[0].dtype)
@@ -300,11 +314,12 @@ class Batch:
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes charged against the memory budget: additive over slices. O(columns), once."""
+        """The bytes charged to the memory budget. The bytes of slices add up to those of the batch. O(columns),
+        computed once."""
         return 8 * len(self.times) + sum(column.nbytes for column in self.columns)
 
     def slice(self, start: int, stop: int) -> Batch:
-        """Rows start to stop, sharing memory."""
+        """The rows from start to stop. They share the batch's memory."""
         if stop - start == len(self):
             return self
         return Batch(tuple(c.slice(start, stop) for c in self.columns), self.times[start:stop])
@@ -315,7 +330,7 @@ class Batch:
 
 
 def concat_batches(batches: Sequence[Batch]) -> Batch:
-    """The batches one after the other; at least one."""
+    """One batch with the tuples of several batches, in order. At least one batch."""
     if len(batches) == 1:
         return batches[0]
     columns = tuple(concat_columns(group) for group in zip(*(b.columns for b in batches), strict=True))
@@ -323,5 +338,5 @@ def concat_batches(batches: Sequence[Batch]) -> Batch:
 
 
 def plain(array: Array) -> Array:
-    """The array, or a copy if it is read-only or strided: one kind of array means one compiled kernel."""
+    """The array, or a copy if it is read-only or strided. So each kernel is compiled for one kind of array."""
     return array if array.flags.c_contiguous and array.flags.writeable else array.copy()

@@ -1,4 +1,4 @@
-"""Arrow arrays become columns: each is found by name, checked, and converted if no value changes.
+"""Conversion of Arrow arrays to columns: finds each by name, checks it, and refuses values that would change.
 
     table  a: int32, b: string  ──> names ──> types ──> values, NULLs ──> columns of a stream's schema
                                   └────────────┴─ InvalidBatch: the column, and the first bad row
@@ -46,7 +46,10 @@ def columns_from_arrow(schema: Schema, table: pa.Table | pa.RecordBatch) -> tupl
 
 
 def _column(table: pa.Table | pa.RecordBatch, at: int) -> pa.Array | pa.ChunkedArray:
-    """A column of `table`. A ChunkedArray for types without an array class in PyArrow, such as month_interval."""
+    """The column of `table` at position `at`.
+
+    PyArrow has no array class for some types, such as month_interval. Such a column is a ChunkedArray.
+    """
     try:
         return table.column(at)
     except KeyError:
@@ -54,7 +57,7 @@ def _column(table: pa.Table | pa.RecordBatch, at: int) -> pa.Array | pa.ChunkedA
 
 
 def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.ChunkedArray) -> Column:
-    """An Arrow array as a column of `data_type`. Raises InvalidBatch if a value would change."""
+    """Convert an Arrow array to a column of `data_type`. Raises InvalidBatch if a value would change."""
     target = memory_type(data_type)
     same = source.type == target
     if not same:
@@ -91,7 +94,7 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
 
 
 def _clear_null_text(column: Column) -> Column:
-    """Empty the texts of NULL rows, which may have bytes in Arrow."""
+    """Replace the texts of NULL rows by empty texts. In Arrow such rows may have bytes."""
     if not np.diff(column.values)[~column.valid].any():  # type: ignore[operator]
         return column
     full = Column(column.type, column.values, None, column.data)
@@ -146,7 +149,7 @@ def _cast(source: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _first_bad_row(source: pa.Array, target: pa.DataType) -> int | None:
-    """The first row whose value cannot be converted, by repeated halving. O(n) conversions in all."""
+    """The first row whose value cannot be converted. Found by repeated halving, with O(n) conversions in all."""
     low, high = 0, len(source)
     while high - low > 1:
         middle = (low + high) // 2

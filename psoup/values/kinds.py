@@ -8,9 +8,9 @@
     TEXT       int64 offsets[n+1] + data  the UTF-8 bytes
     TIMESTAMP  int64[n] microseconds      itself
     DATE       int32[n] days              itself
-    WIDE       LIMBS[n], scaled           none that fits: by rank (`answer.ordering`)
+    WIDE       LIMBS[n], scaled           none in int64; sorts use the rank of each value
 
-A new kind begins with a row here. Expressions give it a meaning: names, conversions, arithmetic and text.
+To add a kind, first add a row to `TYPES`. Then `psoup.expressions` needs its names, conversions, arithmetic and text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _t = pa.types
 
 
 class Family(enum.Enum):
-    """Kinds whose values can be converted into one another. TEXT can be converted to and from all kinds."""
+    """A group of kinds whose values can be converted into one another. TEXT can be converted to and from all kinds."""
 
     BOOLEAN = "BOOLEAN"
     NUMBER = "NUMBER"
@@ -47,15 +47,16 @@ class Family(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KindFacts:
-    """A row of the table."""
+    """The facts about one kind: a row of `TYPES`."""
 
     family: Family
     dtype: np.dtype[Any]
     """The dtype of `Column.values`. For TEXT it is the dtype of the offsets."""
     arrow: pa.DataType | None
-    """The type of values outside of the engine; times are in UTC. None: each DECIMAL type has a separate one."""
+    """The Arrow type of values outside of the engine. Times are in UTC. None for kinds whose type depends on the
+    precision."""
     memory: pa.DataType | None
-    """The Arrow type with the same memory layout as the engine's values."""
+    """The Arrow type that has the memory layout of the engine's values."""
     accepted: tuple[Callable[[pa.DataType], bool], ...]
     """Arrow types that may be pushed for this kind."""
     layout: int
@@ -63,12 +64,15 @@ class KindFacts:
     sample: object
     """A constant of the kind that any statement accepts."""
     encoding: str | None
-    """The encoding in chunks on disk. None: the library chooses. Eight columns of random integers, encoded as
-    differences, take half the bytes of dictionaries, a fifth of the time to write and a third to read."""
+    """The Parquet encoding in chunks on disk. With None, the library chooses.
+
+    Eight columns of random integers, encoded as differences, take half the bytes of dictionary encoding. Writing takes
+    a fifth of the time, and reading a third.
+    """
     first: int | bytes = LEAST
     """The least order key."""
     beyond: int | bytes | None = BEYOND
-    """The first key above the greatest. None: there is no greatest."""
+    """The first key above the greatest key. None if the kind has no greatest key."""
     infinite: int | None = None
     """The value that other systems use for infinity; its negative stands for minus infinity. A push with either value
     is refused, because here both would be ordinary values. None: the kind has no such value."""
@@ -135,7 +139,7 @@ def arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def memory_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type with the same memory layout as the engine's values."""
+    """The Arrow type that has the memory layout of the engine's values."""
     if data_type.kind is Kind.WIDE:
         return arrow_type(data_type)
     return TYPES[data_type.kind].memory or pa.decimal64(data_type.precision, data_type.scale)

@@ -1,4 +1,4 @@
-"""Integers of 128 bits, for sums: two fields of 64 bits, in the memory layout of Arrow's decimal128.
+"""Integers of 128 bits, for sums: each has two fields of 64 bits, in the memory layout of Arrow's decimal128.
 
     low uint64, high int64   ->   high * 2**64 + low   ->   int64 if all of them fit, else Python's integers
 
@@ -21,7 +21,7 @@ _LOW = 2**64 - 1
 
 
 def integers(values: Array) -> Array:
-    """LIMBS[n] as int64[n] if all values fit, else as Python's integers (object[n]). O(n)."""
+    """Convert LIMBS[n] to int64[n] if all values fit, else to Python's integers (object[n]). O(n)."""
     narrow, high = values["low"].view(np.int64), values["high"]
     if bool((high == narrow >> 63).all()):
         return np.ascontiguousarray(narrow)
@@ -29,7 +29,7 @@ def integers(values: Array) -> Array:
 
 
 def limbs(numbers: Array) -> Array:
-    """int64[n], or Python's integers of less than 2**127, as LIMBS[n]. O(n)."""
+    """Convert int64[n], or Python's integers of less than 2**127, to LIMBS[n]. O(n)."""
     values = np.empty(len(numbers), LIMBS)
     if numbers.dtype == object:
         values["low"], values["high"] = numbers & _LOW, numbers >> 64
@@ -39,15 +39,15 @@ def limbs(numbers: Array) -> Array:
 
 
 def limbs_of(number: int) -> tuple[int, int]:
-    """The two fields of a number."""
+    """The fields `low` and `high` of a number."""
     return number & _LOW, number >> 64
 
 
 def number_of(fields: tuple[int, int]) -> int:
-    """The number with these fields."""
+    """The number whose fields are (low, high)."""
     return fields[0] + (fields[1] << 64)
 
 
 def largest(numbers: Array) -> int:
-    """The greatest magnitude among int64[n] or Python's integers, 0 for an empty array. O(n)."""
+    """The greatest absolute value among int64[n] or Python's integers. 0 for an empty array. O(n)."""
     return max(abs(int(numbers.min())), abs(int(numbers.max()))) if len(numbers) else 0

@@ -1,4 +1,4 @@
-"""The source of time: a protocol, so that a test can use a different clock.
+"""The clock of a host: a protocol, so that a test can use a virtual clock.
 
 The engine never reads a clock; its caller passes `now` as an argument.
 """
@@ -29,7 +29,7 @@ class VirtualClock:
         self._now = now
 
     def now(self) -> int:
-        """The time of the last change, in microseconds."""
+        """The time that the test set last, in microseconds."""
         return self._now
 
     def set(self, now: int) -> None:

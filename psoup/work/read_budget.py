@@ -24,28 +24,32 @@ _RETRY_AFTER_MS = 1_000
 
 
 class ReadEnded(Exception):
-    """Raised by `ask` when the caller has left: the read stops at once. Error handlers must let it pass."""
+    """Raised by `ask` after the caller of a read has left. The read stops at once, and its error handlers let this
+    pass."""
 
 
 class Shared(Protocol):
-    """The bytes that all reads together may hold. Any thread."""
+    """The bytes that all reads share for sorts, joins and groups. Any thread may call it."""
 
     @property
     def limit(self) -> int:
-        """The most bytes that they may hold."""
+        """The most bytes that all reads may hold at a time."""
         ...
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes if that is possible. Returns whether it was."""
+        """Take `size` bytes if they are free. Returns whether they were."""
         ...
 
     def give_back(self, size: int) -> None:
-        """Return bytes that were taken."""
+        """Return `size` bytes that the read has taken."""
         ...
 
 
 class Archive(Protocol):
-    """The speed of evaluating tuples on disk, by kind of clause, and the time limit of one read. Any thread."""
+    """The measured speed of evaluations over tuples on disk, for each kind of clause. Any thread may call it.
+
+    `seconds`: the time limit of one read for such tuples.
+    """
 
     seconds: float
 
@@ -54,16 +58,18 @@ class Archive(Protocol):
         ...
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Start to measure. The caller passes the number of finished tuples to the result, which returns the seconds
-        for all."""
+        """Start to measure an evaluation of `tuples`. Returns a function that estimates its whole time.
+
+        The caller passes the number of finished tuples. The function returns the expected seconds for all of them.
+        """
         ...
 
 
 class ReadBudget:
-    """The budget of one read. `ask` raises to end it. `rows`: the most tuples to examine. `sort_bytes`: the bytes for
-    sorts.
+    """The budget of one read.
 
-    One read may work on several threads: `check` and `examine` may be called from any of them.
+    `ask`: raises to end the read. `rows`: the most tuples to examine. `sort_bytes`: the most bytes for sorts, and the
+    most for groups. One read may work on several threads: `check` and `examine` may be called from any of them.
     """
 
     def __init__(
@@ -78,14 +84,14 @@ class ReadBudget:
     ) -> None:
         self.ask = ask
         self.wait: Callable[[], None] | None = None
-        """The function of the host that waits for the turn of long work."""
+        """A function of the host that waits until this read may start long work."""
         self.rows = rows
         self.sort_bytes = sort_bytes
         self.archive = archive
         self.cpu_s = cpu_s
         """The most seconds of processor time. After that `ask` ends the read."""
         self.examined = 0
-        """Tuples examined so far, roughly: threads do not wait for each other to count."""
+        """The approximate number of examined tuples: threads do not wait for each other to count."""
         self.held = 0
         """Bytes held now for sorts."""
         self.joined = 0
@@ -93,7 +99,7 @@ class ReadBudget:
         self.grouped = 0
         """Bytes held now for groups."""
         self.wanted = 0
-        """The most bytes that were held or requested at a time, including refused requests."""
+        """The most bytes that the read held or requested at a time, including requests that were refused."""
         self.window = 0
         """Tuples in the window, once their number is known."""
         self.found = 0
@@ -101,12 +107,13 @@ class ReadBudget:
         self._shared = shared
 
     def check(self) -> None:
-        """Raise if the read must end. About 0.3 us: for every chunk, not for every tuple."""
+        """Raise if the read must end. A call takes about 0.3 us, so callers make it for every chunk, not for every
+        tuple."""
         if self.ask is not None:
             self.ask()
 
     def before_long(self) -> None:
-        """Wait for the turn of long work: some tens of milliseconds or more without a check follow."""
+        """Wait for the host's permission to work for some tens of milliseconds or more without a check."""
         if self.wait is not None:
             self.wait()
 
@@ -137,7 +144,7 @@ class ReadBudget:
         self.held += size
 
     def give_back(self, size: int) -> None:
-        """Return bytes that were taken."""
+        """Return `size` bytes that the read has taken."""
         self.held -= size
         if self._shared is not None and size:
             self._shared.give_back(size)
@@ -176,13 +183,13 @@ class ReadBudget:
             self._shared.give_back(size)
 
     def close(self) -> None:
-        """End the read: the bytes that it holds are returned. Idempotent."""
+        """End the read, and return all bytes that it holds. Idempotent."""
         self.give_back(self.held)
         self.give_back_joined(self.joined)
         self.give_back_grouped(self.grouped)
 
     def _want(self, size: int) -> None:
-        """Note the bytes that would be held with `size` more."""
+        """Record in `wanted` that the read requests `size` more bytes."""
         self.wanted = max(self.wanted, self.held + self.joined + self.grouped + size)
 
     def _take(self, size: int, subject: str) -> None:
@@ -198,23 +205,23 @@ class ReadBudget:
 
 
 UNBOUNDED = ReadBudget()
-"""The budget of reads without a waiting caller. Its counts mean nothing."""
+"""A budget without limits, for reads that no caller waits for. All of them share its counts, which mean nothing."""
 
 
 class HeldBytes(Protocol):
-    """Bytes that one step of a read holds, charged before they are allocated."""
+    """The bytes that one step of a read holds. The step charges them before it allocates them."""
 
     def hold(self, size: int) -> None:
         """Take `size` bytes. Raises if they are too many."""
         ...
 
     def give_back(self, size: int | None = None) -> None:
-        """Return bytes that were taken; None: all of them."""
+        """Return `size` bytes, or with None all bytes that are held."""
         ...
 
 
 class _NotHeld:
-    """Bytes without a charge."""
+    """A `HeldBytes` that counts nothing."""
 
     def hold(self, size: int) -> None:
         """Charge nothing."""
@@ -224,11 +231,11 @@ class _NotHeld:
 
 
 NOT_HELD: HeldBytes = _NotHeld()
-"""The bytes of a check, or of a program without a budget."""
+"""The `HeldBytes` of checks, and of programs without a budget."""
 
 
 class GroupBytes:
-    """Bytes that one step of a read holds for groups, returned together."""
+    """The bytes that one step of a read holds for groups. The step can return all of them by one call."""
 
     def __init__(self, budget: ReadBudget) -> None:
         self._budget = budget
@@ -245,7 +252,7 @@ class GroupBytes:
         return self._held
 
     def give_back(self, size: int | None = None) -> None:
-        """Return bytes that were taken; None: all of them."""
+        """Return `size` bytes, or with None all bytes that are held."""
         size = self._held if size is None else size
         self._budget.give_back_grouped(size)
         self._held -= size

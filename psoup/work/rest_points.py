@@ -1,10 +1,10 @@
-"""Places at which long work in Python may rest, because other threads of the host need the interpreter for moments.
+"""Points at which long Python work may rest, so that other threads of the host get the interpreter.
 
     tokens, syntax tree, names and types, factors ──may_rest()──> the host's `rest`, which may sleep, or nothing
 
-Reading one statement may take a fifth of a second, and it cannot be divided into steps. So it calls `may_rest` at every
-eighth token and step of the parser, and at every bound node. The engine has neither a clock nor threads: the host
-decides when to rest. A call costs 50 ns without a host, where it does nothing, and 200 ns with one.
+Parsing and binding one statement may take a fifth of a second, and cannot be divided into tasks. So the tokenizer and
+the parser call `may_rest` at every eighth step, and the binder at every node. The engine has neither a clock nor
+threads: the host decides when to rest. A call costs 50 ns without a host, where it does nothing, and 200 ns with one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 MOVES = 8
-"""Small steps of a tokenizer or a parser between two calls of `may_rest`, a few microseconds each. A call at every step
-took 6 % of the time of a short statement, at every eighth 1 %. The longest time without a call is the same."""
+"""Steps of the tokenizer or the parser between two calls of `may_rest`. A step takes a few microseconds.
+
+A call at every step took 6 % of the time of a short statement, and a call at every eighth step 1 %. The longest time
+without a call was the same.
+"""
 
 _rest: ContextVar[Callable[[], object] | None] = ContextVar("rest", default=None)
 
 
 def may_rest() -> None:
-    """Call the `rest` of this context, if there is one. Between two calls are at most some milliseconds of work. The
-    caller holds no lock."""
+    """Call the `rest` of this context, if there is one.
+
+    Callers do at most some milliseconds of work between two calls. A caller holds no lock.
+    """
     rest = _rest.get()
     if rest is not None:
         rest()
@@ -30,7 +35,8 @@ def may_rest() -> None:
 
 @contextmanager
 def resting(rest: Callable[[], object]) -> Iterator[None]:
-    """A context in which `rest` is called at each place. It must be quick unless it rests, and must not raise."""
+    """A context in which `may_rest` calls `rest`. The function must return quickly unless it sleeps, and must not
+    raise."""
     token = _rest.set(rest)
     try:
         yield

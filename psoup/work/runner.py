@@ -1,4 +1,4 @@
-"""Runners: functions that run independent tasks, one after the other or on threads of the host."""
+"""Runners: functions that run independent tasks, either in sequence or on threads of the host."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Callable, Sequence
 Task = Callable[[], None]
 
 Runner = Callable[[Sequence[Task]], None]
-"""Runs all tasks and returns when all are done, in any order, on any threads. The tasks write to disjoint ranges.
+"""A function that runs all tasks, in any order, on any threads, and returns when all are done. Tasks write to disjoint
+ranges.
 
 A runner may have the attribute `threads`: the most tasks into which a probe may be cut (default 1). It may have the
 attribute `handover`: the least nanoseconds of work that are worth another thread (default 150,000).
 """
 
 _HANDOVER_NS = 150_000
-"""A division of 0.2 ms of work between two threads saved nothing: half of it is the time to wake the other thread."""
+"""The default of `handover`. Two threads for 0.2 ms of work saved nothing: it takes half of that to wake the other
+thread."""
 
 
 def serial(tasks: Sequence[Task]) -> None:
-    """The runner without threads: one task after the other."""
+    """A runner without threads: it runs one task after the other."""
     for task in tasks:
         task()
 
@@ -29,5 +31,5 @@ def threads_of(run: Runner) -> int:
 
 
 def handover_of(run: Runner) -> int:
-    """The least work of a task, in nanoseconds."""
+    """The least work, in nanoseconds, for which `run` should use another thread."""
     return int(getattr(run, "handover", _HANDOVER_NS))
