@@ -1,4 +1,4 @@
-"""The nodes over one input that keep rows, drop some, or sort them.
+"""Plan nodes with one input that keep its rows, drop some of them, or sort them.
 
 Project, Distinct, Sort, Limit
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Above:
-    """Default properties of nodes over one input."""
+    """The default properties of a plan node with one input."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class Above:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """All sources below the node, in the order of FROM."""
+        """All sources in the node's subtree, in the order of FROM."""
         return self.input.sources
 
     @property
@@ -45,12 +45,12 @@ class Above:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the node keeps every row of the sources."""
+        """Whether the node's result has a row for each row of its sources."""
         return self.input.keeps_rows
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns applies to the node."""
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         return Operator.UNARY_WEAKEST
 
     @property
@@ -61,7 +61,7 @@ class Above:
 
 @dataclass(frozen=True, slots=True)
 class Project(Above):
-    """The SELECT list: the columns of rows. Rows with NOW in a column change with it."""
+    """The SELECT list: computes the columns of each row. A column with NOW changes whenever NOW does."""
 
     input: Node
     outputs: tuple[Output, ...]
@@ -73,42 +73,42 @@ class Project(Above):
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns applies to the node."""
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         changing = any(reads_now(output.expr) for output in self.outputs)
         return Operator.STRICT if changing else Operator.UNARY_WEAKEST
 
     @property
     def label(self) -> str:
-        """The node as text, without its inputs."""
+        """The text of the node alone, without its inputs."""
         names = names_of(self)
         return f"Project {', '.join(output.text(names) for output in self.outputs)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Above):
-    """The first of rows with equal columns, in the order of the input."""
+    """DISTINCT: of several input rows with equal columns, keeps the first."""
 
     input: Node
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the node keeps every row of the sources."""
+        """Whether the node's result has a row for each row of its sources."""
         return False
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns applies to the node."""
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         return Operator.WEAK
 
     @property
     def label(self) -> str:
-        """The node as text, without its inputs."""
+        """The text of the node alone, without its inputs."""
         return "Distinct"
 
 
 @dataclass(frozen=True, slots=True)
 class Sort(Above):
-    """The same rows sorted by some keys; rows with equal keys stay in the order of the input."""
+    """ORDER BY: sorts the input by `keys`. Rows with equal keys stay in the order of the input."""
 
     input: Node
     keys: tuple[OrderKey, ...]
@@ -120,16 +120,16 @@ class Sort(Above):
 
     @property
     def label(self) -> str:
-        """The node as text, without its inputs."""
+        """The text of the node alone, without its inputs."""
         names = names_of(self)
         return f"Sort {', '.join(key.text(names) for key in self.keys)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit(Above):
-    """The first rows of the input after `skip`, all if `rows` is None.
+    """LIMIT and OFFSET: keeps `rows` rows of the input after the first `skip` rows. With None, it keeps all later rows.
 
-    If rows come in order of arrival, no later row removes one of them.
+    If the input is in the order of arrival, no later row removes a row of the result.
     """
 
     input: Node
@@ -138,24 +138,24 @@ class Limit(Above):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the node keeps every row of the sources."""
+        """Whether the node's result has a row for each row of its sources."""
         return False
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns applies to the node."""
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         return Operator.UNARY_WEAKEST if _by_arrival(self.input) else Operator.STRICT
 
     @property
     def label(self) -> str:
-        """The node as text, without its inputs."""
+        """The text of the node alone, without its inputs."""
         if self.rows is None:
             return f"Offset {self.skip}"
         return f"Limit {self.rows}{f' Offset {self.skip}' if self.skip else ''}"
 
 
 def _by_arrival(node: Node) -> bool:
-    """Whether rows come in the order in which their tuples arrived."""
+    """Whether the node's rows are in the order in which their tuples arrived."""
     if not node.order:
         return False
     first = node.order[0]

@@ -1,11 +1,12 @@
-"""Aggregates in a plan: one row for each group of the rows below, and the filter by HAVING.
+"""Aggregates in a plan: one row for each group of input rows, and the filter by HAVING.
 
     Project sym, n / 2          reads the columns of groups, by their place among keys and measures
       Having count(*) > 3       the groups that satisfy a condition
         Aggregate sym; count(*), sum(price)     a row for each value of the keys; without keys one row
           Source trades ...
 
-Nodes above an Aggregate read its columns, the keys and then the measures, as attributes of the source GROUPED.
+The columns of an Aggregate are its keys, then its measures. All later nodes read them as attributes of the source
+GROUPED.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An aggregate function over the rows of a group: `count` without arguments counts rows.
+    """An aggregate function over the rows of a group. The function `count` without arguments counts rows.
 
-    `condition`: of FILTER, rows must satisfy it. `fraction`: of a quantile.
+    `condition`: the condition of FILTER, which a row must satisfy to count. `fraction`: the fraction of a quantile, or
+    None.
     """
 
     function: str
@@ -39,7 +41,7 @@ class Measure:
     fraction: float | None = None
 
     def text(self, names: tuple[str, ...] = ()) -> str:
-        """The canonical text, the same for equal measures; `names` as in `expr_text`."""
+        """The canonical text. Equal measures have equal texts. `names` as in `expr_text`."""
         args = [expr_text(arg, names) for arg in self.args] or ["*"]
         if self.fraction is not None:
             args.append(repr(self.fraction))
@@ -49,7 +51,10 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Above):
-    """A row for each group of rows with equal `keys`, in the order of the keys; without keys one row."""
+    """GROUP BY: computes a row for each group of input rows with equal `keys`, in the order of the keys.
+
+    Without keys, the result is one row.
+    """
 
     input: Node
     keys: tuple[Expr, ...]
@@ -57,7 +62,7 @@ class Aggregate(Above):
 
     @property
     def columns(self) -> tuple[AttributeRef, ...]:
-        """The columns as expressions above read them: the keys, then the measures."""
+        """The node's columns, as later nodes refer to them: the keys, then the measures."""
         names = names_of(self)
         texts = [expr_text(key, names) for key in self.keys] + [measure.text(names) for measure in self.measures]
         types = [key.type for key in self.keys] + [measure.type for measure in self.measures]
@@ -76,17 +81,17 @@ class Aggregate(Above):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the node keeps every row of the sources."""
+        """Whether the node's result has a row for each row of its sources."""
         return False
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns applies to the node."""
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         return Operator.GROUP_BY
 
     @property
     def label(self) -> str:
-        """The node as text, without its inputs."""
+        """The text of the node alone, without its inputs."""
         names = names_of(self)
         keys = ", ".join(expr_text(key, names) for key in self.keys)
         measures = ", ".join(measure.text(names) for measure in self.measures)
@@ -96,22 +101,22 @@ class Aggregate(Above):
 
 @dataclass(frozen=True, slots=True)
 class Having(Above):
-    """The groups below that satisfy `condition`, which reads their columns."""
+    """HAVING: keeps the groups of the input that satisfy `condition`. The condition reads the columns of the groups."""
 
     input: Node
     condition: Expr
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the node keeps every row of the sources."""
+        """Whether the node's result has a row for each row of its sources."""
         return False
 
     @property
     def operator(self) -> Operator:
-        """The operator whose rule of update patterns applies to the node."""
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
         return Operator.STRICT
 
     @property
     def label(self) -> str:
-        """The node as text, without its inputs."""
+        """The text of the node alone, without its inputs."""
         return f"Having {expr_text(self.condition, names_of(self))}"

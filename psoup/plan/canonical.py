@@ -1,11 +1,11 @@
-"""Canonical text: equal standing query clauses have one text, for any case, order, aliases and spelling.
+"""The canonical text of clauses: equal clauses have equal texts, whatever their case, order, aliases and spelling.
 
     NOT (Price <= 3) AND sym IN ('b', 'a')   ->   price > 3 ... is written   price >= 4 AND sym IN ('a', 'b')
     begin (now - 900 seconds)                ->   BEGIN (NOW - 15 MINUTES) END (NOW)
 
-It is made from the factors, so clauses that select by the same keys share a text even if their SQL differs. Two
-different factors never have the same text. It is for people and for identity, not for parsing. The texts of windows and
-durations can be parsed back.
+This module writes the text from the bound factors. So clauses that select by the same keys share a text even if their
+SQL differs. Two different factors never have the same text. People read the text, and the engine identifies clauses by
+it. Only the texts of windows and durations can be parsed.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ SYMBOLS: dict[str, str] = {
     "like": "LIKE",
     "is_distinct": "IS DISTINCT FROM",
 }
-"""The operators, by their names in bound expressions."""
+"""The signs of operators in SQL, by the operators' names in bound expressions."""
 
 
 def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
-    """A bound expression as SQL-like text with every conversion. Exactly equal trees have equal texts.
+    """The text of a bound expression, similar to SQL, with every conversion. Exactly equal trees have equal texts.
 
-    `names`: of the sources, as prefixes of column names. Without them, columns of the first source have no prefix, and
-    other columns the place of their source.
+    `names`: the name of each source, written before its columns. Without names, a column of the first source has no
+    prefix. A column of another source then has the place of its source as its prefix.
     """
     if isinstance(expr, Literal):
         return literal_text(expr)
@@ -117,7 +117,7 @@ def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
 
 
 def literal_text(literal: Literal) -> str:
-    """A constant with a visible type: 2, 2.50, 2.5e0, 'x', TIMESTAMP '…', CAST(NULL AS TEXT)."""
+    """The text of a constant. It shows the type: 2, 2.50, 2.5e0, 'x', TIMESTAMP '…', CAST(NULL AS TEXT)."""
     value, kind = literal.value, literal.type.kind
     if value is None:
         return f"CAST(NULL AS {literal.type})"
@@ -136,7 +136,7 @@ def literal_text(literal: Literal) -> str:
 
 
 def term_text(term: Term, name: str = "") -> str:
-    """A term as a condition on its attribute; `name`: the attribute's text, if known."""
+    """The text of a term, as a condition on its attribute. `name`: the text of the attribute, "" if not known yet."""
     name, kind = name or expr_text(term.attribute), term.attribute.type
     parts = _points(kind, term.intervals, name)
     if term.nulls:
@@ -147,7 +147,7 @@ def term_text(term: Term, name: str = "") -> str:
 
 
 def factor_text(factor: Factor) -> str:
-    """The canonical text of a factor: equal factors have equal texts, different factors different ones."""
+    """The canonical text of a factor. Equal factors have equal texts, and different factors have different texts."""
     if not factor.terms:
         return "FALSE"
     texts = [term_text(term) for term in factor.terms]
@@ -155,7 +155,10 @@ def factor_text(factor: Factor) -> str:
 
 
 def _points(kind: DataType, intervals: tuple[Interval, ...], name: str) -> list[str]:
-    """Single keys as one = or IN, other intervals one by one; a condition that must be TRUE as its own text."""
+    """The conditions for some intervals: one = or IN for all single keys, and one condition for each other interval.
+
+    A BOOLEAN that must be TRUE or FALSE is written as itself or with NOT.
+    """
     if kind.kind is Kind.BOOLEAN and len(intervals) == 1 and intervals[0].low is not None:
         return [name if intervals[0].low else f"NOT {name}"]
     single = [i for i in intervals if _is_point(kind, i)]
@@ -191,14 +194,14 @@ def _point_text(kind: DataType, interval: Interval) -> str:
 
 
 def _edge(kind: DataType, key: Key, at: str, past: str) -> str:
-    """A bound as text: `>= key`, or `> text` for the key just past a text."""
+    """The text of one end of an interval. It is `>= key`, or `> text` if the key is the first key after a text."""
     if isinstance(key, bytes) and key.endswith(b"\0") and _decodes(key[:-1]):
         return f"{past} {key_text(kind, key[:-1])}"
     return f"{at} {key_text(kind, key)}"
 
 
 def key_text(kind: DataType, key: Key) -> str:
-    """An order key as a constant."""
+    """The text of an order key, as a constant of SQL."""
     if isinstance(key, bytes):
         return quoted_text(key.decode()) if _decodes(key) else f"x'{key.hex()}'"
     if kind.kind is Kind.DOUBLE:
@@ -214,7 +217,7 @@ _NAN_KEY = int(np.array([np.nan]).view(np.int64)[0])
 
 
 def _whole(kind: DataType, value: int) -> str:
-    """The text of an integer key: BIGINT, DECIMAL, TIMESTAMP or DATE."""
+    """The text of an integer key of a BIGINT, DECIMAL, TIMESTAMP or DATE."""
     if kind.scale:
         digits = str(abs(value)).rjust(kind.scale + 1, "0")
         return f"{'-' if value < 0 else ''}{digits[: -kind.scale]}.{digits[-kind.scale :]}"
@@ -245,5 +248,5 @@ def _decodes(key: bytes) -> bool:
 
 
 def exact_name(name: str) -> str:
-    """A name in its case, with quotes if it needs them."""
+    """A name, with its case unchanged, in quotes if it needs them."""
     return name if name.isidentifier() and name.isascii() else quoted(name)

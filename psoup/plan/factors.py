@@ -1,8 +1,8 @@
 """WHERE after binding: a conjunction of boolean factors, each a union of interval terms.
 
-WHERE is a conjunction of *boolean factors*; a factor is a union of *terms*; a term says that the order key of
-one attribute (a column, or an expression that is treated as a column: a *derived attribute*) lies in one of
-some intervals:
+WHERE is a conjunction of *boolean factors*. A factor is a union of *terms*. A term is satisfied if the order key of one
+attribute lies in one of some intervals. The attribute is a column, or an expression that the engine treats as a column:
+a *derived attribute*.
 
     a > 3 AND (b = 1 OR c IS NULL) AND a*b < 9
       factor 1: { a in [4, inf) }
@@ -10,8 +10,8 @@ some intervals:
       factor 3: { (a*b) in (-inf, 9) }
     name LIKE '%x%y'  ->  factor: { (name LIKE '%x%y') in [1, 2) }, a derived BOOLEAN: an *opaque factor*
 
-NOT has been pushed to the leaves, so only the TRUE set of each leaf matters: NULL and errors lie outside every
-interval, and in a term only if it says `nulls`.
+The binder has pushed NOT to the leaves, so only the set of keys for which a leaf is TRUE matters. Errors satisfy no
+term. NULL satisfies a term only if its `nulls` is set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = int | bytes
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Order keys k with low <= k < high; None: unbounded. Keys are int64, or bytes for TEXT."""
+    """The order keys k with low <= k < high. None: the interval has no end there. Keys are int64, or bytes for TEXT."""
 
     low: Key | None
     high: Key | None
@@ -33,7 +33,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """The order key of `attribute` lies in one of `intervals` (sorted, disjoint, none empty), or is NULL if `nulls`."""
+    """A condition on one attribute: its order key lies in one of `intervals`, or it is NULL and `nulls` is set.
+
+    The intervals are sorted and disjoint, and none is empty.
+    """
 
     attribute: Expr
     intervals: tuple[Interval, ...]
@@ -42,6 +45,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A conjunct: at least one of `terms` holds. No terms: never true. Terms have different attributes."""
+    """A conjunct of WHERE: at least one of `terms` holds. The terms have different attributes. Without terms it is
+    never true."""
 
     terms: tuple[Term, ...]

@@ -1,4 +1,4 @@
-"""The leaves of a plan: the sources of FROM, and their join; columns and sort keys.
+"""The leaves of a plan, which are the sources of FROM, their join, and the columns and sort keys of plan nodes.
 
 Output, OrderKey    a column of SELECT, a key of ORDER BY
 Source              a stream, and its window
@@ -43,7 +43,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """A key of ORDER BY; NULLs come last unless `nulls_first`, in both directions."""
+    """A key of ORDER BY. NULLs come last, in both directions, unless `nulls_first` is set."""
 
     expr: Expr
     descending: bool = False
@@ -56,11 +56,11 @@ class OrderKey:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The stream at a place in FROM, with the window of the query."""
+    """A source of a query: the stream at a `place` in FROM, with its window."""
 
     place: int
     spec: StreamSpec
-    """The stream's definition when the query was bound; the query does not see columns added since."""
+    """The stream's definition when the query was bound. The query does not see columns that were added later."""
     window: WindowClause
     alias: str = ""
     """The name of the source in the statement of a join; "" if it is the only source."""
@@ -77,18 +77,18 @@ class Source:
 
     @property
     def schema(self) -> tuple[Output, ...]:
-        """The columns of the rows: the stream's."""
+        """The columns of the stream."""
         attributes = enumerate(self.spec.schema.attributes)
         return tuple(Output(a.name, AttributeRef(a.type, position, a.name, self.place)) for position, a in attributes)
 
     @property
     def order(self) -> tuple[OrderKey, ...]:
-        """The order of the rows: by arrival."""
+        """The order of the rows, which is the order of their tuple IDs."""
         return (OrderKey(AttributeRef(BIGINT, ID_INDEX, ID_COLUMN, self.place)),)
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the node keeps every row of the sources."""
+        """Whether the node's result has a row for each row of its sources."""
         return True
 
     @property
@@ -100,16 +100,16 @@ class Source:
 
     @property
     def label(self) -> str:
-        """The node as text, without its inputs."""
+        """The text of the node alone, without its inputs."""
         named = f" AS {exact_name(self.alias)}" if self.alias else ""
         return f"Source {exact_name(self.spec.name)}{named} {describe_window(self.window)}"
 
 
 @dataclass(frozen=True, slots=True)
 class PairFactor:
-    """A comparison of two sources: `left` reads one of them, `right` the other; `operator` is eq, lt, le, gt or ge.
+    """A comparison of two sources: `left` reads one of them, and `right` the other. `operator` is eq, lt, le, gt or ge.
 
-    `implied`: it is not in the statement, but follows from others (a = b and b = c imply a = c).
+    `implied`: the statement lacks the comparison, but it follows from others. For example, a = b and b = c imply a = c.
     """
 
     operator: str
@@ -129,10 +129,12 @@ class PairFactor:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Tuples of one row of each input that satisfy all factors over several inputs, by tuple IDs in FROM order.
+    """The join of several inputs. Each result is one row of each input, and satisfies all conditions over several
+    inputs.
 
-    `keys`: equalities of two sources; `bands`: other comparisons of two; `rest`: other conditions over several sources.
-    Conditions on a single source are in its `Selection`.
+    The results are in the order of their tuple IDs, source by source as in FROM. `keys`: equalities of two sources.
+    `bands`: other comparisons of two sources. `rest`: other conditions over several sources. Conditions on a single
+    source are in its `Selection`.
     """
 
     inputs: tuple[Node, ...]
@@ -142,7 +144,7 @@ class Join:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """All sources below the node, in the order of FROM."""
+        """All sources in the node's subtree, in the order of FROM."""
         return tuple(source for node in self.inputs for source in node.sources)
 
     @property
@@ -157,12 +159,12 @@ class Join:
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the node keeps every row of the sources."""
+        """Whether the node's result has a row for each row of its sources."""
         return False
 
     @property
     def steps_back(self) -> bool:
-        """Whether NOW may step back: it ignores an idle stream, which may go on later."""
+        """Whether NOW of the join may step back. It ignores an idle stream, and steps back when that stream goes on."""
         specs = [source.spec for source in self.sources]
         several = len({spec.name.lower() for spec in specs}) > 1
         return several and any(spec.event_time and spec.idle_after is not None for spec in specs)
@@ -175,7 +177,7 @@ class Join:
 
     @property
     def label(self) -> str:
-        """The node as text, without its inputs."""
+        """The text of the node alone, without its inputs."""
         names = names_of(self)
         stated = [factor.text(names) for factor in (*self.keys, *self.bands) if not factor.implied]
         rest = [expr_text(condition, names) for condition in self.rest]
@@ -183,6 +185,7 @@ class Join:
 
 
 def names_of(node: Node) -> tuple[str, ...]:
-    """The names of the sources below, as prefixes of columns; () for a single source, which has none."""
+    """The names of the sources in the node's subtree, as prefixes of columns. () for a single source, which has no
+    name."""
     sources = node.sources
     return tuple(exact_name(source.alias) for source in sources) if all(source.alias for source in sources) else ()

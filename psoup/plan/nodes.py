@@ -1,4 +1,5 @@
-"""Plans: trees of frozen nodes from the tuples that satisfy WHERE to the answer. Queries of one form share a plan.
+"""Plans: trees of frozen nodes that turn the tuples that satisfy WHERE into the answer. Queries of one form share a
+plan.
 
     Limit 10                               the first ten
       Sort price DESC                      in another order
@@ -6,8 +7,8 @@
           Project sym, price               the columns of a row
             Source trades BEGIN … END …    the tuples of a stream in its window that satisfy WHERE
 
-Rows are references to tuples all the way up, and columns are gathered last. So a Sort may use values that are in no
-column. No constant of WHERE is in a plan; the `Selection` of a source has them.
+All nodes pass rows as references to tuples. Only the last step gathers the columns. So a Sort may use values that are
+in no column. No constant of WHERE is in a plan; the `Selection` of a source has them.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def plan_text(plan: Node) -> str:
 
 
 def walk(plan: Node, depth: int = 0) -> Iterator[tuple[int, Node]]:
-    """All nodes with their depth, each before its inputs."""
+    """Yield all nodes with their depth. Each node comes before its inputs."""
     yield depth, plan
     for node in plan.inputs:
         yield from walk(node, depth + 1)

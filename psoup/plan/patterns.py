@@ -1,15 +1,16 @@
 """Update patterns: how rows are added to the result of an operator, and removed (Golab and Özsu, SIGMOD 2005).
 
-    monotonic ──> weakest ──> weak ──> strict          each allows more than the pattern before it
+    monotonic ──> weakest ──> weak ──> strict          each allows more changes than the one on its left
 
     what goes in ──> RULES[kind of operator] ──> what comes out
 
 The paper labels the leaves (windows) as weakest; a window that only grows is monotonic here. It calls a pattern weak if
 the removal time of a row is known when the row is added. For a window of the last n rows that time is not known, but
-rows leave in the order of their arrival. So here a row is weak if it leaves with its tuples, at any time.
+rows leave in the order of their arrival. So here a pattern is weak if each row leaves with its tuples, at any time.
 
-NOW of a join may step back, which the paper does not have: a stream that was ignored as idle (IDLE AFTER) goes on,
-behind the other streams. Then rows leave although their tuples stay, and come back later. So such a join is strict.
+NOW of a join may step back, a case that the paper lacks. The join ignores an idle stream (IDLE AFTER). When that stream
+goes on, its time is less than that of the other streams. Then rows leave although their tuples stay, and come back
+later. So such a join is strict.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 class Pattern(enum.IntEnum):
-    """The simplest first. The pattern of an operator with two inputs is at least the greater of theirs."""
+    """An update pattern. The simplest is the least. An operator's pattern is at least the greatest of its inputs'
+    patterns."""
 
     MONOTONIC = 0
     WEAKEST = 1
@@ -59,7 +61,7 @@ Rule = Callable[[Sequence[Pattern]], Pattern]
 
 
 def _weak(inputs: Sequence[Pattern]) -> Pattern:
-    """Weak, or monotonic if nothing leaves the inputs, a case that the paper leaves out."""
+    """The rule of `WEAK`: at least weak, but monotonic if all inputs are monotonic. The paper omits the second case."""
     worst = max(inputs)
     return worst if worst is Pattern.MONOTONIC else max(worst, Pattern.WEAK)
 

@@ -1,9 +1,10 @@
-"""Facts about plan nodes, computed once for each node: the layout of answers, keys, possible ways of a join.
+"""A cache of facts about plan nodes, such as the layout of an answer, its keys, or the possible ways of a join.
 
     node ──identity──> (node, fact)      one table for each kind of fact, bounded; `clear` empties all of them
 
-Queries of one form share one plan object, so a fact serves all of them. Hashing a plan takes as long as finding the new
-rows of an answer; its identity takes 0.1 us. A table keeps its nodes alive, so an identity is not reused meanwhile.
+Queries of one form share one plan object, so a fact serves all of them. The key is the identity of the node, which
+takes 0.1 us. Its hash would take as long as finding the new rows of an answer. A table keeps its nodes alive, so Python
+does not reuse an identity in the table.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 MOST_FACTS = 4_096
-"""The most facts in one table. A full table is emptied; plans in use return at once."""
+"""The most facts in one table. A full table is emptied. Then the facts about plans in use are computed again."""
 
 P = ParamSpec("P")
 Fact = TypeVar("Fact")
@@ -22,9 +23,10 @@ _tables: list[dict[Hashable, tuple[object, Any]]] = []
 
 
 def plan_fact(compute: Callable[P, Fact]) -> Callable[P, Fact]:
-    """Cache the results of a function by the identity of its first argument, a node. Other arguments are hashed.
+    """Decorate a function to cache its results, by the identity of its first argument, a node, and the hash of the
+    others.
 
-    The result must depend only on the arguments. A hit takes O(1); two threads may both compute a missing fact.
+    The result must depend only on the arguments. A hit takes O(1). Two threads may both compute a missing fact.
     """
     table: dict[Hashable, tuple[object, Any]] = {}
     _tables.append(table)

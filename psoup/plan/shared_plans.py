@@ -1,5 +1,4 @@
-"""Sharing of plans between queries of one form: 65,536 joins registered by their texts keep one plan, and one of each
-side.
+"""Sharing of plans between queries of one form: thousands of joins keep one plan object, and one for each side.
 
     SELECT … FROM r, s WHERE r.a = 5 AND r.k = s.k      plan: Project, Join r.k = s.k, Source r, Source s
     SELECT … FROM r, s WHERE r.a = 6 AND r.k = s.k      the same plan: it has no constant of a side
@@ -19,13 +18,14 @@ _PLANS = 256
 
 
 class SharedPlans:
-    """The plans of the latest forms. Any thread."""
+    """A cache of the plans of the forms that were used last. Any thread may use it."""
 
     def __init__(self) -> None:
         self._first_equal = lru_cache(_PLANS)(_itself)
 
     def of(self, query: StandingQuery) -> StandingQuery:
-        """The same query, with the plan of an earlier query if that is equal; the same for its sides. O(plan)."""
+        """A copy of the query that uses the plan of an earlier query if the two plans are equal. So do its sides.
+        O(plan)."""
         plan = self._first_equal(query.plan)
         sources = zip(query.selections, plan.sources, strict=True)
         selections = tuple([replace(selection, source=source) for selection, source in sources])

@@ -4,8 +4,9 @@
       side 2**40 + 12              its selection of the first stream of FROM
       side 2 * 2**40 + 12          of the second, …
 
-So the ID of a side follows from its query: the quotient tells sides from queries, and the remainder is the query's ID.
-Sides of consecutive queries have consecutive IDs. In ascending order all sides come after all queries.
+The ID of a side follows from the ID of its query. Divided by 2**40, it gives the side's place plus 1, and the remainder
+is the query's ID. For a query the quotient is 0. Sides of consecutive queries have consecutive IDs. In ascending order
+all sides come after all queries.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ MOST_SOURCES = 8
 """The most sources of a query."""
 
 FIRST_SIDE = 1 << 40
-"""Query IDs are below this number, IDs of sides are not."""
+"""The least ID of a side. All IDs of queries are less."""
 
 
 def side_id(query_id: int, place: int) -> int:
@@ -28,7 +29,7 @@ def is_side(query_id: int) -> bool:
 
 
 def query_of(side: int) -> int:
-    """The query of a side; for a query itself."""
+    """The ID of the query of a side. For the ID of a query, the same ID."""
     return side % FIRST_SIDE
 
 

@@ -1,4 +1,4 @@
-"""Bound standing queries in the form that the engine joins with data: single ones, and clauses of one form as columns.
+"""Bound standing queries, as the engine joins them with data: single queries, and many clauses of one form as columns.
 
 StandingQuery    its factors, sources and plan                          one by one
 ClauseColumns    the intervals of each attribute: a key for each clause a block of a million, without an object each
@@ -22,9 +22,10 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """An end of an interval in each of n clauses: at each key, or (`past`) just past it.
+    """The lower or the upper ends of the intervals of n clauses. An end is at its key, or with `past` just after it.
 
-    `keys`: int64[n], or a LargeBinaryArray without NULL for TEXT. `open`: bool[n], clauses without this end.
+    `keys`: int64[n], or a LargeBinaryArray without NULL for TEXT. `open`: bool[n], True for clauses whose interval has
+    no such end.
     """
 
     keys: Array | pa.LargeBinaryArray
@@ -32,16 +33,17 @@ class Edges:
     open: Array
 
     def take(self, rows: Array) -> Edges:
-        """The ends of some clauses (int64[k])."""
+        """The ends of the clauses at positions `rows` (int64[k])."""
         keys = self.keys[rows] if isinstance(self.keys, np.ndarray) else self.keys.take(pa.array(rows))
         return Edges(keys, self.past, self.open[rows])
 
 
 @dataclass(frozen=True, slots=True)
 class TermColumn:
-    """A factor of each of n clauses: the key of `attribute` is in one interval. An end that no clause has is None.
+    """One factor of each of n clauses: the key of `attribute` lies in one interval, from `low` to `high`.
 
-    For int64 keys both ends exist: the key of an open end is the least or the greatest of the type.
+    An end is None if no clause has it. For int64 keys both ends exist: an open end has the least or the greatest key of
+    the type.
     """
 
     attribute: Expr
@@ -49,17 +51,17 @@ class TermColumn:
     high: Edges | None
 
     def take(self, rows: Array) -> TermColumn:
-        """The factors of some clauses (int64[k])."""
+        """The factors of the clauses at positions `rows` (int64[k])."""
         low, high = (None if edges is None else edges.take(rows) for edges in (self.low, self.high))
         return TermColumn(self.attribute, low, high)
 
 
 @dataclass(frozen=True, slots=True)
 class ClauseColumns:
-    """`count` clauses of one form, each with a factor for each column of `terms`, and all of `fixed`; attributes
-    differ.
+    """A number of clauses of one form. Each has one factor from each column of `terms`, and all factors of `fixed`.
 
-    `never`: bool[count], clauses that no tuple can match, whatever their columns are; None if there are none.
+    All these factors have different attributes. `never`: bool[count], True for clauses that no tuple can match,
+    whatever their factors are. None if there are no such clauses.
     """
 
     count: int
@@ -68,21 +70,21 @@ class ClauseColumns:
     never: Array | None = None
 
     def take(self, rows: Array) -> ClauseColumns:
-        """Some clauses (int64[k]), in this order."""
+        """The clauses at positions `rows` (int64[k]), in this order."""
         never = None if self.never is None else self.never[rows]
         return ClauseColumns(len(rows), tuple(term.take(rows) for term in self.terms), self.fixed, never)
 
 
 Parameter = bool | int | float | str | Decimal | datetime.datetime | datetime.date | None
-"""A value for a parameter of a statement; a time without a zone is UTC."""
+"""A value for a parameter of a statement. A time without a zone is in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selection of a query from one stream: FROM and WHERE of a source.
+    """The selection of a query from one stream: one source of FROM, and the conditions of WHERE on it.
 
-    `clause` is the canonical FROM-WHERE text, the identity of the standing query clause (SQC) that queries share: equal
-    clauses of one stream have equal factors. Empty `factors` match every tuple.
+    `clause`: the canonical FROM-WHERE text. It identifies the standing query clause (SQC), which queries share. Equal
+    clauses of one stream have equal factors. A selection without `factors` matches every tuple.
     """
 
     source: Source
@@ -92,10 +94,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class StandingQuery:
-    """A registered statement, bound: its selection of each source of its plan, in the order of FROM.
+    """A bound statement: its plan, and its selection of each source of the plan, in the order of FROM.
 
-    A join has several selections, and `sides`: each selection as a query over one stream that a user could register.
-    `stream`, `window`, `clause` and `factors` are the single source's; a join has none.
+    A join has several selections, and `sides`. A side is a selection as a query over one stream, which a user could
+    register. `stream`, `window`, `clause` and `factors` belong to the only source. They raise ValueError for a join.
     """
 
     text: str

@@ -5,10 +5,10 @@
               small_pairs       accepted, gives up: more pairs than one call may find
               key_join          accepted ──> rows
 
-`psoup.execution.ways` is the list of all steps and their ways. A way is named after the module that implements it, and
+`psoup.execution.ways` is the list of all steps and their ways. A way has the name of the module that implements it, and
 EXPLAIN prints that name. All ways of a step that accept a case give the same rows in the same order.
 
-Plans live as long as their queries. The ways that serve a plan are picked once for each plan.
+`serves` is asked once for each plan, and `accepts` at each execution.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rows = TypeVar("Rows")
 
 
 class TryNext(Exception):
-    """Raised by a way that gives up while it runs: before it has given out a row, with all that it held given back."""
+    """Raised by a way that gives up while it runs. It has returned no row yet, and has released all that it held."""
 
 
 def always(_: object) -> bool:
@@ -40,7 +40,7 @@ class Way(Generic[Case, Rows]):
     name: str
     """The name of the module that implements it."""
     needs: str
-    """The condition of `serves` and `accepts` in words."""
+    """The conditions of `serves` and `accepts`, in words."""
     gives: str
     """The result, in words."""
     cost: str
@@ -48,15 +48,16 @@ class Way(Generic[Case, Rows]):
     run: Callable[[Case], Rows]
     """Compute the result. Raises TryNext only if `gives_up` says when."""
     serves: Callable[[Any], bool] = always
-    """Whether plans of a node can be computed so. Pure; asked once for each node."""
+    """Whether the way can compute plans of this node. It depends only on the node, and is called once for each node."""
     accepts: Callable[[Case], bool] = always
-    """Whether this case can be computed so, by its sizes and by what lies in memory. Pure, O(chunks) or less."""
+    """Whether the way can compute this case. It looks at sizes and at what is in memory, in O(chunks) or less."""
     gives_up: str = ""
     """The condition, in words, on which it raises TryNext; empty if it never does."""
 
 
 class Ways(Generic[Case, Rows]):
-    """The ways of one step, quickest first. The last one serves every plan, accepts every case and never gives up."""
+    """The ways of one step, the quickest first. The last way serves every plan, accepts every case and never gives
+    up."""
 
     def __init__(self, step: str, *ways: Way[Case, Rows]) -> None:
         self.step = step
@@ -67,11 +68,14 @@ class Ways(Generic[Case, Rows]):
         return tuple([way for way in self.ways if way.serves(node)])
 
     def serving(self, node: object) -> tuple[Way[Case, Rows], ...]:
-        """The ways that serve plans of a node. O(1) but for the first time."""
+        """The ways that serve plans of a node. O(1) after the first call for the node."""
         return self._serving(node)
 
     def take(self, node: object, case: Case) -> Rows:
-        """The result of the first way that accepts the case and does not give up. Raises what that way raises."""
+        """Run the ways in order, and return the result of the first that accepts the case and does not give up.
+
+        Exceptions of that way pass through.
+        """
         for way in self.serving(node):
             if way.accepts(case):
                 try:
