@@ -6,8 +6,8 @@ Question: what does a statement mean, for the streams that exist now?
 
 Files and rooms, in reading order:
 
-    statement                               the ways in
-    source, types, lifetime                 the text and its places; names of types; lifetimes
+    statement                               the entry points
+    source, types, lifetime                 the text and places in it; names of types; lifetimes
     parser                                  text to a syntax tree
     refusals, instead, vague                features that are refused, and the hint for each
     select, select_list, from_list          SELECT, its list, FROM
@@ -19,8 +19,8 @@ Files and rooms, in reading order:
     templates                               prepared statements, bound for many rows of values
     elsewhere                               statements and functions of other dialects, and advice about them
 
-Never here: a row, a clock, an ID of a query. Only this room imports sqlglot.
-Not for: the plan itself (`psoup.plan`), the text of a plan (`psoup.plan.canonical`).
+Never here: a row, a clock, an ID of a query. Only this room imports sqlglot. Not for: the plan itself (`psoup.plan`),
+the text of a plan (`psoup.plan.canonical`).
 """
 
 from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, Dropping, alter_statement, create_statement

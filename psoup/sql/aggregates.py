@@ -3,8 +3,9 @@
     sum(price) FILTER (WHERE qty > 5)   ->   Measure("sum", (price,), DECIMAL(38,2), condition=qty > 5)
     median(price)                       ->   Measure("quantile_cont", (price as DOUBLE,), DOUBLE, fraction=0.5)
 
-A statement has each measure once, and its expressions read it by number. `group_by` replaces the numbers with columns
-of the table of groups. Types are DuckDB's but for quantiles and counts, which are BIGINT or DOUBLE (docs/sql.md).
+A statement has each measure once, and its expressions read the measure by number. `group_by` replaces the numbers with
+columns of the table of groups. Types are DuckDB's, except for quantiles and counts, which are BIGINT or DOUBLE
+(docs/sql.md).
 """
 
 from __future__ import annotations
@@ -28,15 +29,18 @@ from psoup.sql.source import StatementText
 MAX_MEASURES = 1_000
 
 ARGUMENT = "an aggregate"
-"""The arguments of an aggregate, as a part of a statement. The first four parts read tuples: they refuse aggregates."""
+"""The name for the arguments of an aggregate as a part of a statement.
+
+This part, FILTER, GROUP BY and WHERE read tuples, so they refuse aggregates.
+"""
 FILTER = "FILTER"
-"""The condition of FILTER, as a part of a statement."""
+"""The name for the condition of FILTER as a part of a statement."""
 GROUP_BY = "GROUP BY"
-"""The keys of GROUP BY, as a part of a statement."""
+"""The name for the keys of GROUP BY as a part of a statement."""
 WHERE = "WHERE"
-"""The condition of WHERE, as a part of a statement."""
+"""The name for the condition of WHERE as a part of a statement."""
 HAVING = "HAVING"
-"""The condition of HAVING, as a part of a statement: it reads groups."""
+"""The name for the condition of HAVING as a part of a statement. HAVING reads groups."""
 
 _INSTEAD = {
     WHERE: "HAVING has the conditions on groups, as in GROUP BY name HAVING count(*) > 3",
@@ -53,7 +57,7 @@ class Measures:
         self._columns: dict[Measure, AttributeRef] = {}
 
     def ref(self, measure: Measure) -> AttributeRef:
-        """The column of groups that stands for the measure in expressions. Its index is the measure's number."""
+        """The reference that expressions have instead of the measure. Its index is the measure's number."""
         column = AttributeRef(measure.type, len(self._columns), measure.text(), GROUPED)
         return self._columns.setdefault(measure, column)
 
@@ -74,17 +78,17 @@ class AggregateBinder(Protocol):
         """Bind an expression."""
 
     def within(self, part: str) -> AbstractContextManager[None]:
-        """Bind a part of the statement that reads tuples, not groups."""
+        """Bind a part of the statement, such as WHERE or HAVING, inside a `with` block."""
 
     def is_given(self, column: Expr) -> bool:
-        """Whether an expression is a column that is never NULL."""
+        """Whether an expression is a column that cannot be NULL."""
 
 
 Rule = Callable[[str, Sequence[Expr]], Measure]
 
 
 def _same(function: str, name: str, args: Sequence[Expr]) -> Measure:
-    """min, max, first, last, any_value, arg_min, arg_max: a value of the first argument."""
+    """The rule of aggregates whose result is a value of the first argument, such as min, first or arg_max."""
     return Measure(function, tuple(args), args[0].type)
 
 
@@ -112,12 +116,12 @@ def _mean(name: str, args: Sequence[Expr]) -> Measure:
 
 
 def _spread(function: str, name: str, args: Sequence[Expr]) -> Measure:
-    """Standard deviations and variances, of DOUBLEs."""
+    """The rule of standard deviations and variances, over DOUBLEs."""
     return Measure(function, (cast(_number(name, args[0], "epoch(t) is a number of seconds"), DOUBLE),), DOUBLE)
 
 
 def _extreme_truth(function: str, name: str, args: Sequence[Expr]) -> Measure:
-    """bool_and is the minimum of truth values, bool_or the maximum."""
+    """The rule of bool_and, the minimum of truth values, and of bool_or, the maximum."""
     return Measure(function, (need(args[0], BOOLEAN, name),), BOOLEAN)
 
 
@@ -136,7 +140,10 @@ def _estimate(name: str, args: Sequence[Expr]) -> Measure:
 
 
 def _number(name: str, value: Expr, times: str, *, always: bool = False) -> Expr:
-    """The argument, which must be a number. `times`: the advice for a time; with `always` also for other types."""
+    """The argument of an aggregate, checked to be a number.
+
+    `times`: the advice for a time. With `always`, it is also the advice for other types.
+    """
     if value.type.kind in NUMBERS:
         return value
     if is_null_literal(value):
@@ -158,9 +165,10 @@ def _fraction(name: str, given: Expr) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """An aggregate function: the rule for its type, its number of arguments, and the meaning of DISTINCT.
+    """An aggregate function of SQL. `rule`: checks the types of arguments, and makes the measure.
 
-    `distinct`: True if equal values count once, False if DISTINCT changes nothing, None if DISTINCT is refused.
+    `least`, `most`: the number of arguments. `distinct`: True if DISTINCT counts equal values once, False if DISTINCT
+    changes nothing, None if DISTINCT is refused.
     """
 
     rule: Rule
@@ -207,7 +215,8 @@ AGGREGATES: dict[str, Aggregation] = {
 
 
 def measured(binder: AggregateBinder, name: str, node: exp.Expr, where: exp.Expr | None = None) -> AttributeRef:
-    """The column for the aggregate at `node`, with the condition of FILTER. Raises SqlError."""
+    """Bind the aggregate at `node`, with the condition `where` of its FILTER. Returns its reference. Raises
+    SqlError."""
     source, part = binder.source, binder.part
     if part in _INSTEAD:
         shown = "WHERE or ON" if part == WHERE else part
@@ -238,7 +247,7 @@ def measured(binder: AggregateBinder, name: str, node: exp.Expr, where: exp.Expr
 def _arguments(
     source: StatementText, name: str, aggregation: Aggregation, node: exp.Expr
 ) -> tuple[list[exp.Expr], bool]:
-    """The arguments (none for *), and whether equal values count once. Raises SqlError."""
+    """The arguments of an aggregate, and whether equal values count once. `*` is no argument. Raises SqlError."""
     nodes, distinct = list(node.expressions), False
     if nodes and isinstance(nodes[0], exp.Distinct):
         nodes, distinct = list(nodes[0].expressions), True
@@ -257,7 +266,7 @@ def _arguments(
 
 
 def _never_null(binder: AggregateBinder, arg: Expr) -> bool:
-    """Whether the count of its values is the count of rows."""
+    """Whether `count(arg)` equals the count of rows."""
     return arg.value is not None if isinstance(arg, Literal) else binder.is_given(arg)
 
 

@@ -1,9 +1,9 @@
-"""Syntax trees become bound expressions: names attributes, operators and functions typed calls, constants values.
+"""The binder: turns names into attributes, operators and functions into typed calls, and constants into values.
 
     price * 2 > volume   ->   gt(mul(price, 2), volume) : BOOLEAN
 
 `psoup.expressions.functions` has the types of operators and functions. This module finds the attributes of names, adds
-the place to errors, and refuses unknown names. Parts without attributes are folded.
+the place to errors, and refuses unknown names. It computes parts without attributes (constant folding).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MAX_LIST = 10_000
 """The most values of one IN list."""
 
 _MAX_FOLDED = 64 * 1024
-"""The most bytes of text that constants of a statement may become when they are folded: replace('xx', 'x', ...) makes a
-long text of a short one. A longer constant is computed at each evaluation."""
+"""The most bytes of text that folding may compute for one statement, as replace('xx', 'x', ...) makes a long text.
+Longer constants are computed at each evaluation."""
 
 _CLOCKS = frozenset({"now", "current_timestamp", "transaction_timestamp", "get_current_timestamp"})
 _BINARY: dict[type[exp.Expr], str] = {
@@ -64,9 +64,10 @@ _BINARY: dict[type[exp.Expr], str] = {
 class Binder:
     """Binds the expressions of one statement, whose columns are `names`.
 
-    `part`: the part of the statement that is being bound. It is HAVING, or a part about tuples (WHERE, GROUP BY, an
-    aggregate), which refuses NOW and aggregates; WHERE also refuses `_id`. WHERE and HAVING may have parameters:
-    `parameters` are the constants for their placeholders, by offset in the text. `measures`: the aggregates met so far.
+    `part`: the part of the statement that is being bound, "" for the SELECT list and ORDER BY. In HAVING, expressions
+    read groups. The other parts are about tuples: WHERE, GROUP BY, and the inside of an aggregate. They refuse NOW and
+    aggregates, and WHERE also refuses `_id`. `parameters`: the constants for placeholders in WHERE and HAVING, by their
+    offset in the text. `measures`: the aggregates that have been bound so far.
     """
 
     def __init__(self, source: StatementText, names: Names, parameters: Mapping[int, Literal] | None = None) -> None:
@@ -81,7 +82,7 @@ class Binder:
 
     @contextmanager
     def within(self, part: str) -> Iterator[None]:
-        """Bind a part of the statement, a name of `part`. In an aggregate, names are columns only."""
+        """Set `part` for the expressions that the `with` block binds. In an aggregate, a name means a column only."""
         before, self.part = (self.part, self._aliases, self._first), part
         if part == ARGUMENT:
             self._aliases = {}
@@ -108,20 +109,22 @@ class Binder:
             return self.bind(node)
 
     def constant(self, node: exp.Expr) -> Literal | None:
-        """Bind a constant, None if `node` is not constant."""
+        """Bind a constant. Returns None if `node` is not constant."""
         if node.find(exp.Column, exp.Placeholder) is not None:
             return None
         bound = self.bind(node)
         return bound if isinstance(bound, Literal) else None
 
     def order_key(self, node: exp.Expr, outputs: Mapping[str, Expr]) -> Expr:
-        """Bind an ORDER BY expression. `outputs`: the SELECT list by names in lower case, which precede attributes."""
+        """Bind an ORDER BY expression. `outputs`: the SELECT list by names in lower case. A name means an output,
+        else a column."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in outputs:
             return outputs[node.name.lower()]
         return self.with_aliases(node, outputs)
 
     def with_aliases(self, node: exp.Expr, outputs: Mapping[str, Expr], first: Collection[str] = ()) -> Expr:
-        """Bind an expression that may also use the names of `outputs`. Names among `first` precede columns."""
+        """Bind an expression that may also use the names of `outputs`. A name in `first` means an output before a
+        column."""
         self._aliases = outputs
         self._first = first
         try:
@@ -131,7 +134,7 @@ class Binder:
             self._first = ()
 
     def is_given(self, column: Expr) -> bool:
-        """Whether an expression is a column that is never NULL."""
+        """Whether an expression is a column that cannot be NULL."""
         if not isinstance(column, AttributeRef):
             return False
         return column.index < 0 or not self.names.sources[column.source].spec.schema.attributes[column.index].nullable
@@ -348,7 +351,7 @@ class Binder:
         return measured(self, aggregate_of(self.source, node.this), node.this, node.expression.this)
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
-        """Apply `resolve`, with the place in its errors. A call with constant arguments is folded."""
+        """Bind the call of a function with the place of `node` in its errors. Folds a call with constant arguments."""
         with self.source.placed(node):
             call = functions.resolve(name, args)
         if isinstance(call, Call) and all(isinstance(arg, Literal) for arg in call.args):
@@ -359,7 +362,10 @@ class Binder:
         return call
 
     def _folded(self, call: Call) -> Expr:
-        """The constant value of `call`. Raises InvalidInput if the value is an error, or too much text was made."""
+        """The constant value of `call`, or the call itself if it cannot be folded.
+
+        Raises InvalidInput if the value is an error, or if its computation makes too much text.
+        """
         folded = constant(call, self._text_left)
         if folded is not None and folded.type == TEXT and folded.value is not None:
             self._text_left -= len(str(folded.value).encode())

@@ -1,11 +1,11 @@
-"""The syntax of CREATE, ALTER and DROP STREAM becomes a `StreamSpec`, or the change of a stream.
+"""CREATE, ALTER and DROP STREAM: from the syntax tree to a `StreamSpec`, or to the change of a stream.
 
     CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …  |  ALTER STREAM s AHEAD n unit
     DROP STREAM [IF EXISTS] s [CASCADE]
 
-Admission checks whether a stream with the name exists, and its columns.
+Admission checks whether the stream exists, and which columns it has.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 def create_statement(spec: StreamSpec) -> str:
-    """CREATE STREAM for `spec`: the inverse of `stream_spec`."""
+    """The CREATE STREAM statement for `spec`, the inverse of `stream_spec`."""
     columns = ", ".join(_column_text(attribute) for attribute in spec.schema.attributes)
     parts = [f"CREATE STREAM {name_text(spec.name)} ({columns})"]
     if spec.time_attribute is not None:
@@ -50,7 +50,7 @@ def create_statement(spec: StreamSpec) -> str:
 
 
 def alter_statement(stream: str, added: tuple[Attribute, ...], ahead: int | None = None) -> str:
-    """ALTER STREAM that adds these columns, or sets AHEAD: the inverse of `alteration`."""
+    """The ALTER STREAM statement that adds these columns, or sets AHEAD. The inverse of `alteration`."""
     if ahead is not None:
         return f"ALTER STREAM {name_text(stream)} AHEAD {describe_duration(ahead)}"
     columns = ", ".join(f"ADD COLUMN {_column_text(attribute)}" for attribute in added)
@@ -62,15 +62,17 @@ def _column_text(attribute: Attribute) -> str:
 
 
 def name_text(name: str) -> str:
-    """A name as SQL text: in quotes, unless it is plain. In quotes it cannot be a reserved word."""
+    """A name as SQL text. It is in quotes unless it is plain and no reserved word."""
     plain = _PLAIN.fullmatch(name) and name.upper() not in PSoup.Tokenizer.KEYWORDS
     return name if plain else quoted(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The change of ALTER STREAM: new `attributes` for `stream`, or `ahead`. The stream may have those in `lenient`
-    already."""
+    """The change of an ALTER STREAM statement: new `attributes` for `stream`, or its new `ahead`.
+
+    `lenient`: names of attributes that the stream may have already.
+    """
 
     stream: str
     attributes: tuple[Attribute, ...] = ()
@@ -83,7 +85,7 @@ class Alteration:
 
 
 def alteration(source: StatementText, node: exp.Expr) -> Alteration:
-    """The change in a `dialect.AlterStream`. Raises SqlError."""
+    """The change in an `AlterStreamNode`. Raises SqlError."""
     ahead = node.args.get("ahead")
     if ahead is not None:
         return Alteration(_name(source, node.this, "stream"), ahead=duration(source, ahead, "AHEAD"))
@@ -97,7 +99,8 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
 
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """The stream in DROP STREAM. `lenient`: it may be missing. `cascade`: its queries are dropped with it."""
+    """The stream in DROP STREAM. `lenient`: it is no error if the stream does not exist. `cascade`: its queries are
+    dropped too."""
 
     stream: str
     lenient: bool
@@ -105,13 +108,13 @@ class Dropping:
 
 
 def dropping(source: StatementText, node: exp.Expr) -> Dropping:
-    """The stream in a `dialect.DropStream`. Raises SqlError."""
+    """The stream in a `DropStreamNode`. Raises SqlError."""
     lenient, cascade = (bool(node.args.get(word)) for word in ("lenient", "cascade"))
     return Dropping(_name(source, node.this, "stream"), lenient, cascade)
 
 
 def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
-    """The stream in a `dialect.CreateStream`. Raises SqlError."""
+    """The stream in a `CreateStreamNode`. Raises SqlError."""
     schema = _schema(source, node)
     position = _time_attribute(source, schema, node.args.get("timestamp"))
     for option, word in (("lateness", "LATENESS"), ("idle", "IDLE AFTER"), ("ahead", "AHEAD")):
@@ -201,7 +204,7 @@ def _retention(source: StatementText, node: exp.Expr | None, archive: exp.Expr |
 
 
 def _amount(source: StatementText, node: exp.Expr, clause: str) -> int:
-    """The number of rows, or of microseconds."""
+    """The number of rows or microseconds in RETENTION or ARCHIVE. Raises SqlError for 0."""
     if is_rows(node):
         return row_count(source, node, clause)
     amount = duration(source, node, clause)

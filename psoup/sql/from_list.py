@@ -2,10 +2,11 @@
 
     FROM flights f [RANGE 1 DAY] JOIN weather w USING (origin)
       source 0: flights, called f, window BEGIN (NOW - 1 DAY) END (NOW)
-      source 1: weather, called w, unbounded, as another source has a window of its own
+      source 1: weather, called w, unbounded, because only flights has a window in brackets
       conditions: f.origin = w.origin
 
-A window after WHERE is for all sources, and then no source has brackets. Joins that are not inner are refused.
+A window after WHERE applies to all sources, and then no source may have a window in brackets. This module refuses joins
+that are not inner.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ Lookup = Callable[[str], StreamSpec | None]
 
 @dataclass(frozen=True, slots=True)
 class FromList:
-    """The sources in order, a window for each, and the conditions: those of ON, and pairs of columns of USING."""
+    """The FROM of a statement: its sources, and a window for each.
+
+    `conditions`: the conditions of ON. `using`: the pairs of columns that USING makes equal.
+    """
 
     names: Names
     windows: tuple[WindowClause, ...]
@@ -36,12 +40,12 @@ class FromList:
 
     @property
     def joined(self) -> bool:
-        """Whether there are several sources."""
+        """Whether FROM has several sources."""
         return len(self.windows) > 1
 
 
 def from_list(source: StatementText, select: exp.Select, lookup: Lookup, names: Sequence[str]) -> FromList:
-    """The FROM of a SELECT, with the windows of its sources. Raises SqlError."""
+    """Bind the FROM of a SELECT, with the windows of its sources. Raises SqlError."""
     origin = select.args.get("from_")
     if origin is None:
         raise source.error("FROM is missing", len(source.text), hint="name the stream: SELECT ... FROM stream")
@@ -116,7 +120,7 @@ def _check_name(source: StatementText, item: NamedStream, others: Sequence[Named
 
 
 def _windows(source: StatementText, select: exp.Select, tables: Sequence[exp.Expr]) -> tuple[WindowClause, ...]:
-    """The window of each source: the window after WHERE, or the source's window in brackets."""
+    """The window of each source: its own window in brackets, or the window after WHERE. Raises SqlError."""
     begin, end = select.args.get("begin"), select.args.get("end")
     windows = [_own_window(source, table) for table in tables]
     bracketed = [node for node in windows if node is not None]
@@ -146,7 +150,10 @@ def _own_window(source: StatementText, table: exp.Expr) -> exp.Expr | None:
 def _using(
     source: StatementText, joins: Sequence[exp.Join], named: Sequence[NamedStream]
 ) -> tuple[dict[str, int], tuple[tuple[exp.Expr, exp.Expr], ...]]:
-    """The columns of USING, each with the place of its first source, and the pairs of columns that must be equal."""
+    """Bind the columns of all USING clauses.
+
+    Returns each column with the place of its first source, and the pairs of columns that must be equal.
+    """
     merged: dict[str, int] = {}
     pairs: list[tuple[exp.Expr, exp.Expr]] = []
     for place, join in enumerate(joins, 1):
@@ -180,7 +187,7 @@ def _paired(pairs: Sequence[tuple[exp.Expr, exp.Expr]]) -> set[str]:
 
 
 def _column(node: exp.Expr, alias: str) -> exp.Column:
-    """The column `alias.name`, at the place of a name in USING."""
+    """The syntax node of the column `alias.name`, for a name in USING. It has the place of that name."""
     column = exp.Column(this=exp.to_identifier(node.name, quoted=True), table=exp.to_identifier(alias, quoted=True))
     column.meta.update(node.meta)
     return column

@@ -5,8 +5,8 @@
       outputs   column 0, column 1 / 2       a key is read from the table, and so is a measure;
       HAVING    column 2 > 3                 another column of tuples is refused
 
-A name in GROUP BY is a column, else an alias. In HAVING it is a key, else an alias. GROUP BY ALL groups by the outputs
-that read tuples and no aggregate.
+A name in GROUP BY means a column. If there is none, it means an alias. A name in HAVING means a key, or else an alias.
+GROUP BY ALL groups by the outputs that read tuples and no aggregate.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def group_keys(
 
 
 def _flat(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
-    """The keys without parentheses: (a, b) is a, b."""
+    """The keys of GROUP BY, of which (a, b) counts as a and b."""
     for node in nodes:
         if isinstance(node, exp.Tuple):
             yield from _flat(node.expressions)
@@ -59,7 +59,7 @@ def _of_tuples(expr: Expr) -> bool:
 
 
 def _checked(source: StatementText, node: exp.Expr, key: Expr, outputs: Sequence[Output]) -> Expr:
-    """The key. A whole number stands for the item of the SELECT list at that place."""
+    """The bound key, checked. A whole number stands for the item of the SELECT list at that place. Raises SqlError."""
     if isinstance(key, Literal) and key.type == BIGINT and isinstance(key.value, int):
         if not 1 <= key.value <= len(outputs):
             raise source.error(f"the SELECT list has no column {key.value}; its last is {len(outputs)}", node)
@@ -88,7 +88,7 @@ def having_condition(
 
 
 def in_having(binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]) -> Callable[[exp.Expr], Expr]:
-    """The binder of an expression of HAVING."""
+    """A function that binds an expression of HAVING."""
     grouped = {key.name.lower() for key in keys if isinstance(key, AttributeRef)}
     names = {output.name.lower(): output.expr for output in outputs}
     first = {name for name in names if name not in grouped}
@@ -101,7 +101,7 @@ def in_having(binder: Binder, outputs: Sequence[Output], keys: Sequence[Expr]) -
 
 
 class Groups:
-    """The table of groups of a statement, and expressions over it."""
+    """Rewrites expressions of a statement, so that they read the table of its groups."""
 
     def __init__(self, source: StatementText, aggregate: Aggregate, select: exp.Select) -> None:
         self._aggregate = aggregate
@@ -112,7 +112,8 @@ class Groups:
         self._measures = columns[count:]
 
     def of(self, expr: Expr) -> Expr:
-        """An expression over the table. Raises SqlError, reason UNGROUPED_COLUMN, for a column that the table lacks."""
+        """The expression rewritten over the table. Raises SqlError, reason UNGROUPED_COLUMN, if it reads another
+        column."""
         key = self._keys.get(expr)
         if key is not None:
             return key
@@ -125,19 +126,19 @@ class Groups:
         raise self._ungrouped(expr)
 
     def node(self, having: Expr | None) -> Node:
-        """The table, without groups for which HAVING is not TRUE. Raises SqlError."""
+        """The plan node of the table, without the groups for which HAVING is not TRUE. Raises SqlError."""
         return self._aggregate if having is None else Having(self._aggregate, self.of(having))
 
     def outputs(self, outputs: Iterable[Output]) -> tuple[Output, ...]:
-        """Outputs over the table."""
+        """The outputs rewritten over the table. Raises SqlError."""
         return tuple(Output(output.name, self.of(output.expr)) for output in outputs)
 
     def order(self, keys: Iterable[OrderKey]) -> tuple[OrderKey, ...]:
-        """Keys of ORDER BY over the table."""
+        """The keys of ORDER BY rewritten over the table. Raises SqlError."""
         return tuple(OrderKey(self.of(key.expr), key.descending, key.nulls_first) for key in keys)
 
     def _ungrouped(self, column: AttributeRef) -> SqlError:
-        """The error for a column of tuples in an expression over groups."""
+        """The error for a column that is neither a key nor in an aggregate."""
         parts = [*self._select.expressions, self._select.args.get("having"), self._select.args.get("order")]
         written = [node for part in parts if part for node in part.find_all(exp.Column, exp.Star)]
         named = [node for node in written if node.name.lower() == column.name.lower()]

@@ -1,4 +1,4 @@
-"""Hints of refusals: the way to do without a refused feature, by the name of the feature.
+"""Hints in refusals: for each refused feature, a way to do without it.
 
     LEFT JOIN   ->   PSoup has inner joins: …; for rows without a partner, ask for the one stream, too, …
 
@@ -36,7 +36,7 @@ _WAYS_OUT = {
     **dict.fromkeys(("IGNORE NULLS", "RESPECT NULLS"), "first and last count NULLs, any_value does not"),
     **dict.fromkeys(("UNION", "INTERSECT", "EXCEPT"), "register each SELECT as a query of its own"),
 }
-"""The hint for a feature."""
+"""The hint for each feature, by the name of the feature in messages."""
 
 _JOINS = {
     "NATURAL": "write USING and the columns, or ON",
@@ -44,7 +44,7 @@ _JOINS = {
     "ASOF": "join ON the key and a.t >= b.t, GROUP BY a._id, and take arg_max(b.x, b.t)",
     **dict.fromkeys(("LEFT", "RIGHT", "FULL", "OUTER", "ANTI"), _INNER + _ALONE),
 }
-"""The hint for a join, by its word."""
+"""The hint for each join that is refused, by the word that names it."""
 
 FOR_STATEMENT = {
     **dict.fromkeys(("INSERT", "COPY", "LOAD"), "rows come in by a push: psoup push STREAM FILE, push(stream, rows)"),
@@ -54,7 +54,7 @@ FOR_STATEMENT = {
     **dict.fromkeys(("SHOW", "DESCRIBE"), "see psoup stream list, psoup queries; streams(), describe(name), queries()"),
     "EXPLAIN": "register the query, and ask psoup explain ID, or query.explain()",
 }
-"""The hint for a statement that PSoup refuses."""
+"""The hint for each statement that PSoup refuses, by its first word."""
 
 FOR_FUNCTION = {
     "age": "it counts calendar months and days. date_diff('month', b, a) counts months; a - b compares with an"
@@ -95,15 +95,15 @@ FOR_FUNCTION = {
     ),
     **dict.fromkeys(("percentile_cont", "percentile_disc"), "write quantile_cont(x, 0.5), or quantile_disc(x, 0.5)"),
 }
-"""Hints for functions that PSoup lacks, by name."""
+"""The hint for each function that PSoup lacks, by the function's name."""
 
 
 def join_hint(words: str) -> str:
-    """The hint for a join that is not inner, by its words: LEFT, ASOF LEFT."""
+    """The hint for a join that is not inner. `words`: the words before JOIN, such as LEFT, or ASOF LEFT."""
     named = words.split()
     return next((advice for word, advice in _JOINS.items() if word in named), _INNER)
 
 
 def feature_hint(feature: str) -> str:
-    """The hint for a feature, by its name in messages. Empty if there is none."""
+    """The hint for a feature. `feature`: its name in messages. Returns "" if there is no hint."""
     return _WAYS_OUT.get(feature, "")

@@ -1,11 +1,11 @@
-"""The conditions of a join, split: a condition over one source goes to its side, a condition over several to the Join.
+"""The split of a join's conditions: a side gets the conditions over its source, the Join those over several sources.
 
     WHERE f.delay > 60 AND w.wind > 20 AND f.origin = w.origin AND f.at <= w.till AND (f.a = 1 OR w.b = 2)
           side 0           side 1          key                     band               rest
 
-A side is a separate statement, made from the texts of its conditions. So the code that registers it, evaluates it or
-keeps its results is independent of joins. Some equalities are implied: a = b and b = c give the Join a = c. From a = b
-and a = 5 the side of b gets b = 5.
+This module writes a separate statement for each side, from the texts of its conditions. So the code that registers a
+side, evaluates it or keeps its results knows no joins. Some equalities follow from others. From a = b and b = c, the
+Join also gets a = c. From a = b and a = 5, the side of b gets b = 5.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _BANDS = frozenset({"lt", "le", "gt", "ge"})
 _HOLE = re.compile(r"\?|\$\w+")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _CONSTANT_KINDS = frozenset({Kind.BIGINT, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP})
-"""Types whose values are parsed from their constants unchanged."""
+"""Types for which a constant can be copied to another column without a change of its value."""
 
 
 Written = Callable[[int, int], str]
-"""The part of a statement between two offsets, for the statement of a side: parameters become constants."""
+"""A function that returns the part of a statement between two offsets, with constants instead of parameters."""
 
 
 @dataclass(slots=True)
 class Split:
-    """The conditions of a join: texts for each side, and the factors over several sources.
+    """The split conditions of a join: texts for each side, and the factors over several sources.
 
-    `constants`: columns that must equal a constant, with its text. `open`: a factor over several sources has a
-    parameter.
+    `constants`: the columns that must equal a constant, with its text. `open`: whether a factor over several sources
+    has a parameter.
     """
 
     texts: list[list[str]]
@@ -99,7 +99,7 @@ def split(source: StatementText, origin: FromList, where: exp.Expr | None, binde
 
 
 def _note_constant(constants: dict[Expr, str], node: exp.Expr, binder: Binder, written: Written) -> None:
-    """Note the constant in a condition `column = constant` or `constant = column`."""
+    """Record the constant of a condition `column = constant` or `constant = column`."""
     while isinstance(node, exp.Paren):
         node = node.this
     if not isinstance(node, exp.EQ):
@@ -115,8 +115,10 @@ def _note_constant(constants: dict[Expr, str], node: exp.Expr, binder: Binder, w
 
 
 def _spread_constants(conditions: Split) -> None:
-    """Add `column = constant` to a side, if a key equates the column with another column that must equal the
-    constant."""
+    """Add conditions `column = constant` to sides.
+
+    A column gets one if a key equates it with another column that must equal the constant.
+    """
     for members in _classes(conditions.keys):
         values = {conditions.constants[ref] for ref in members if ref in conditions.constants}
         for ref in members if len(values) == 1 else ():
@@ -125,7 +127,7 @@ def _spread_constants(conditions: Split) -> None:
 
 
 def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
-    """The statement of a side."""
+    """The text of a side's statement."""
     spec, alias = origin.names.sources[place]
     named = f"{_name(spec.name)} AS {_name(alias)}" if alias != spec.name else _name(spec.name)
     where = " AND ".join(f"({condition})" for condition in dict.fromkeys(conditions))
@@ -134,7 +136,7 @@ def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
 
 
 def filled(text: str, constants: Mapping[int, str]) -> Written:
-    """The function that writes parts of `text`, with `constants` instead of the parameters at their offsets."""
+    """Make a function that returns parts of `text`, with `constants` instead of the parameters at their offsets."""
 
     def written(start: int, stop: int) -> str:
         parts, at = [], start
@@ -149,7 +151,10 @@ def filled(text: str, constants: Mapping[int, str]) -> Written:
 
 
 def apart(sources: int, factors: Iterable[PairFactor]) -> list[int]:
-    """The places of sources that keys and bands do not connect with the first source. The join crosses them with it."""
+    """The places of the sources that no chain of keys and bands connects with the first source.
+
+    The join combines each of their rows with each row of the other sources.
+    """
     group = list(range(sources))
     for factor in factors:
         left, right = factor.sources
@@ -190,7 +195,8 @@ def _pair(condition: Expr) -> PairFactor | None:
 
 
 def _classes(keys: Sequence[PairFactor]) -> list[list[Expr]]:
-    """The expressions that keys equate, of one type in each class, in the order of the keys."""
+    """Classes of expressions that keys make equal, in the order of the keys. The expressions of a class have one
+    type."""
     classes: list[list[Expr]] = []
     for key in keys:
         if key.left.type != key.right.type:
@@ -202,7 +208,7 @@ def _classes(keys: Sequence[PairFactor]) -> list[list[Expr]]:
 
 
 def _implied(keys: Sequence[PairFactor]) -> list[PairFactor]:
-    """Keys that follow from other keys."""
+    """The keys that follow from `keys`, but are not among them."""
     stated = {frozenset((key.left, key.right)) for key in keys}
     return [
         PairFactor(_KEY, left, right, implied=True)
@@ -213,7 +219,7 @@ def _implied(keys: Sequence[PairFactor]) -> list[PairFactor]:
 
 
 def _name(name: str) -> str:
-    """A name as SQL text: in quotes, unless it is certainly no word of SQL."""
+    """A name as SQL text. It is in quotes unless it is certainly no word of SQL."""
     return name if _PLAIN.fullmatch(name) and name.upper() not in _RESERVED else quoted(name)
 
 

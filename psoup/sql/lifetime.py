@@ -9,14 +9,14 @@ from psoup.plan.canonical import UNITS
 from psoup.sql.types import unit_name
 
 MOST_DAYS = 36_525
-"""A hundred years."""
+"""The longest lifetime: a hundred years."""
 _DAY = UNITS["DAY"]
 _FORM = re.compile(r"\s*([0-9]{1,12})\s*([A-Za-z]{1,20})\s*", re.ASCII)
 _SHOWN = 60
 
 
 def lifetime_days(text: str) -> int:
-    """The days of a lifetime, rounded up; 0 for an empty text. Raises InvalidInput."""
+    """The days of a lifetime, rounded up. 0 for an empty text, which means no lifetime. Raises InvalidInput."""
     if not text:
         return 0
     form = _FORM.fullmatch(text)

@@ -1,4 +1,4 @@
-"""The names of a statement: the columns of each name, and the source of each column.
+"""The resolution of names in a statement: the column that each name means, and the source of that column.
 
     FROM flights f, weather w        f.origin   ->   flights, place 0, column 3
                                      wind       ->   the only source with this column; refused if there are several
@@ -34,7 +34,7 @@ class NamedStream(NamedTuple):
 
 
 class Names:
-    """The sources of a statement, in the order of FROM.
+    """The sources of a statement, in the order of FROM, and a search for the column of a name.
 
     `merged`: the columns of USING by their names in lower case, each with the place of its first source.
     """
@@ -47,7 +47,7 @@ class Names:
         self._merged = merged or {}
 
     def place(self, node: exp.Expr) -> int | None:
-        """The place of source x for a node `x.name`, None for a name alone. Raises SqlError."""
+        """The place in FROM of the source x of a node `x.name`. None for a name alone. Raises SqlError."""
         table = node.args.get("table")
         if node.args.get("db") is not None:
             raise self._source.error("a name has at most two parts: stream.column", node)
@@ -70,7 +70,7 @@ class Names:
         )
 
     def find(self, node: exp.Expr) -> AttributeRef | None:
-        """The column of a name, None if no source has it. Raises SqlError if several sources have it."""
+        """The column of a name. None if no source has it. Raises SqlError if several sources have it."""
         folded = node.name.lower()
         place = self.place(node) if node.args.get("table") is not None else self._merged.get(folded)
         if place is None and len(self.sources) == 1:
@@ -95,7 +95,7 @@ class Names:
         return [ref for ref in columns if self._merged.get(ref.name.lower(), ref.source) == ref.source]
 
     def unknown(self, node: exp.Expr, at: Place, *, quoted: bool) -> InvalidInput:
-        """The error for a name of no column."""
+        """The error for a name that no column has."""
         name, place = node.name, self.place(node)
         specs = [spec for spec, _ in self.sources] if place is None else [self.sources[place].spec]
         names = list(dict.fromkeys(name for spec in specs for name in spec.schema.names))
@@ -155,6 +155,5 @@ def listed(names: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1_024)
 def _reference(kind: DataType, position: int, name: str, place: int) -> AttributeRef:
-    """A reference that all queries of a column share, so that Python's collector, which stops all threads, has less
-    work."""
+    """A reference to a column, shared by all queries of the column. Fewer objects keep Python's collector short."""
     return AttributeRef(kind, position, name, place)

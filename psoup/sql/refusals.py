@@ -1,8 +1,8 @@
-"""Features of SQL that are recognised but refused: each by its name, before the statement is bound.
+"""Features of SQL that PSoup recognises but refuses, each by its name, before the binder runs.
 
     SELECT … JOIN …   ->   NotSupported: JOIN is not supported
 
-Syntax that is not in the allow-list `_SYNTAX` is refused, too.
+This module also refuses syntax that is not in the allow-list `_SYNTAX`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from psoup.sql.source import StatementText, nearest
 from psoup.work.rest_points import MOVES, may_rest
 
 MAX_TREE = 100
-"""The deepest expression; an AND or OR chain counts once. Evaluation recurses over expressions."""
+"""The deepest expression. A chain of AND or of OR counts as one level. Evaluation recurses over expressions."""
 
 MAX_NODES = 50_000
 
@@ -50,7 +50,7 @@ PREDICATES = (
     exp.Escape,
     exp.Not,
 )
-"""Conditions. They need parentheses as operands of anything but AND, OR and NOT."""
+"""The nodes of conditions. As an operand of anything but AND, OR and NOT, a condition needs parentheses."""
 
 _JSON = "a JSON operator"
 _LIST = "a list or a struct"
@@ -89,7 +89,7 @@ _SPEAKING = (
     *(_T.UNION, _T.INTERSECT, _T.EXCEPT, _T.QUALIFY, _T.LATERAL, _T.VALUES),
     *(_T.TABLE_SAMPLE, _T.CONNECT_BY, _T.CLUSTER_BY, _T.DISTRIBUTE_BY, _T.SORT_BY, _T.INTO),
 )
-"""Tokens with the name of the feature as their text."""
+"""Tokens whose text is the name of the refused feature."""
 
 _PLACES = frozenset(
     {_T.FROM, _T.JOIN, _T.ON, _T.USING, _T.WHERE, _T.GROUP_BY, _T.HAVING, _T.ORDER_BY, _T.LIMIT, _T.BEGIN, _T.END}
@@ -156,7 +156,7 @@ _SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     BoundNode: frozenset({"this", "back", "at"}),
     Duration: frozenset({"this", "unit"}),
 }
-"""The allow-list: every node that a SELECT may have, and the parts of each that the binder reads."""
+"""The allow-list: every type of node that a SELECT may have, with the arguments of the node that the binder reads."""
 
 _NODES: dict[type[exp.Expr], str] = {
     exp.Subquery: "a subquery",
@@ -224,7 +224,7 @@ _PARTS: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Ordered, "with_fill"): "WITH FILL",
     (exp.TableAlias, "columns"): "a list of column names after the alias",
 }
-"""Parts of syntax that a user may write, by their names in messages."""
+"""The names, in messages, of arguments of nodes that a user may write and PSoup refuses."""
 
 
 def _words(listed: str) -> frozenset[str]:
@@ -243,7 +243,7 @@ _OURS = {
     "ALTER": "alter the stream instead",
     "DROP": "drop the stream instead",
 }
-"""The statements of PSoup, and the advice for a statement in the wrong place."""
+"""The first words of PSoup's statements, each with the advice if the statement is in the wrong place."""
 
 
 def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) -> None:
@@ -269,7 +269,7 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
 
 
 def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
-    """Refuse features that are recognised by a single token, before the parser spends time on them. O(tokens)."""
+    """Refuse the features that one token reveals, before the parser spends time on the statement. O(tokens)."""
     text, from_at = source.text, -1
     for at, token in enumerate(tokens):
         feature = _TOKENS.get(token.token_type)
@@ -311,7 +311,8 @@ def _quoted(name: Token) -> str:
 
 
 def _bracket(source: StatementText, tokens: list[Token], at: int) -> SqlError:
-    """The error for a bracket that begins no window: in FROM it lacks a window, elsewhere it begins a list."""
+    """The error for a bracket that begins no window. In FROM a window is missing, elsewhere the bracket begins a
+    list."""
     words = [token.token_type for token in tokens[:at] if token.token_type in _PLACES]
     if words[-1:] not in ([_T.FROM], [_T.JOIN]) or at + 1 == len(tokens):
         return source.unsupported(_LIST, tokens[at].start, hint=_WINDOW)
@@ -324,7 +325,7 @@ def _bracket(source: StatementText, tokens: list[Token], at: int) -> SqlError:
 
 
 def _join(source: StatementText, tokens: list[Token], word: Token) -> SqlError:
-    """The error for a join that is recognised by a word, named with the word before: LEFT OUTER JOIN."""
+    """The error for a join that the token `word` reveals. It names the join with the token before: LEFT OUTER JOIN."""
     before = tokens[max(tokens.index(word) - 1, 0)]
     named = [token.text.upper() for token in (before, word) if token is word or before.token_type in _SIDES]
     words = " ".join(named).removesuffix("_JOIN")
@@ -345,7 +346,7 @@ def refuse_clauses(source: StatementText, select: exp.Select) -> None:
 
 
 def refuse_syntax(source: StatementText, root: exp.Select) -> None:
-    """Refuse syntax outside the allow-list, and a statement too large or too deep for recursion. O(size)."""
+    """Refuse syntax outside the allow-list, and a statement that is too large or too deep for recursion. O(nodes)."""
     stack: list[tuple[exp.Expr, int]] = [(root, 0)]
     count = 0
     while stack:

@@ -1,9 +1,9 @@
-"""The syntax of SELECT becomes a `StandingQuery`.
+"""SELECT: from the syntax tree to a `StandingQuery`.
 
     FROM (sources, windows) -> WHERE (factors) -> SELECT list -> GROUP BY, HAVING -> ORDER BY, LIMIT -> the plan
              several sources -> WHERE split: a statement for each side, and the factors of the Join
 
-`*` is expanded here, so a registered query does not change when a stream's schema does.
+This module replaces `*` by columns, so a registered query does not change when a stream's schema does.
 """
 
 from __future__ import annotations
@@ -39,17 +39,21 @@ __all__ = ["Lookup", "bind_select", "clause_text", "selected"]
 
 MAX_CONJUNCTS = 500
 MAX_CROSSED = 10_000
-"""The most rows of a join that no condition connects to some of its sources."""
+"""The most rows, with those that OFFSET skips, of an answer from a join with sources that no condition connects."""
 
 
 Known = Callable[[str], StandingQuery | None]
-"""The query of a statement, if it is known without parsing: the template of a join has the queries of its sides."""
+"""A function that returns the query of a side's statement without parsing, or None.
+
+The template of a join has the queries of its sides.
+"""
 
 
 def selected(
     source: StatementText, lookup: Lookup, names: Sequence[str] = (), known: Known | None = None
 ) -> StandingQuery:
-    """The standing query of a SELECT, from its text. `known`: the queries of its sides, if known. Raises SqlError."""
+    """The standing query of a SELECT, from its text. `known`: finds the queries of sides without parsing. Raises
+    SqlError."""
     tokens = tokens_of(source)
     refuse_statement(source, tokens, "SELECT")
     with advised(source, tokens, lookup):
@@ -100,7 +104,7 @@ def _bind_join(
     parameters: Mapping[int, Literal],
     known: Known | None,
 ) -> StandingQuery:
-    """The standing query of a SELECT over several streams. Each side is bound as a statement."""
+    """The standing query of a SELECT over several streams. It binds the statement of each side."""
     where = select.args.get("where")
     constants = {start: literal_text(literal) for start, literal in parameters.items()}
     parts = split(source, origin, None if where is None else where.this, binder, filled(source.text, constants))
@@ -134,7 +138,7 @@ def _check_conjuncts(source: StatementText, where: exp.Expr) -> None:
 
 
 def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.Select) -> None:
-    """Refuse event-time streams together with system-time streams: they have no common NOW."""
+    """Refuse a join of event-time streams with system-time streams, because they have no common NOW."""
     by_domain = {leaf.spec.event_time: leaf for leaf in leaves}
     if len(by_domain) > 1:
         timed, other = by_domain[True].spec.name, by_domain[False].spec.name
@@ -150,7 +154,7 @@ def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.
 def _check_crossed(
     source: StatementText, select: exp.Select, plan: Node, crossed: Sequence[int], aliases: Sequence[str]
 ) -> None:
-    """Refuse a join in which no condition connects some sources with the first, unless its answer has few rows."""
+    """Refuse a join in which no condition connects some sources with the first one, unless its answer has few rows."""
     grouped = any(isinstance(node, Aggregate) for _, node in walk(plan))
     if not grouped and isinstance(plan, Limit) and plan.rows is not None and plan.rows + plan.skip <= MAX_CROSSED:
         return
@@ -166,18 +170,19 @@ def _check_crossed(
 
 
 def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], Expr]:
-    """The binder of expressions in the HAVING of a statement. Raises SqlError."""
+    """A function that binds expressions in the HAVING of a statement. Raises SqlError."""
     outputs = listed_outputs(binder.source, select, binder)
     return in_having(binder, outputs, group_keys(binder.source, select, binder, outputs))
 
 
 def plan_above(source: StatementText, select: exp.Select, binder: Binder, join: Join) -> Node:
-    """The plan of a statement over `join`, from an earlier binding of it. Raises SqlError."""
+    """The plan of a statement over a `join` that an earlier binding of the statement made. Raises SqlError."""
     return _plan(source, select, binder, join, _distinct(source, select))
 
 
 def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Node, distinct: bool) -> Node:
-    """The plan for the tuples that satisfy WHERE, from the leaves up. Raises SqlError."""
+    """The plan of a statement: its nodes over `origin`, the Source or Join of the tuples that satisfy WHERE. Raises
+    SqlError."""
     outputs = listed_outputs(source, select, binder)
     grouped_by = group_keys(source, select, binder, outputs)
     having = having_condition(source, select, binder, outputs, grouped_by)

@@ -1,7 +1,7 @@
 """The SELECT list and ORDER BY: the columns of rows, and their order.
 
 SELECT sym, price * 2 AS twice, x.* EXCLUDE (qty)   ->   a name and an expression for each column
-ORDER BY 2 DESC, qty                                ->   keys: a column's place, its name, or any expression
+ORDER BY 2 DESC, qty                                ->   keys: each by a column's place, its name, or an expression
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from psoup.sql.source import StatementText, nearest
 
 MAX_OUTPUTS = 4_000
 MAX_NAME = 256
-"""The longest name of a column of the answer that is made from an expression's text. Longer texts are cut."""
+"""The longest name, in characters, that a column of the answer gets from the text of its expression. Longer texts
+are cut."""
 
 
 def listed_outputs(source: StatementText, select: exp.Select, binder: Binder) -> tuple[Output, ...]:
@@ -44,7 +45,7 @@ def listed_outputs(source: StatementText, select: exp.Select, binder: Binder) ->
 
 
 def _way_out(binder: Binder, item: exp.Expr, output: Output) -> str:
-    """A hint with names that tell two columns apart."""
+    """A hint how to give two columns of the answer different names."""
     sources, expr = binder.names.sources, output.expr
     if len(sources) == 1 or not isinstance(expr, AttributeRef) or isinstance(item, exp.Alias):
         return "name one with AS"
@@ -74,7 +75,8 @@ def _item(source: StatementText, item: exp.Expr, binder: Binder) -> list[Output]
 
 
 def _star(source: StatementText, item: exp.Expr, star: exp.Star, binder: Binder) -> list[Output]:
-    """The columns of `*` or `x.*`, without those in EXCLUDE. An expression of REPLACE replaces its column."""
+    """The columns of `*` or `x.*`, without the columns in EXCLUDE. An expression in REPLACE replaces the column of
+    its name."""
     if star.args.get("rename"):
         raise source.unsupported("* with RENAME", star, hint="list the columns, with AS")
     attributes = binder.names.star(item)

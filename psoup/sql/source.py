@@ -5,7 +5,7 @@
            ^
     hint: did you mean 'price'?
 
-All errors of `psoup.sql` are made by a `StatementText`, so every error has a line, a column and an excerpt.
+A `StatementText` creates all errors of `psoup.sql`, so every error has a line, a column and an excerpt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sqlglot import exp
 from psoup.errors import InvalidInput, NotSupported, SqlError
 
 Place = int | exp.Expr
-"""An offset in the text, or a node. The offset of a node is computed only for an error."""
+"""A place in a statement: an offset in the text, or a node. The offset of a node is computed only for an error."""
 
 _WORD = re.compile(r"\w+")
 _WORDS = 40
@@ -30,7 +30,7 @@ _EXCERPT = 96
 
 
 class StatementText:
-    """A statement's text. Makes errors with places in it."""
+    """The text of a statement. It creates errors that point to a place in the text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -47,7 +47,7 @@ class StatementText:
         return NotSupported(message, line=line, column=column, excerpt=excerpt, hint=hint)
 
     def written(self, node: exp.Expr) -> str:
-        """The text of a node, at most 40 characters. Only its first word if its extent is unknown."""
+        """The text of a node, cut after 40 characters. If the node's extent is unknown, only its first word."""
         if "span" in node.meta:
             start, stop = node.meta["span"]
         else:
@@ -89,14 +89,14 @@ class StatementText:
 
 
 def _cells(text: str) -> int:
-    """The columns of a terminal for `text`: wide characters take two, combining characters none."""
+    """The number of terminal columns that `text` takes. Wide characters take two, combining characters none."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def offset_of(node: exp.Expr) -> int:
-    """The offset of the first token of `node`. Without tokens, the offset of the nearest node above that has some."""
+    """The offset of the first token of `node`. If the node has none, of its nearest ancestor that has some."""
     at: exp.Expr | None = node
     while at is not None:
         starts = [int(part.meta["start"]) for part in at.walk() if "start" in part.meta]

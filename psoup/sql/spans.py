@@ -1,12 +1,12 @@
-"""Spans between two times: INTERVALs that are compared, counted or added to a time. They are never values.
+"""Spans: INTERVALs that a statement compares, counts in units, or adds to a time. They are never values of a column.
 
     shipped - ordered > INTERVAL '2' DAY      ->   date_diff('microsecond', ordered, shipped) > 172800000000
     epoch(shipped - ordered) / 60             ->   span_seconds(date_diff(…)) / 60
     t + (shipped - ordered)                   ->   make_timestamp(epoch_us(t) + date_diff(…))
 
-An INTERVAL has no data type. A difference of times is bound as an exact number of microseconds. DuckDB compares
-INTERVALs as if a month had 30 days, so a month in a constant has 30 days here. A constant with months cannot be added
-to a span: a month has no fixed length.
+PSoup has no data type for INTERVALs. The difference of two times becomes an exact number of microseconds. DuckDB
+compares INTERVALs as if a month had 30 days, and so does PSoup. But a constant with months cannot be added to a span,
+because a month has no fixed length.
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ PARTS: dict[str, tuple[int, int]] = {
     "millisecond": (60_000_000, 1_000),
     "microsecond": (60_000_000, 1),
 }
-"""For each part: a modulus in microseconds (0: none) and a unit. The part is the remainder in units."""
+"""The parts of a span: for each, a modulus in microseconds (0 for none) and a unit. The part is the remainder in
+units."""
 _COUNTS = {"epoch_us": 1, "epoch_ms": 1_000}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An INTERVAL. `micros`: a BIGINT. `exact`: it is the difference of two times; only such a span has hours and days.
+    """An INTERVAL in a statement. `micros`: its length, a BIGINT expression.
 
-    `months`: it is a constant with months.
+    `exact`: it is the difference of two times. Only such a span has parts such as hours. `months`: it is a constant
+    with months.
     """
 
     micros: Expr
@@ -60,7 +62,7 @@ class SpanBinder(Protocol):
     source: StatementText
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
-        """Apply a function. Errors get the place of `node`."""
+        """Bind the call of a function. Errors get the place of `node`."""
 
 
 def constant(source: StatementText, node: exp.Expr) -> Span:
@@ -70,8 +72,7 @@ def constant(source: StatementText, node: exp.Expr) -> Span:
 
 
 def difference(binder: SpanBinder, node: exp.Expr, left: Expr, right: Expr) -> Span | None:
-    """The span between two times. None for other expressions, and for two DATEs: their difference is a number of
-    days."""
+    """The span between two times. None for other types, and for two DATEs, whose difference is a number of days."""
     if left.type.kind not in TIMES or right.type.kind not in TIMES or left.type == right.type == DATE:
         return None
     return Span(binder.call("date_diff", node, [Literal(TEXT, "microsecond"), right, left]), exact=True)
@@ -83,7 +84,7 @@ def negative(binder: SpanBinder, node: exp.Expr, span: Span) -> Span:
 
 
 def combined(binder: SpanBinder, name: str, node: exp.Expr, left: Operand, right: Operand) -> Operand:
-    """An operator with an INTERVAL as at least one operand."""
+    """Bind an operator of which at least one operand is an INTERVAL. Raises SqlError."""
     if name in _COMPARISONS:
         sides = [_compared(binder, node, side) for side in (left, right)]
         return binder.call(name, node, sides)
@@ -113,7 +114,7 @@ def _compared(binder: SpanBinder, node: exp.Expr, side: Operand) -> Expr:
 
 
 def counted(binder: SpanBinder, name: str, node: exp.Expr, span: Span) -> Expr:
-    """epoch, epoch_ms, epoch_us, or a part such as hour, of a span."""
+    """Bind epoch, epoch_ms, epoch_us, or a part such as hour, of a span. Raises SqlError."""
     if span.months or not (span.exact or name == "epoch" or name in _COUNTS):
         raise refused(binder.source, node)
     if name == "epoch":

@@ -33,7 +33,7 @@ class FormBinder(Protocol):
         """Bind an expression that may be an INTERVAL."""
 
     def call(self, name: str, node: exp.Expr, args: list[Expr]) -> Expr:
-        """Apply a function. Errors get the place of `node`."""
+        """Bind the call of a function. Errors get the place of `node`."""
 
 
 def _case(binder: FormBinder, node: exp.Expr) -> Expr:
@@ -49,7 +49,10 @@ def _case(binder: FormBinder, node: exp.Expr) -> Expr:
 
 
 def refuse_bare(source: StatementText, *operands: exp.Expr | None) -> None:
-    """Refuse `a = b = c`, `a < b IS NULL`: DuckDB refuses them, or its meaning differs from sqlglot's."""
+    """Refuse a condition without parentheses as an operand, as in `a = b = c` or `a < b IS NULL`.
+
+    DuckDB refuses them too, or gives them another meaning than sqlglot.
+    """
     for operand in operands:
         if isinstance(operand, PREDICATES):
             raise source.error(
@@ -64,7 +67,7 @@ def _like(binder: FormBinder, node: exp.Expr) -> Expr:
 
 
 def _like_call(binder: FormBinder, like: exp.Expr, node: exp.Expr, parts: list[exp.Expr]) -> Expr:
-    """LIKE. ILIKE is LIKE of the operands in lower case."""
+    """Bind LIKE or ILIKE. ILIKE becomes LIKE over operands in lower case."""
     bound = [binder.bind(part) for part in parts]
     if isinstance(like, exp.ILike):
         bound = [binder.call("lower", node, [part]) for part in bound]
@@ -128,7 +131,7 @@ def _substring(binder: FormBinder, node: exp.Expr) -> Expr:
 
 
 def position_arguments(node: exp.Expr) -> list[exp.Expr]:
-    """The text and the part of `position(part IN text)`, or the arguments of `position(text, part)`."""
+    """The operands of position: `(text, part)`, from `position(part IN text)` or `position(text, part)`."""
     first = node.expressions[0] if len(node.expressions) == 1 else None
     if not isinstance(first, exp.In):
         return list(node.expressions)
@@ -142,11 +145,11 @@ _ZONE = re.compile(
     re.IGNORECASE,
 )
 _FARTHEST = 18 * 60
-"""The greatest distance of a zone from UTC, in minutes."""
+"""The most minutes that a zone's time may differ from UTC."""
 
 
 def _at_zone(binder: FormBinder, node: exp.Expr) -> Expr:
-    """`t AT TIME ZONE 'zone'`: the local time in the zone at the instant t."""
+    """Bind `t AT TIME ZONE 'zone'`, the local time in the zone at the instant t."""
     micros, time = _offset(binder.source, node), binder.bind(node.this)
     if time.type != TIMESTAMP and not is_null_literal(time):
         raise binder.source.error(f"AT TIME ZONE needs a TIMESTAMP, not {time.type}", node, reason="TYPE_MISMATCH")
@@ -154,7 +157,7 @@ def _at_zone(binder: FormBinder, node: exp.Expr) -> Expr:
 
 
 def _offset(source: StatementText, node: exp.Expr) -> int:
-    """The microseconds by which the local time of a zone is ahead of UTC. Only zones with a fixed offset have one."""
+    """The microseconds by which a zone's local time is ahead of UTC. Refuses zones without a fixed offset."""
     zone, time = node.args["zone"], node.this
     if time.find(exp.AtTimeZone) is not None:
         hint = "an instant goes in; the clock of a zone comes out: subtract an INTERVAL to go back"
@@ -180,7 +183,7 @@ SPANNED = frozenset({"epoch", "epoch_ms", "epoch_us", "extract", "date_part", "d
 
 
 def spanned(binder: FormBinder, name: str, node: exp.Expr) -> Expr:
-    """A function of `SPANNED`, of a time or of a span."""
+    """Bind a function of `SPANNED` with a time or a span as its last argument."""
     *parts, last = node.expressions
     bound, time = [binder.bind(part) for part in parts], binder.operand_of(last)
     if not isinstance(time, Span):

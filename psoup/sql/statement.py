@@ -1,9 +1,9 @@
-"""The entry points: a text becomes a `StreamSpec`, `Alteration`, `Dropping`, `StandingQuery`, `PreparedStatement` or
-`WindowClause`.
+"""The entry points of `psoup.sql`: one function for each kind of statement, from the text to its meaning.
 
     text -> guards -> tokens -> parser -> refusals -> binder, factors, window
 
-Every fault of a text raises SqlError (or NotSupported) with its place. No other exception is raised.
+The results are `StreamSpec`, `Alteration`, `Dropping`, `StandingQuery`, `PreparedStatement` and `WindowClause`. For
+every fault of a text, the functions raise SqlError or NotSupported with its place, and no other exception.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _WORD = re.compile("[A-Za-z_]{1,40}")
 
 
 def create_stream(text: str, *, new: bool = False) -> StreamSpec:
-    """The stream of a CREATE STREAM statement. `new`: refuse what is vague (`vague`). Raises SqlError."""
+    """The stream of a CREATE STREAM statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError."""
     return _safely(text, lambda source: _create(source, new))
 
 
 def alter_stream(text: str, *, new: bool = False) -> Alteration:
-    """The change of an ALTER STREAM statement. `new`: refuse what is vague (`vague`). Raises SqlError."""
+    """The change of an ALTER STREAM statement. `new`: refuse vague clauses (`psoup.sql.vague`). Raises SqlError."""
     return _safely(text, lambda source: _alter(source, new))
 
 
@@ -57,9 +57,9 @@ def drop_stream(text: str) -> Dropping:
 def standing_query(text: str, lookup: Lookup, names: Sequence[str] = (), known: Known | None = None) -> StandingQuery:
     """The standing query of a SELECT.
 
-    `lookup` finds a stream by its name in any case. `names`: the names to suggest. `known`: the queries of a join's
-    sides, if known. Raises SqlError. Its reason is UNKNOWN_STREAM, UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH or
-    another one for programs.
+    `lookup`: finds a stream by its name in any case. `names`: the names of streams to suggest in errors. `known`: finds
+    the query of a join's side without parsing, or returns None. Raises SqlError. Its reason is UNKNOWN_STREAM,
+    UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH or another one for programs.
     """
     return _safely(text, lambda source: selected(source, lookup, names, known))
 
@@ -157,7 +157,7 @@ def _window(source: StatementText) -> WindowClause:
 
 
 def _safely(text: str, read: Callable[[StatementText], T]) -> T:
-    """Run `read`. The errors of the parser's own limits become a SqlError too."""
+    """Call `read`. If the statement nests too deeply for Python's stack, raises SqlError."""
     source = StatementText(text)
     try:
         return read(source)

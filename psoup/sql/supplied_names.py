@@ -1,4 +1,4 @@
-"""Names of supplied functions. A statement can call them, and no other part of SQL has their names."""
+"""Names of an operator's functions. This module checks that SQL gives no other meaning to a name, and installs them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from psoup.sql.statement import standing_query
 
 
 def make_known(functions: Iterable[Supplied]) -> None:
-    """Replace the supplied functions of this process by these. Its statements may call them.
+    """Install the supplied functions, so that statements of this process can call them. They replace earlier ones.
 
-    Raises InvalidInput, reason FUNCTIONS, for a name with another meaning, or for the same name twice.
+    Raises InvalidInput, reason FUNCTIONS, for a name with another meaning in SQL, or for the same name twice.
     """
     installed = tuple(functions)
     for function in installed:
@@ -24,7 +24,7 @@ def make_known(functions: Iterable[Supplied]) -> None:
 
 
 def _check_name(signature: Signature) -> None:
-    """Refuse a name unless a statement that calls it is bound to the function."""
+    """Raise InvalidInput unless a statement that calls the name is bound to the function."""
     columns = tuple(Attribute(f"c{place}", kind) for place, kind in enumerate(signature.arguments))
     spec = StreamSpec("s", Schema(columns))
     text = f"SELECT {signature.name}({', '.join(column.name for column in columns)}) AS x FROM s"

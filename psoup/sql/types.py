@@ -5,9 +5,10 @@
 
     12 BIGINT · 1.50 DECIMAL(3,2) · 1e3 DOUBLE · INTERVAL '1' DAY = (0 months, 86,400,000,000 microseconds)
 
-Narrow integers and floats become BIGINT and DOUBLE. The length of a VARCHAR is not enforced, as in DuckDB; new streams
-may not have such types (`vague`). A DECIMAL has at most 18 digits. A constant with more (without zeros at its end) is a
-`LongNumber`: it compares exactly, and elsewhere it is a DOUBLE.
+Narrow integers become BIGINT, and FLOAT and REAL become DOUBLE. PSoup does not enforce the length of a VARCHAR, as
+DuckDB does not; new streams may not have such types (`vague`). A DECIMAL has at most 18 digits. A constant with more
+digits (without zeros at its end) is a `LongNumber`. Comparisons use its exact value, and all other functions the
+nearest DOUBLE.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from psoup.sql.source import Place, StatementText, nearest
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1_200}
 _INT64 = 2**63
 _SHORT = MAX_DECIMAL_PRECISION + 1
-"""A number with a point and fewer characters than this has a type with all its decimal places, zeros too."""
+"""A number with a point and at most this many characters keeps all its decimal places, zeros too, in its type."""
 _INTERVAL_DIGITS = 64
 _EXACT = Context(prec=_INTERVAL_DIGITS)
 _MAX_WHOLE_DIGITS = 309
-"""The digits of the greatest DOUBLE before the point."""
+"""The number of digits before the point of the greatest DOUBLE."""
 
 
 def number(source: StatementText, text: str, at: Place) -> Literal:
-    """The literal of a number with its sign. O(length)."""
+    """The literal of a number. `text`: the number with its sign. O(length). Raises SqlError."""
     digits = text.replace("_", "").lstrip("-")
     negative = text.startswith("-")
     if "e" in digits.lower():
@@ -65,7 +66,7 @@ def number(source: StatementText, text: str, at: Place) -> Literal:
 
 
 def _long(source: StatementText, whole: str, fraction: str, negative: bool, at: Place) -> Literal:
-    """The literal of a number with many digits."""
+    """The literal of a number with too many digits for BIGINT and DECIMAL."""
     if len(whole) > _MAX_WHOLE_DIGITS:
         raise _too_large(source, whole, at)
     if len(fraction) > MOST_PLACES:  # no other number lies between this one and the shorter one
@@ -92,7 +93,7 @@ def _double(source: StatementText, digits: str, negative: bool, at: Place) -> Li
 
 
 def interval(source: StatementText, node: exp.Expr) -> tuple[int, int]:
-    """An exp.Interval as months and microseconds."""
+    """The months and the microseconds of an `exp.Interval`. Raises SqlError."""
     at, amount, unit = node, node.this, node.args.get("unit")
     sign = 1
     while isinstance(amount, exp.Neg | exp.Paren):
@@ -145,12 +146,12 @@ KNOWN = "BOOLEAN, BIGINT, DOUBLE, DECIMAL(p, s), TEXT, TIMESTAMP and DATE"
 
 
 def bits_of(node: exp.Expr) -> int:
-    """The bits of a narrow integer type, 0 for other types."""
+    """The number of bits of a narrow integer type, 0 for other types."""
     return _BITS.get(node.this, 0)
 
 
 def unit_name(word: str) -> str:
-    """The singular name of a unit in upper case, also of an unknown unit."""
+    """The singular name of a unit of time, in upper case. An unknown unit also gets such a name."""
     word = word.upper()
     return word[:-1] if word.endswith("S") else word
 
@@ -171,7 +172,8 @@ def data_type(source: StatementText, node: exp.Expr, digits: int = MAX_DECIMAL_P
 
 
 def _decimal(source: StatementText, params: list[exp.Expr], at: Place, digits: int) -> DataType:
-    """DECIMAL is DECIMAL(18, 3) and DECIMAL(p) is DECIMAL(p, 0), as in DuckDB."""
+    """The DECIMAL type with these parameters. DECIMAL means DECIMAL(18, 3), and DECIMAL(p) means DECIMAL(p, 0), as
+    in DuckDB."""
     if not all(isinstance(p, exp.Literal) and not p.is_string and str(p.this).isdecimal() for p in params):
         raise source.error("DECIMAL takes two whole numbers: its digits, and those after the point", at)
     sizes = [int(str(param.this)[:9]) for param in params]

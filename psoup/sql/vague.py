@@ -1,10 +1,10 @@
-"""Clauses that old streams may have and new streams may not: they often mean something else than their author thinks.
+"""Vague clauses, which new streams may not have, because they often mean something else than their author thinks.
 
     RETENTION 5            seconds, after which tuples expire; the author may think of days or rows
     VARCHAR2(3)            a text of any length
     DECIMAL                three digits after the point, here and in DuckDB; none in PostgreSQL and Spark
 
-Statements in a log keep the meaning that they had when they were logged.
+Streams in an old log may have them. They keep the meaning that they had then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _AMOUNTS = {"retention": "RETENTION", "archive": "ARCHIVE"}
 
 
 def refuse_vague(source: StatementText, node: exp.Expr) -> None:
-    """Raise SqlError for a vague clause in a `dialect.CreateStream` or `AlterStream`."""
+    """Raise SqlError for a vague clause in a `CreateStreamNode` or `AlterStreamNode`."""
     for key, word in (_DURATIONS | _AMOUNTS).items():
         clause = node.args.get(key)
         if clause is not None and not clause.args.get("unit") and str(clause.this).strip("0."):

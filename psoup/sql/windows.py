@@ -2,8 +2,8 @@
 
     (START)  (NOW)  (NOW - 10)  (NOW - 15 MINUTES)  NOW - INTERVAL '1' DAY  (NOW - 100 ROWS)  TIMESTAMP '…'  1372636800
 
-Without BEGIN a window begins at START, without END it ends at NOW. A window that is certainly empty is refused here.
-The invocation of the query checks whether a bound lies within the retention.
+Without BEGIN a window begins at START, and without END it ends at NOW. This module refuses a window that is certainly
+empty. The invocation of a query checks whether a bound lies within the retention.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.types import unit_name
 
 MAX_TIME = 2**62
-"""The limit of durations and times in microseconds, so that NOW - offset stays within int64."""
+"""The limit of durations and times in microseconds. With it, NOW - offset stays within int64."""
 
 
 def window(source: StatementText, begin: exp.Expr | None, end: exp.Expr | None) -> WindowClause:
-    """The window of two optional `dialect.Bound` nodes. Raises SqlError for a window that is always empty or mixed."""
+    """The window of two optional `BoundNode`s. Raises SqlError for a window that is always empty, or that mixes rows
+    and time."""
     clause = WindowClause(
         START if begin is None else _bound(source, begin),
         NOW if end is None else _bound(source, end),
@@ -35,7 +36,7 @@ def window(source: StatementText, begin: exp.Expr | None, end: exp.Expr | None) 
 
 
 def duration(source: StatementText, node: exp.Expr, clause: str) -> int:
-    """A `dialect.Duration` in microseconds, in seconds if it has no unit. Not negative."""
+    """The microseconds of a `Duration`. Without a unit, it counts seconds. Never negative."""
     at = node
     unit = unit_name(node.args.get("unit") or "SECOND")
     if unit not in UNITS:
@@ -52,7 +53,7 @@ def duration(source: StatementText, node: exp.Expr, clause: str) -> int:
 
 
 def row_count(source: StatementText, node: exp.Expr, clause: str) -> int:
-    """A `dialect.Duration` with the unit ROWS, as a positive count."""
+    """The rows of a `Duration` with the unit ROWS, at least 1."""
     at = node
     rows = _number(source, str(node.this), at)
     if rows != int(rows) or not 0 <= rows < MAX_TIME:
@@ -63,7 +64,7 @@ def row_count(source: StatementText, node: exp.Expr, clause: str) -> int:
 
 
 def is_rows(node: exp.Expr) -> bool:
-    """Whether a `dialect.Duration` counts rows."""
+    """Whether a `Duration` counts rows."""
     return (node.args.get("unit") or "") in ("ROW", "ROWS")
 
 

@@ -1,10 +1,10 @@
-"""Better errors for refused statements that were written for another system.
+"""Better errors for refused statements whose author wrote them for another system.
 
     problem: line 1, column 27: 'CHANGES' is not expected here        SELECT * FROM trades EMIT CHANGES
     better:  line 1, column 22: EMIT CHANGES is not supported         hint: register the SELECT without …
 
-The search goes in this order: a sign that SQL lacks, then a phrase of `phrases` near the place of the error, then a
-word of SQL that is the name of a column. Any other error stays unchanged.
+This module searches for a sign that SQL lacks. If there is none, it searches for a phrase of `phrases` near the place
+of the error, and then for a word of SQL that is the name of a column. Any other error stays unchanged.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _NAMES = _WRITTEN | {TokenType.VAR, TokenType.NUMBER}
 _SYNTAX = frozenset({"SQL", "NOT_SUPPORTED"})
 _ANY = _SYNTAX | {"UNKNOWN_COLUMN", "UNKNOWN_STREAM", "UNKNOWN_FUNCTION"}
 _BEFORE = 3
-"""The most tokens between the place of an error and a phrase after it that explains it."""
+"""The most tokens between the place of an error and a later phrase that explains it."""
 _BEHIND = 4
-"""The most tokens between a phrase and the place of an error after it that the phrase explains."""
+"""The most tokens between a phrase that explains an error and the later place of that error."""
 
 _LONGEST = 5
 """The number of tokens of the longest phrase."""
@@ -42,7 +42,7 @@ _LONGEST = 5
 
 @contextmanager
 def advised(source: StatementText, tokens: Sequence[Token], lookup: Lookup | None = None) -> Iterator[None]:
-    """Replace the SqlError of the block by a better error, if there is one. `lookup`: None for CREATE STREAM."""
+    """Replace a SqlError of the `with` block by a better error, if there is one. `lookup`: None for CREATE STREAM."""
     try:
         yield
     except SqlError as problem:
@@ -54,7 +54,7 @@ def advised(source: StatementText, tokens: Sequence[Token], lookup: Lookup | Non
 
 @contextmanager
 def advised_arguments(name: str, node: exp.Expr) -> Iterator[None]:
-    """Add a hint to the error about the number of arguments of a function, if there is one."""
+    """Add a hint to an error of the `with` block about the number of arguments of a function, if there is one."""
     try:
         yield
     except SqlError as problem:
@@ -67,7 +67,7 @@ def advised_arguments(name: str, node: exp.Expr) -> Iterator[None]:
 
 
 def phrase_error(source: StatementText, tokens: Sequence[Token], at: int) -> SqlError | None:
-    """The error for a phrase of SELECT near the token of number `at`."""
+    """The error for a phrase of another system in a SELECT near token number `at`. None if there is no phrase."""
     return _of_phrase(source, tokens, OF_SELECT, at)
 
 
@@ -88,7 +88,7 @@ def _better(
 
 
 def _of_sign(source: StatementText, tokens: Sequence[Token]) -> SqlError | None:
-    """The error for the first sign that SQL lacks."""
+    """The error for the first sign in the statement that SQL lacks."""
     for token in tokens:
         if token.token_type in _WRITTEN:
             continue
@@ -103,7 +103,7 @@ def _of_sign(source: StatementText, tokens: Sequence[Token]) -> SqlError | None:
 def _of_phrase(
     source: StatementText, tokens: Sequence[Token], phrases: Mapping[str, Phrase], at: int, named: str = ""
 ) -> SqlError | None:
-    """The error for the first phrase near the token of number `at`, without phrases that `named` mentions.
+    """The error for the first phrase near token number `at`. Skips phrases that `named`, the message, mentions.
     O(phrases)."""
     first = max(at - _BEHIND - _LONGEST, 0)
     near = tokens[first : at + _BEFORE + _LONGEST + 1]
@@ -121,7 +121,7 @@ def _of_phrase(
 
 
 def _words(token: Token) -> list[str]:
-    """The words of a token in capitals: # for a number. A token in quotes has a word that no phrase has."""
+    """The words of a token in capitals, or # for a number. For a token in quotes, a word that is in no phrase."""
     if token.token_type is TokenType.NUMBER:
         return ["#"]
     return ["'"] if token.token_type in _WRITTEN else token.text.upper().split()
@@ -130,7 +130,7 @@ def _words(token: Token) -> list[str]:
 def _of_word(
     source: StatementText, tokens: Sequence[Token], lookup: Lookup | None, problem: SqlError, at: int
 ) -> SqlError | None:
-    """The error with another hint, if a word of SQL near its place is the name of a column."""
+    """The error with the hint to quote a name, if a word of SQL near its place is the name of a column."""
     columns = None if lookup is None else _columns(tokens, lookup)
     for token in tokens[max(at - 1, 0) : at + 1]:
         if token.token_type in _NAMES or not token.text.isidentifier():
@@ -146,7 +146,7 @@ def _of_word(
 
 
 def _hinted(problem: SqlError, hint: str) -> SqlError:
-    """The same error with a hint."""
+    """A copy of the error with this hint."""
     line, column, excerpt = problem.line, problem.column, problem.excerpt
     reason = problem.reason
     return type(problem)(problem.problem, line=line, column=column, excerpt=excerpt, hint=hint, reason=reason)

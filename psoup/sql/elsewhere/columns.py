@@ -30,6 +30,6 @@ PARTS = frozenset(
     {"microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade"}
     | {"century", "dow", "doy", "epoch"}
 )
-"""Parts of time, in quotes in the functions of `OF_PARTS`."""
+"""Parts of time. In the functions of `OF_PARTS` they must be in quotes."""
 
 OF_PARTS = frozenset({"date_trunc", "datetrunc", "date_part", "datepart", "date_diff", "datediff", "extract"})

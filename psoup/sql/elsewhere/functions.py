@@ -3,7 +3,8 @@
     TO_CHAR(at, 'YYYY')   ->   there is no function 'to_char'
                                hint: write strftime(t, '%Y-%m-%d') of a time, CAST(x AS TEXT) of a number
 
-A name is here for any number of arguments. `ARGUMENTS` has functions that PSoup has with another number of arguments.
+`FUNCTIONS` has names that PSoup lacks, whatever their arguments. `ARGUMENTS` has functions that PSoup has only with
+another number of arguments.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ FUNCTIONS: dict[str, str] = {
     "top": "write LIMIT 5 at the end of the statement, or TOP 5 without parentheses",
     "farm_fingerprint": "write md5(x)",
 }
-"""Advice by the name of a function that PSoup lacks."""
+"""The advice for each function that PSoup lacks, by its name."""
 
 ARGUMENTS: dict[tuple[str, int], str] = {
     ("count", 2): "put them together: count(DISTINCT a || ',' || b); or SELECT DISTINCT a, b, or GROUP BY a, b",
@@ -172,4 +173,4 @@ ARGUMENTS: dict[tuple[str, int], str] = {
     ("median", 2): "quantile_cont(x, 0.5) takes a fraction",
     ("quantile", 1): "write quantile_cont(x, 0.5)",
 }
-"""Advice for a function with a number of arguments that PSoup refuses."""
+"""The advice for a function with a number of arguments that PSoup refuses."""

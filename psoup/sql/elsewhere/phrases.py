@@ -3,7 +3,7 @@
     SELECT k FROM trades EMIT CHANGES   ->   EMIT CHANGES is not supported
                                              hint: register the SELECT without EMIT; …
 
-Only refused statements are searched for phrases, so a column may have any of these names.
+PSoup searches only refused statements for phrases, so a column may have any of these names.
 """
 
 from __future__ import annotations
@@ -118,8 +118,10 @@ OF_SELECT: dict[str, Phrase] = {
     "SAMPLE #": Phrase("SAMPLE", _SAMPLE),
     "GLOB": Phrase("GLOB", "write LIKE: % for *, _ for ?"),
 }
-"""Phrases of SELECT by their words; # is any number. The first phrase in the text wins, at equal places the first
-here."""
+"""Phrases in a SELECT, by their words. # stands for any number.
+
+The first phrase in the text counts. If several begin at one place, the first in this table counts.
+"""
 
 OF_CREATE: dict[str, Phrase] = {
     "AS SELECT": Phrase("CREATE … AS SELECT", _REGISTER),
@@ -130,4 +132,4 @@ OF_CREATE: dict[str, Phrase] = {
     "PARTITIONED BY": Phrase("PARTITIONED BY", f"{_LEAVE}: {_STREAM_OPTIONS}"),
     "ENGINE =": Phrase("ENGINE", f"{_LEAVE}: {_STREAM_OPTIONS}"),
 }
-"""Phrases of CREATE STREAM."""
+"""Phrases in a CREATE STREAM, by their words."""

@@ -29,7 +29,10 @@ _VOLATILE = _words(
 
 
 def refuse_function(source: StatementText, name: str, at: Place) -> None:
-    """Refuse a function that does not exist: an aggregate, a volatile one, or an unknown one."""
+    """Raise SqlError if `name` is not a function of PSoup.
+
+    The message tells a missing aggregate, a volatile function and an unknown function apart.
+    """
     if name in _AGGREGATES:
         hint = FOR_FUNCTION.get(name) or FUNCTIONS.get(name) or feature_hint("an aggregate")
         raise source.unsupported(f"the aggregate or window function {name}", at, hint=hint)

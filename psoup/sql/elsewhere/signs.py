@@ -25,4 +25,4 @@ SIGNS: dict[str, str] = {
     "∞": "CAST('inf' AS DOUBLE) is infinity",
     **dict.fromkeys("\u200b\u2060\ufeff", _SPACE),
 }
-"""Advice by sign."""
+"""The advice for each sign."""

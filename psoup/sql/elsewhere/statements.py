@@ -21,7 +21,7 @@ STATEMENTS: dict[str, str] = {
     **dict.fromkeys(("GRANT", "REVOKE"), "rights go with tokens: psoup token --help"),
     **dict.fromkeys(("COMMIT", "ROLLBACK", "START"), "each statement and each push is a transaction of its own"),
 }
-"""Advice by the first word of a statement that PSoup refuses."""
+"""The advice for each statement that PSoup refuses, by its first word."""
 
 CREATED: dict[str, str] = {
     **dict.fromkeys(("TABLE", "SOURCE", "FOREIGN"), "write CREATE STREAM name (column TYPE, ...)"),
@@ -33,4 +33,4 @@ CREATED: dict[str, str] = {
     **dict.fromkeys(("DATABASE", "SCHEMA"), "a stream has one name; tenants are apart by their tokens"),
     **dict.fromkeys(("OR", "TEMP", "TEMPORARY"), "write CREATE STREAM name (column TYPE, ...)"),
 }
-"""Advice by the object of a CREATE statement."""
+"""The advice for each CREATE statement that PSoup refuses, by the word after CREATE."""

@@ -1,11 +1,12 @@
-"""The grammar: sqlglot's SELECT with BEGIN and END as query modifiers, and CREATE, ALTER and DROP STREAM.
+"""The dialect: sqlglot's SELECT with BEGIN and END as query modifiers, and CREATE, ALTER and DROP STREAM.
 
     SELECT price FROM trades WHERE symbol = 'A' BEGIN (NOW - 15 MINUTES) END (NOW)
                                                 └────── Bound ────────┘ └─ Bound ┘
 
-A function stays `exp.Anonymous`, under its name in the text: the binder finds its meaning. sqlglot takes BEGIN and END
-as names (`FROM s BEGIN` would give s an alias), so both are removed from its identifier tokens here. sqlglot is also
-lenient: a missing THEN, AND or list item passes silently. Here it is an error. Nothing here checks meaning.
+The parser makes each function an `exp.Anonymous` with its name in the text, and the binder finds its meaning. sqlglot
+allows BEGIN and END as names, so `FROM s BEGIN` would give s an alias. This dialect removes both from the tokens that
+can be names. sqlglot also accepts a missing THEN, AND or list item; this dialect refuses it. The parser checks no
+meaning.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from psoup.work.rest_points import MOVES, may_rest
 Parsers = dict[Any, Callable[..., Any]]
 
 _NO_NAMES = {*WINDOW_WORDS, TokenType.LIMIT, TokenType.OFFSET, TokenType.CASE, TokenType.DIV, TokenType.UNKNOWN}
-"""Tokens that sqlglot would also take as names, such as `//`."""
+"""Tokens that sqlglot also allows as names, such as `//`. This dialect does not."""
 
 _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, TokenType.INTERVAL}
-"""Words that sqlglot refuses as names in expressions, but takes as names in declarations."""
+"""Words that sqlglot refuses as names in expressions, but allows as names in declarations."""
 
 
 class PSoupParser(Grammar):
@@ -177,7 +178,7 @@ _AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
 
 
 class _Core(TokenizerCore):
-    """The tokenizer's loop, which may rest between tokens."""
+    """The tokenizer's loop. It calls `may_rest` between tokens."""
 
     __slots__ = ()
 
@@ -215,10 +216,9 @@ class PSoup(Dialect):
 
 
 def check_extensible(dialect: type[Dialect]) -> None:
-    """Raise ImportError if sqlglot is the compiled build, whose classes cannot be extended: it cannot parse statements
-    here.
+    """Raise ImportError if Python has loaded the compiled build of sqlglot, whose classes cannot be extended.
 
-    sqlglot uses that build wherever the package is installed, for whatever reason.
+    Python loads that build, the package sqlglotc, in every environment that has it.
     """
     try:
         dialect().parser()

@@ -1,10 +1,10 @@
-"""The grammar of expressions, FROM and windows: sqlglot's, but strict, and its errors and nodes have places.
+"""The grammar of expressions, FROM and windows: a stricter form of sqlglot's, with places in its errors and nodes.
 
     FROM flights f [RANGE 1 DAY], weather w WHERE f.delay > 60 … BEGIN (NOW - 15 MINUTES) END (NOW)
                    └─ BoundsNode ┘                                  └────── Bound ──────┘     └ Bound
 
-sqlglot is lenient: a missing THEN, AND or list item passes silently. Here it is an error. Statements about streams are
-in `psoup.sql.parser.dialect`.
+sqlglot accepts a missing THEN, AND or list item; this grammar refuses it. `psoup.sql.parser.dialect` has the statements
+about streams.
 """
 
 from __future__ import annotations
@@ -19,14 +19,19 @@ from psoup.sql.parser.syntax import BoundNode, BoundsNode, Duration, PlacedError
 from psoup.work.rest_points import MOVES, may_rest
 
 MAX_STEPS = 30
-"""The most moves over the text that the parser may make for each token. Most statements take 1 to 4. A statement takes
-more if the parser tries alternatives inside alternatives: each level doubles their number."""
+"""The most moves over the tokens that the parser may make for each token. Most statements take 1 to 4.
+
+A statement takes more if the parser tries alternatives inside alternatives. Each level doubles their number.
+"""
 
 _INTERVAL_CHARACTERS = 64
 """The most characters of the text of an INTERVAL. An INTERVAL in range has 40 at most."""
 
 EXTENT = "extent"
-"""The key in the meta of a node for its part of the text, as offsets. Conditions under AND have it."""
+"""The key in a node's `meta` for the part of the text that the node covers: its first offset and the offset after it.
+
+In a join, each condition under AND has it.
+"""
 
 WINDOW_WORDS = frozenset({TokenType.BEGIN, TokenType.END})
 
@@ -39,7 +44,7 @@ _AFTER_LISTS = frozenset({TokenType.FROM, TokenType.R_PAREN})
 _AFTER_DURATION = frozenset(
     {"LATENESS", "IDLE", "AHEAD", "RETENTION", "ARCHIVE", "TIMESTAMP", "ORDER", "LIMIT", "WHERE"}
 )
-"""Words that may follow a duration without a unit, so they are not a unit."""
+"""Words that may follow a duration without a unit. The parser does not read them as a unit."""
 
 
 class Grammar(parser.Parser):
@@ -47,7 +52,7 @@ class Grammar(parser.Parser):
 
     _steps = 0
     _joined = False
-    """Whether FROM has several sources. Then each condition under AND notes its extent."""
+    """Whether FROM has several sources. If so, the parser records the extent of each condition under AND."""
 
     def _advance(self, times: int = 1) -> None:
         parser.Parser._advance(self, times)
@@ -67,21 +72,24 @@ class Grammar(parser.Parser):
         raise PlacedError(message, at)
 
     def refuse(self, message: str, token: Token | None = None, hint: str = "") -> NoReturn:
-        """Raise an error for users at `token`, or at the current token. Without a `hint`, `advice` may add one."""
+        """Raise an error with a message for users, at `token` or at the current token.
+
+        Without a `hint`, `psoup.sql.elsewhere.advice` may add one.
+        """
         try:
             self.raise_error(message, token)
         except PlacedError as problem:
             raise SyntaxRefusal(message, problem.at, hint) from None
 
     def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
-        """Refuse a number that is too long to be in range: sqlglot's time for it grows with the square of its
+        """Refuse a number that is too long to be in range. sqlglot's time for it grows with the square of its
         length."""
         if this and this.is_string and len(this.name) > _INTERVAL_CHARACTERS:
             self.refuse(f"INTERVAL {this.name.strip()[:40]} is out of range", self._prev)
         return super()._parse_interval_span(this, parse_function_unit)
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
-        """Note the place of a node without parts; a node with parts has the places of its parts."""
+        """Record the place of a node without children. A node with children has the places of these."""
         if token is None and self._prev and next(instance.iter_expressions(), None) is None:
             token = self._prev
         return super().expression(instance, token, comments)
@@ -133,7 +141,10 @@ class Grammar(parser.Parser):
         return items
 
     def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> Any:
-        """A typed literal first: `DATE '2020-1-2'::TEXT` is a TEXT, while sqlglot casts to TEXT and then to DATE."""
+        """Parse a typed literal before a cast: `DATE '2020-1-2'::TEXT` is a TEXT.
+
+        sqlglot would cast the text to TEXT, and the result to DATE.
+        """
         index = self._index
         if self._curr and self._curr.token_type in self.TYPE_TOKENS and self._curr.token_type != TokenType.INTERVAL:
             kind = self._parse_types(check_func=True, allow_identifiers=False)
@@ -161,7 +172,7 @@ class Grammar(parser.Parser):
         return node
 
     def _limit_of_fetch(self, node: Any, first: Any) -> Any:
-        """FETCH FIRST n ROWS ONLY as LIMIT n. Without a number it is one row."""
+        """Convert FETCH FIRST n ROWS ONLY to LIMIT n. Without a number, n is 1."""
         options = node.args.get("limit_options")
         if self._prev.text.upper() != "ONLY" or options is None or options.args.get("with_ties"):
             self.refuse("FETCH needs the form FETCH FIRST n ROWS ONLY", first, "write LIMIT n")
@@ -171,7 +182,7 @@ class Grammar(parser.Parser):
         return self.expression(exp.Limit(expression=count), first)
 
     def _parse_using_identifiers(self) -> Any:
-        """Refuse USING (t.a): sqlglot would drop the t."""
+        """Refuse USING (t.a), because sqlglot would drop the t."""
         first = self._index
         names = super()._parse_using_identifiers()
         for token, following in zip(self._tokens[first : self._index], self._tokens[first + 1 :], strict=False):
@@ -208,7 +219,7 @@ class Grammar(parser.Parser):
     # FROM --------------------------------------------------------------------------------------------------
 
     def _parse_join(self, *args: Any, **options: Any) -> Any:
-        """Parse a join. After a comma, a table is parsed here, so that its errors have their place."""
+        """Parse a join. This method parses the table after a comma itself, so that errors have their place."""
         self._joined = True
         if self._match(TokenType.COMMA):
             return self.expression(exp.Join(this=self._parse_table()))
@@ -277,7 +288,7 @@ class Grammar(parser.Parser):
         return self.expression(BoundsNode(begin=begin, end=end))
 
     def _parse_bound_after(self, word: str) -> Any:
-        """Parse BEGIN or END (the current token) and its bound, in parentheses or not."""
+        """Parse the current token, BEGIN or END, and its bound. The bound may be in parentheses."""
         self._advance()
         opened = 0
         while self._match(TokenType.L_PAREN):

@@ -1,15 +1,15 @@
-"""Guards before the parser: a text that could cost the parser much time or stack is refused early, at low cost.
+"""Guards before the parser: they refuse texts that could cost the parser much time or stack, at low cost.
 
     text -> size, NUL, surrogates -> unclosed quotes and comments -> tokens -> one statement, nesting -> parser
                                                                         └─> points: an estimate of the work of binding
 
     SELECT x FROM s WHERE x = 1 OR x = 2 OR …      a point for each word and sign
     … WHERE x IN (1, 2, 3, …)                      a third of a point for constants of a list and their commas
-    … WHERE x = '1'::DECIMAL OR …                  twenty points for a text that is converted
+    … WHERE x = '1'::DECIMAL OR …                  twenty points for a text constant in a CAST
 
 Each check is one linear pass, and none knows the meaning of a statement. In all statements measured, a point took 20 to
-40 microseconds. So `MOST_POINTS` are about 200 ms of one core, and no clock is needed. Statements of a log are exempt:
-they were accepted once, and must be accepted again.
+40 microseconds. So a statement of `MOST_POINTS` takes about 200 ms of one core, and the engine needs no clock to limit
+it. A replay does not count the points of logged statements: they were accepted once, and must be accepted again.
 """
 
 from __future__ import annotations
@@ -43,15 +43,14 @@ _WORD = re.compile(
 )
 _CONVERTED = re.compile(r"'\s*::|\bCAST\s*\(\s*'", re.IGNORECASE)
 _CONVERSION = 20
-"""Points of a text that is converted, unless it is in plain form: its conversion runs the code for columns."""
+"""The points of a text constant in a CAST, unless its spelling is plain. The conversion runs code for whole columns."""
 
 
 def check_budget(text: str, *, defines: bool = False) -> None:
-    """Raise SqlError, reason STATEMENT_BUDGET, for a statement that takes too much time. O(length), some milliseconds.
+    """Raise SqlError, reason STATEMENT_BUDGET, for a statement with too many points. O(length), some milliseconds.
 
-    `defines`: the statement creates or alters a stream.
-
-    A statement above the length limit is skipped: the tokenizer refuses it.
+    `defines`: whether the statement creates or alters a stream. A statement longer than MAX_BYTES passes, because
+    `tokens_of` refuses it.
     """
     if len(text) > MAX_BYTES:
         return
@@ -75,10 +74,10 @@ def check_budget(text: str, *, defines: bool = False) -> None:
 
 
 def _converted(text: str) -> int:
-    """The number of texts that are converted.
+    """The number of text constants in casts.
 
-    Over 60,000 characters the pattern keeps the interpreter for 0.7 ms, and no other thread can end that. The search
-    for its first words takes 0.05 ms.
+    The search keeps the interpreter for 0.7 ms for 60,000 characters, and no other thread can interrupt it. The test
+    for `::` and CAST takes 0.05 ms.
     """
     if "::" not in text and "CAST" not in text.upper():
         return 0
@@ -123,14 +122,14 @@ def tokens_of(source: StatementText) -> list[Token]:
 
 
 def _over(problem: SqlError, facts: Mapping[str, str | int]) -> SqlError:
-    """The error with the reason of a budget, and with the facts of the budget."""
+    """Give the error the reason STATEMENT_BUDGET, and the facts of a budget."""
     problem.reason = "STATEMENT_BUDGET"
     problem.facts |= {name: str(value) for name, value in facts.items()}
     return problem
 
 
 def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str]]) -> Token:
-    """The token of a text, with the characters that the literal stands for."""
+    """The token with the characters that its text constant stands for. Other tokens stay the same."""
     text = written.get(token.start)
     if text is None:
         return token
@@ -138,7 +137,8 @@ def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str
 
 
 def _usual(tokens: list[Token], at: int) -> Token:
-    """The token of standard SQL: N'x' becomes a text, and the word TOP of SELECT TOP 5 a LIMIT."""
+    """The token at `at`, with two spellings replaced: N'x' becomes a text, and the word TOP in SELECT TOP 5 becomes
+    TOP's token."""
     token = tokens[at]
     kind = token.token_type
     if kind is TokenType.NATIONAL_STRING:

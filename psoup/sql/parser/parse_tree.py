@@ -1,4 +1,4 @@
-"""The parser: tokens become a syntax tree, and messages of sqlglot become messages about the statement.
+"""The parser: turns tokens into a syntax tree, and sqlglot's messages into messages about the statement.
 
     SELECT a FORM s   ->   line 1, column 10: 'FORM' is not expected here …
 
@@ -32,8 +32,10 @@ _SAYINGS = [
         (r"Required keyword", "a value or a name is missing @"),
     )
 ]
-"""The messages of sqlglot, and the messages that replace them; @ is the place. Other messages of sqlglot are not
-shown."""
+"""Patterns of sqlglot's messages, and the messages that replace them. @ stands for the place.
+
+Users never see other messages of sqlglot.
+"""
 
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING)
 """Tokens whose text is not a reserved word."""
@@ -43,15 +45,16 @@ _CLAUSES = ("SELECT", "FROM", "WHERE", "AND", "OR", "ORDER BY", "LIMIT")
 _WORDS = ("SELECT", "FROM", "WHERE", "ORDER BY", "LIMIT", "BEGIN", "END", "DISTINCT")
 
 _JOINING = (TokenType.ON, TokenType.USING, TokenType.JOIN, TokenType.INNER, TokenType.CROSS)
-"""Words of joins, which users rarely mean as names."""
+"""Words of joins. Users rarely intend them as names."""
 
 _OPTIONS = ("TIMESTAMP BY", "LATENESS", "AHEAD", "RETENTION", "ARCHIVE", "ADD")
 
 
 def untie(tree: exp.Expr) -> None:
-    """Cut the links of nodes to their parents, so that a tree is freed as soon as it is dropped. O(nodes).
+    """Remove the links of nodes to their parents, so that Python frees a tree as soon as nothing refers to it.
+    O(nodes).
 
-    Otherwise the cycles are left to Python's collector, which stops all threads.
+    With the links, trees are cycles. Python's collector would free them, and it stops all threads.
     """
     for number, node in enumerate(tree.walk()):
         if not number % MOVES:
@@ -60,7 +63,7 @@ def untie(tree: exp.Expr) -> None:
 
 
 def parse(source: StatementText, tokens: list[Token]) -> exp.Expr:
-    """Parse one syntax tree. Messages of sqlglot are replaced."""
+    """Parse one statement. Raises SqlError with PSoup's messages instead of sqlglot's."""
     parser = PSoup().parser()
     try:
         trees = parser.parse(tokens, source.text)
@@ -87,7 +90,7 @@ def _syntax(source: StatementText, tokens: list[Token], problem: PlacedError) ->
 
 
 def _translated(message: str, token: Token | None) -> str:
-    """The replacement of a message of sqlglot, whose own words are about its classes."""
+    """The message that replaces a message of sqlglot, because sqlglot's messages name its classes."""
     place = "at the end of the statement" if token is None else f"before {token.text[:40]!r}"
     for pattern, replacement in _SAYINGS:
         match = pattern.match(message)
@@ -97,8 +100,10 @@ def _translated(message: str, token: Token | None) -> str:
 
 
 def _hint(tokens: list[Token], position: int | None) -> str:
-    """A hint: a misspelt keyword, here or before (there it was parsed as an alias), or a reserved word meant as a
-    name."""
+    """A hint for a misspelt keyword at `position`, or before it, or for a reserved word that was meant as a name.
+
+    The parser reads a misspelt keyword before `position` as an alias.
+    """
     end = len(tokens) if position is None else position + 1
     if any(token.text == "%" and after.text.startswith(("s", "(")) for token, after in pairwise(tokens[: end + 1])):
         return "parameters are written ?, $1 or $name"
@@ -124,7 +129,10 @@ def _hint(tokens: list[Token], position: int | None) -> str:
 
 
 def _of_joins(tokens: list[Token], position: int) -> str:
-    """A hint for mistakes in joins: two conditions of one JOIN, a window in parentheses, a duration without a word."""
+    """A hint for common mistakes in joins.
+
+    These are two conditions of one JOIN, a window in parentheses, and a duration without the word INTERVAL.
+    """
     suspect, before = tokens[position], tokens[position - 1]
     kind = suspect.token_type
     if kind in (TokenType.ON, TokenType.USING) and before.token_type not in (TokenType.JOIN, TokenType.COMMA):

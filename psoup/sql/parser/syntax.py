@@ -2,7 +2,7 @@
 
     BEGIN (NOW - 15 MINUTES)   ->   Bound(NOW, back=Duration(15, MINUTES))
 
-`psoup.sql.parser.dialect` makes them; the modules that bind windows and streams read them.
+The parser in `dialect` and `grammar` creates the nodes. `psoup.sql.windows` and `psoup.sql.ddl` read them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from sqlglot.errors import ParseError
 
 
 class Duration(exp.Expression):
-    """`15 MINUTES` (this, unit), `INTERVAL '1' DAY`, `100 ROWS`. The unit is upper-case, "" without one."""
+    """A duration such as `15 MINUTES`, `INTERVAL '1' DAY` or `100 ROWS`. `this`: the number. `unit`: in upper case,
+    or ""."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": False}
 
 
 class BoundNode(exp.Expression):
-    """A bound of a window: START; NOW, minus the Duration `back`; or a TIMESTAMP, DATE or NUMBER `at`. `this`: which of
-    these."""
+    """A bound of a window. `this`: START, NOW, TIMESTAMP, DATE or NUMBER.
+
+    `back`: the Duration before NOW. `at`: the text of the TIMESTAMP, DATE or NUMBER.
+    """
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "back": False, "at": False}
 
@@ -54,8 +57,10 @@ class CreateStreamNode(exp.Expression):
 
 
 class AlterStreamNode(exp.Expression):
-    """ALTER STREAM with the new columns, or with the Duration `ahead`. `lenient`: names of the columns with IF NOT
-    EXISTS."""
+    """ALTER STREAM with the new columns, or with the Duration `ahead`.
+
+    `lenient`: the names of the columns with IF NOT EXISTS.
+    """
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "lenient": False, "ahead": False}
 
@@ -76,7 +81,7 @@ class PlacedError(ParseError):
 
 
 class SyntaxRefusal(PlacedError):
-    """An error whose message is already for users, maybe with a hint. `parsing` replaces the messages of sqlglot."""
+    """An error whose message is for users, perhaps with a hint. `parse_tree` replaces the messages of other errors."""
 
     def __init__(self, message: str, at: int, hint: str = "") -> None:
         super().__init__(message, at)
@@ -84,4 +89,5 @@ class SyntaxRefusal(PlacedError):
 
 
 class TooComplex(Exception):
-    """The parser has used up its steps. Not a ParseError: after a ParseError the parser would try another rule."""
+    """Raised if the parser exceeds its limit of steps. It is no ParseError, as the parser would then try another
+    rule."""

@@ -1,11 +1,11 @@
-"""Texts in other forms than '…': their places, their contents, and a statement with plain texts instead.
+"""Text constants in other spellings than '…': their places and contents, and the statement with plain ones instead.
 
     SELECT E'it\\'s', $tag$a 'b'$tag$ FROM s        the statement, with the texts it's and a 'b'
-    SELECT 'xxxxxx', 'xxxxxxxxxxxxxx' FROM s       the text to parse: as long, so places are the same
+    SELECT 'xxxxxx', 'xxxxxxxxxxxxxx' FROM s       the text to parse: of equal length, so places stay
 
 In E'…' a backslash and the next characters stand for another character (\\n \\t \\r \\b \\f, bytes \\x41 \\101, else
-the next character itself). In $tag$…$tag$ every character stands for itself. The tag may be empty. Quotes and comments
-without an end are refused here, too.
+the next character itself). In $tag$…$tag$ every character stands for itself. The tag may be empty. This module also
+refuses quotes and comments without an end.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _OPENING = re.compile(
     r"e'(?<![\w$]e')|E'(?<![\w$]E')|\$(?<![\w$]\$)(?:[^\W\d]\w*)?\$"
     r"|'|\"|`|--|/\*"
 )
-"""Each alternative begins with its first character and checks the character before it afterwards. So a search skips
-most of a text."""
+"""Each alternative begins with its own first character, and checks the character before it later. So a search skips
+quickly."""
 _PLAIN = re.compile(r"'|\"|`|--|/\*")
 _ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)
@@ -28,9 +28,10 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 def plain(source: StatementText) -> tuple[str, dict[int, tuple[str, str]]]:
-    """The statement with every text in the form '…'. For the place of each other text: its opening mark and its inside.
+    """Replace every text constant by one in the form '…'.
 
-    O(length). Raises SqlError for a text, a quoted name or a comment that is never closed.
+    Returns the new statement. For the place of each replaced constant, also returns its opening mark and the characters
+    inside. O(length). Raises SqlError for a text, a quoted name or a comment that is never closed.
     """
     pieces, texts, copied, at = list[str](), dict[int, tuple[str, str]](), 0, 0
     text = source.text
