@@ -1,1 +1,1 @@
-"""Many queries of one form: a statement with parameters is bound once, and its values are bound without a parser."""
+"""Many queries of one form: the parser binds a statement with parameters once, and then only its values are bound."""

@@ -1,12 +1,12 @@
-"""Queries of one template as columns of their parameters. A `StandingQuery` is made at the first access.
+"""Blocks: many queries of one template, stored as columns of their parameters, not as objects.
 
     template  SELECT * FROM trades WHERE sym = ? AND qty > ?
-    columns   string ["IBM", "SUN", …]   int64 [7, 12, …]          16 bytes a query here, instead of a thousand
+    columns   string ["IBM", "SUN", …]   int64 [7, 12, …]          16 bytes for a query here, instead of a thousand
 
     block[1]  ->  the query of `… WHERE sym = 'SUN' AND qty > 12`
 
-A block is a sequence of queries, as a list is. Its rows have been checked, so nothing here is refused. A block of joins
-has a block for each side, which shares its columns.
+A block is a sequence of queries, as a list is. It creates a `StandingQuery` at the first access. The values have been
+checked, so a block refuses nothing. A block of joins has a block for each side, which shares its columns.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from psoup.sql.templates.values import Columns, rows_of_columns
 from psoup.values.columns import Array
 
 _MADE = 1_024
-"""The most queries that a block keeps after their first access, for frequent readers."""
+"""The most `StandingQuery` objects that a block keeps after their first access, for frequent readers."""
 
 
 class BlockTemplate(Protocol):
-    """The prepared statement of a block, as far as a block and its readers need it; see `Prepared`."""
+    """The methods of a prepared statement that a block and its readers call; see `PreparedStatement`."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The sources of all its queries."""
+        """The sources, which are the same for all queries."""
         ...
 
     @property
     def plan(self) -> Node:
-        """The plan of all its queries."""
+        """The plan, which is the same for all queries."""
         ...
 
     def bind(self, values: Sequence[Parameter], /) -> StandingQuery:
@@ -48,12 +48,16 @@ class BlockTemplate(Protocol):
         ...
 
     def sides(self, columns: Columns) -> tuple[ManyQueries, ...]:
-        """The sides of the queries of a block, place by place; none if they are over one stream."""
+        """The sides of the queries of a block, one item for each place in FROM. () if the queries are over one
+        stream."""
         ...
 
 
 class BoundBlock(Sequence[StandingQuery]):
-    """Queries of one template; see the module. Immutable but for the queries it keeps. Any thread may use it."""
+    """Many queries of one template; see the module. Any thread may use it.
+
+    It never changes, except for the queries that it keeps after their first access.
+    """
 
     __slots__ = ("_made", "columns", "template")
 
@@ -102,7 +106,7 @@ class BoundBlock(Sequence[StandingQuery]):
         return rows_of_columns(self.columns)
 
     def take(self, rows: Array) -> BoundBlock:
-        """The queries at `rows` (int64[k]), in that order, copied."""
+        """The queries at positions `rows` (int64[k]), in that order, copied."""
         places = pa.array(rows)
         return BoundBlock(self.template, tuple(column.take(places) for column in self.columns))
 
@@ -112,7 +116,7 @@ class BoundBlock(Sequence[StandingQuery]):
 
     @property
     def sides(self) -> tuple[BoundBlock | SameQueries, ...]:
-        """The sides of all queries, in the order of FROM, if they are joins."""
+        """The sides of all queries, in the order of FROM. () if they are no joins."""
         return self.template.sides(self.columns)
 
     @property
@@ -125,7 +129,7 @@ class BoundBlock(Sequence[StandingQuery]):
 
 
 class SameQueries(Sequence[StandingQuery]):
-    """A query, repeated: a side without parameters in a block of joins."""
+    """A sequence of equal queries. In a block of joins, it is a side without parameters."""
 
     __slots__ = ("_count", "_query")
 
@@ -141,7 +145,7 @@ class SameQueries(Sequence[StandingQuery]):
     @overload
     def __getitem__(self, position: slice) -> Sequence[StandingQuery]: ...
     def __getitem__(self, position: int | slice) -> StandingQuery | Sequence[StandingQuery]:
-        """The query. A slice repeats it as often as the slice is long."""
+        """The query, whatever the position. A slice is a sequence with as many repetitions as the slice is long."""
         if isinstance(position, slice):
             return SameQueries(self._query, len(range(*position.indices(self._count))))
         return self._query
@@ -161,7 +165,7 @@ class SameQueries(Sequence[StandingQuery]):
 
     @property
     def nbytes(self) -> int:
-        """The bytes for each repetition, which are 0."""
+        """The additional bytes for the repetitions, which are 0."""
         return 0
 
 

@@ -30,25 +30,27 @@ from psoup.values.columns import Array, float_keys
 from psoup.values.kinds import ends
 
 Keys = Callable[[Sequence[Literal]], Intervals]
-"""The intervals of a condition as a function of the constants in the holes."""
+"""A function from the constants in the holes to the intervals of a condition."""
 
 _AS_IT_IS = frozenset(
     {(kind, kind) for kind in STREAMED}
     | {(Kind.BIGINT, Kind.DECIMAL), (Kind.BIGINT, Kind.DOUBLE), (Kind.DECIMAL, Kind.BIGINT), (Kind.DOUBLE, Kind.BIGINT)}
 )
-"""Kinds of attribute and constant that are compared without a cast of the attribute."""
+"""Pairs of the kinds of an attribute and a constant that can be compared without a cast of the attribute."""
 
 
 class Slow(Exception):
-    """Raised for a constant with more effect than an interval: the caller binds the whole WHERE again."""
+    """Raised for a constant for which WHERE has another form. The caller then binds the whole WHERE again."""
 
 
 # One constant ----------------------------------------------------------------------------------------------
 
 
 def one_by_one(kind: DataType, operator: str, operand: int | Literal) -> Keys:
-    """The keys of an attribute of type `kind` for which the comparison is true. `operand`: the number of a hole, or a
-    constant."""
+    """A function that returns the keys of an attribute of type `kind` for which a comparison is true.
+
+    `operand`: the number of a hole, or a constant.
+    """
     if isinstance(operand, Literal):
         fixed = compared_with(kind, operator, operand)
         return lambda _: fixed
@@ -68,7 +70,7 @@ def one_by_one(kind: DataType, operator: str, operand: int | Literal) -> Keys:
 
 
 def _one(low: Key | None, high: Key | None, first: Key, beyond: Key | None) -> Intervals:
-    """`intervals.normal` of one interval."""
+    """The result of `intervals.normal` for one interval."""
     if low is not None:
         if low <= first:  # type: ignore[operator]
             low = None
@@ -94,7 +96,7 @@ def compared_with(kind: DataType, operator: str, literal: Literal) -> Intervals:
 
 
 def _fitting(kind: DataType, literal: Literal) -> Literal:
-    """The constant in a type that needs no cast of the attribute. A TEXT constant takes the attribute's type."""
+    """The constant in a type that needs no cast of the attribute. A TEXT takes the attribute's type. Raises Slow."""
     if (kind.kind, literal.type.kind) in _AS_IT_IS:
         return literal
     if literal.type != TEXT:
@@ -105,7 +107,7 @@ def _fitting(kind: DataType, literal: Literal) -> Literal:
 
 
 def _cut(kind: DataType, literal: Literal) -> tuple[Key, Key]:
-    """`intervals.cut`, with quick answers for the usual constants."""
+    """The result of `intervals.cut`, computed quickly for the usual constants. Raises Slow."""
     value, given = literal.value, literal.type.kind
     if given is kind.kind:
         if given is Kind.TEXT:
@@ -124,7 +126,7 @@ def _cut(kind: DataType, literal: Literal) -> tuple[Key, Key]:
 
 
 def _double_cut(value: float) -> tuple[int, int]:
-    """The cut of one value: its key and the next key, as in `columns.float_keys`."""
+    """The cut of one DOUBLE: its order key, as in `columns.float_keys`, and the next key."""
     if value != value or value == 0.0:
         value = 0.0 if value == 0.0 else float("nan")
     (key,) = struct.unpack("<q", struct.pack("<d", value))
@@ -146,7 +148,8 @@ def closed_ends(kind: DataType) -> tuple[int, int]:
 def int_term(
     attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], bounds: tuple[int, int], never: Array
 ) -> TermColumn:
-    """The keys within `bounds` for which all comparisons are true. Sets `never` in rows without keys. O(n)."""
+    """The keys within `bounds` for which all comparisons are true, in each row. Sets `never` in rows without such
+    keys. O(n)."""
     kind = attribute.type
     first, last = closed_ends(kind)
     low, top = np.full(len(never), bounds[0], np.int64), np.full(len(never), bounds[1], np.int64)
@@ -166,8 +169,10 @@ def int_term(
 
 
 def text_term(attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], never: Array) -> TermColumn:
-    """The keys of texts, as `int_term`. At most one comparison is a lower bound, at most one an upper bound.
-    O(bytes)."""
+    """The result of `int_term` for a TEXT attribute. O(bytes).
+
+    At most one comparison is a lower bound, and at most one an upper bound.
+    """
     low = high = None
     for operator, column in comparisons:
         keys = column.cast(pa.large_string()).view(pa.large_binary()).fill_null(b"")
@@ -187,7 +192,7 @@ def text_term(attribute: Expr, comparisons: Sequence[tuple[str, pa.Array]], neve
 
 
 def unscaled(column: pa.Array) -> pa.Array:
-    """The digits of a DECIMAL column as int64. They must fit."""
+    """The scaled values of a DECIMAL column as int64. They must fit into int64."""
     wide = column.cast(pa.decimal128(38, column.type.scale))
     words = np.frombuffer(wide.buffers()[1], np.int64)[2 * wide.offset : 2 * (wide.offset + len(wide)) : 2]
     return pa.array(np.ascontiguousarray(words), mask=nulls(column))
@@ -200,7 +205,7 @@ def nulls(column: pa.Array) -> Array:
 
 
 def _keys(kind: DataType, column: pa.Array) -> Array:
-    """The keys of values that fit: int64[n], arbitrary where NULL."""
+    """The order keys of values that `vectors.fits` accepts: int64[n], arbitrary for NULL."""
     t, source = pa.types, column.type
     scale = kind.scale
     if t.is_decimal(source):

@@ -1,4 +1,4 @@
-"""The WHERE of a template: all that is known before the values is computed once, the rest fast for each row of values.
+"""The quick form of a template's WHERE: most work is done once, and little for each row of values.
 
     sym = ? AND qty BETWEEN ? AND 9 AND (a = 1 OR b = 2)
 
@@ -6,9 +6,9 @@
     attribute qty:  ge 1, and [.., 10) of the constants
     finished:       (a = 1 OR b = 2), with its text
 
-This form is for conditions `attribute RELOP ?`, BETWEEN, IN and `attribute LIKE ?`, joined by AND. A constant must need
-no cast of the attribute, and a pattern must not amount to an interval. Otherwise the caller binds and normalises the
-whole WHERE again.
+Conditions `attribute RELOP ?`, BETWEEN, IN and `attribute LIKE ?`, joined by AND, have this form. A constant must need
+no cast of the attribute, and a pattern must not be equivalent to an interval. Otherwise the caller binds the whole
+WHERE again for the row.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ from psoup.sql.where.intervals import Intervals, intersection, normal
 
 _TRUE = (Interval(1, 2),)
 _MAX_FACTORS = 1_024
-"""The most factors that are kept for each attribute of a template."""
+"""The most factors that a template keeps for each attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`attribute operator operand`. An operand is the number of a hole, or a constant. `in` has many operands,
-    `between` two.
+    """A condition `attribute operator operand`. An operand is the number of a hole, or a constant.
 
-    The operand of `like` is a hole.
+    `in` has any number of operands, `between` two. The operand of `like` is a hole.
     """
 
     attribute: Expr
@@ -53,9 +52,9 @@ _NamedFactor = tuple[str, Factor] | None
 class AttributeConditions:
     """All conditions of WHERE on one attribute.
 
-    `rest`: the intervals of the conditions without parameters. `conditions`: the conditions with parameters. `keys`:
-    their intervals as functions of the constants. `holes`: the holes of these functions. `known`: factors by the
-    constants in the holes, so that queries share them.
+    `rest`: the intervals of the conditions without parameters, or None. `conditions`: the conditions with parameters.
+    `keys`: for each of these, a function from the constants to its intervals. `holes`: the holes that these functions
+    read. `known`: a cache of factors by the constants in these holes, so that queries share factors.
     """
 
     attribute: Expr
@@ -97,9 +96,10 @@ class AttributeConditions:
 
 @dataclass(frozen=True, slots=True)
 class Conjuncts:
-    """A WHERE. `finished`: the factors without parameters and their texts, None if they are never true.
+    """A WHERE in the quick form. `finished`: the factors without parameters and their texts. None if they are never
+    true.
 
-    `patterns`: attributes that are LIKE the constant in a hole.
+    `patterns`: each attribute in a condition LIKE ?, with the number of the hole.
     """
 
     groups: tuple[AttributeConditions, ...]
@@ -107,7 +107,8 @@ class Conjuncts:
     patterns: tuple[tuple[Expr, int], ...] = ()
 
     def factors(self, literals: Sequence[Literal]) -> tuple[tuple[str, ...], tuple[Factor, ...]]:
-        """The factors in canonical order and their texts, for a constant in each hole. Raises Slow."""
+        """The factors in canonical order, and their texts: (texts, factors). `literals`: the constant of each hole.
+        Raises Slow."""
         searched = [_searched(attribute, literals[hole]) for attribute, hole in self.patterns]
         each = [group.factor(literals) for group in self.groups]
         pairs = [pair for pair in each if pair is not None]
@@ -126,7 +127,7 @@ class Conjuncts:
 
 
 def _searched(attribute: Expr, literal: Literal) -> tuple[str, Factor]:
-    """The factor of `attribute LIKE literal` with its text. Raises Slow if it is an interval, or no pattern."""
+    """The factor of `attribute LIKE literal`, and its text. Raises Slow if it is an interval, or no valid pattern."""
     if literal.type != TEXT or literal.value is None or like_prefix(str(literal.value), "") is not None:
         raise Slow
     try:
@@ -141,7 +142,7 @@ def _text(pair: tuple[str, Factor]) -> str:
 
 
 def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Conjuncts | None:
-    """The conditions of a WHERE by attribute. None if a constant may not be among the keys of its attribute."""
+    """The quick form of a WHERE. None if a constant may not be comparable with the keys of its attribute."""
     if any(isinstance(c.attribute, Literal) or c.attribute.type == BOOLEAN for c in conditions):
         return None
     likes = [c for c in conditions if c.operator == "like"]
@@ -176,7 +177,7 @@ def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Con
 
 
 def _keys(condition: Condition) -> Keys:
-    """The intervals of one condition as a function of the constants."""
+    """A function from the constants in the holes to the intervals of one condition."""
     kind, operands = condition.attribute.type, condition.operands
     if condition.operator == "between":
         low, high = one_by_one(kind, "ge", operands[0]), one_by_one(kind, "le", operands[1])

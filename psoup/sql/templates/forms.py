@@ -1,12 +1,12 @@
-"""Statements of a form that came before: they are bound by a template of that form, without a parser.
+"""Forms: a statement like an earlier one is bound by a template of their common form, without a parser.
 
     SELECT * FROM trades WHERE sym = 'IBM' AND qty > -7
     SELECT * FROM trades WHERE sym =   ?   AND qty >  ?        the form; its values are 'IBM' and -7
 
-A form gets a template when it comes for the second time. The order of conditions under AND has no effect, so
-comparisons are sorted first: one form covers all orders. Every template guarantees that a query means the same as its
-text. The bound query's text must equal the statement, to the letter. If it does not, or if anything is refused, the
-statement is parsed as if there were no forms. So the queries and the messages are the same with and without forms.
+A form gets a template when it occurs for the second time. The order of conditions under AND has no effect, so this
+module sorts comparisons, and one form covers all orders. Every template guarantees that a query means the same as its
+text. The bound query's text must equal the statement exactly. If it does not, or if the template refuses a value, the
+parser reads the statement. So the queries and the messages are the same with and without forms.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from psoup.sql.statement import prepare, standing_query
 from psoup.sql.templates.template import Template
 
 _LONGEST = 4_096
-"""The most characters of a statement with a form. Longer statements are rare, and slow in any case."""
+"""The most characters of a statement that can have a form. Longer statements are rare, and slow in any case."""
 
 _FORMS = 256
 _CHARACTERS = 65_536
-"""The most characters of all forms together. A template of 4,000 characters took 1.1 MB."""
+"""The most characters that all kept forms may have in sum. A template of 4,000 characters took 1.1 MB."""
 
 _UNFIT = re.compile(r"[?$`\\\0]|--|/\*")
 _WHERE = re.compile(r"\bWHERE\b", re.IGNORECASE)
@@ -59,25 +59,28 @@ _CONSTANT = re.compile(
 
 
 class Forms:
-    """Templates by the forms of statements over the streams of one `lookup`. Used by one thread."""
+    """A cache of templates by the forms of statements, over the streams of one `lookup`. Only one thread may use it."""
 
     def __init__(self) -> None:
         self._templates: OrderedDict[str, tuple[Template, StreamSpec] | None] = OrderedDict()
-        """Templates by form. None: the form came once, or it has no template."""
+        """The template of each form. None if the form occurred only once, or has no template."""
         self._characters = 0
         self._refused: set[str] = set()
         self._plans = SharedPlans()
 
     def query(self, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
-        """The query of `standing_query`, in about 20 microseconds if its form has a template. Raises the same
-        errors."""
+        """The query that `standing_query` returns. Takes about 20 microseconds if its form has a template. Raises
+        the same errors."""
         query = self._by_template(text, lookup, names)
         if query is None:
             query = standing_query(text, lookup, names, lambda side: self._by_template(side, lookup))
         return self._plans.of(query) if query.sides else query
 
     def _by_template(self, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery | None:
-        """The query, if its form has a template. None also for statements to refuse: the parser knows the place."""
+        """The query, if the form of its statement has a template. Else None.
+
+        Also returns None for statements to refuse, because the parser knows the place of the fault.
+        """
         ordered = in_order(text)
         parts = form_of(ordered)
         template = None if parts is None else self._template(parts[0], lookup, names)
@@ -148,7 +151,7 @@ def in_order(text: str) -> str:
 
 
 def _where(text: str) -> re.Match[str] | None:
-    """The word WHERE of the statement, not of a FILTER, which is in parentheses."""
+    """The word WHERE of the statement. Skips the WHERE of a FILTER, which follows a parenthesis."""
     where = _WHERE.search(text)
     while where is not None and text[: where.start()].rstrip()[-1:] == "(":
         where = _WHERE.search(text, where.end())
@@ -156,10 +159,9 @@ def _where(text: str) -> re.Match[str] | None:
 
 
 def form_of(text: str) -> tuple[str, tuple[Parameter, ...]] | None:
-    """The statement with `?` for the constants of WHERE, and these constants. None without constants, or if it is
-    unusual.
+    """The form of a statement: `?` instead of the constants of WHERE. Also returns these constants. O(length).
 
-    O(length).
+    Returns None if WHERE has no constants, or if the statement has unusual signs.
     """
     if len(text) > _LONGEST or _UNFIT.search(text):
         return None

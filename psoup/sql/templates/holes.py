@@ -1,10 +1,10 @@
-"""Parameters of a statement: their places, their possible values, and the constants of the values.
+"""Parameters of a statement: the holes in its text, the values that they accept, and the constants of the values.
 
     WHERE sym = ? AND qty > ?     or $1, $2     or $symbol, $least          (as in DuckDB; one style in a statement)
                 ('IBM', 7)        ->   'IBM' and 7, as constants and as text
 
-A value becomes the constant that a user would write for it, so the query means the same as its text. A
-number in text takes the type of the attribute it is compared with. This module does not see the text around a constant.
+A value becomes the constant that a user would write for it, so the query means the same as its text. If a number is
+expected, a text with a number becomes a number.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ MAX_PARAMETERS = 1_000
 
 _INT64 = 2**63
 _MAX_PLACES = 1_100
-"""The most digits after the point of a number that a DOUBLE may have."""
+"""The most digits after the point of a number, enough for every DOUBLE."""
 _MAX_WHOLE_DIGITS = 309
-"""The most digits before the point of a number that a DOUBLE may have."""
+"""The most digits before the point of a number, enough for every DOUBLE."""
 _BEFORE = frozenset(
     {"=", "<", ">", "<=", ">=", "<>", "!=", "(", ",", "AND", "OR", "BETWEEN", "LIKE", "ILIKE", "~", "WHERE", "NOT"}
 )
@@ -53,7 +53,7 @@ _AFTER = frozenset({")", ",", "AND", "OR", "GROUP BY", "HAVING", "BEGIN", "END",
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A place of a parameter: text[start:stop] is replaced. `parameter`: the number of the parameter, from 0.
+    """A hole: the part text[start:stop] of the statement, which is a parameter. `parameter`: its number, from 0.
 
     `bare`: whether a negative number can stand there without parentheses.
     """
@@ -66,14 +66,16 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Holes:
-    """All places, in the order of the text. `names`: the names of the parameters, "" for those without."""
+    """All holes of a statement, in the order of the text. `names`: the names of the parameters, "" for those without
+    one."""
 
     places: tuple[Hole, ...]
     names: tuple[str, ...]
 
 
 def find_holes(source: StatementText, tokens: list[Token]) -> tuple[list[Token], Holes]:
-    """The parameters among `tokens`, and the tokens with a placeholder for each. Raises SqlError."""
+    """Find the parameters among `tokens`. Returns the tokens with a placeholder for each, and the holes. Raises
+    SqlError."""
     parameters = [(at, token) for at, token in enumerate(tokens) if _is_parameter(token)]
     if len(parameters) > MAX_PARAMETERS:
         raise source.error(f"a statement has at most {MAX_PARAMETERS:,} parameters, not {len(parameters):,}")
@@ -98,10 +100,9 @@ def _is_parameter(token: Token) -> bool:
 
 
 def _names(source: StatementText, tokens: list[Token]) -> tuple[str, ...]:
-    """The names of the parameters. Those of `$1` are in the order of their numbers, those of `$name` in the order of
-    the text.
+    """The names of the parameters. Parameters `?` have none. Raises SqlError if the statement mixes the styles.
 
-    Parameters `?` have no names.
+    `$1` and the like are in the order of their numbers, `$name` in the order of their first place in the text.
     """
     texts = [token.text[1:].lower() for token in tokens]
     kinds = {"?" if not text else "$1" if text.isdecimal() else "$name" for text in texts}
@@ -125,8 +126,7 @@ _SHOWN_NAMES = 20
 
 
 class Wrong(InvalidInput):
-    """A value that does not fit, before its parameter is known. `problem`: the value and the expected type, in
-    words."""
+    """A value that does not fit, as long as its parameter is not known. `message`: the value, and the expected type."""
 
 
 def in_order(holes: Holes, values: Sequence[Parameter] | Mapping[str, Parameter]) -> Sequence[Parameter]:
@@ -162,7 +162,8 @@ def _by_name(holes: Holes, values: Mapping[str, Parameter]) -> Sequence[Paramete
 
 
 def _listed(names: Sequence[str], last: str = "") -> str:
-    """Names of parameters in a message, at most some of them. The word `last` comes before the last name."""
+    """The names of parameters in a message, at most `_SHOWN_NAMES` of them. `last`: a word before the last name, or
+    ""."""
     shown = [f"${name[:_SHOWN_CHARACTERS]}" for name in names[:_SHOWN_NAMES]]
     if last and len(shown) > 1 and len(names) <= _SHOWN_NAMES:
         shown[-2:] = [f"{shown[-2]} {last} {shown[-1]}"]
@@ -170,7 +171,7 @@ def _listed(names: Sequence[str], last: str = "") -> str:
 
 
 def check_columns(holes: Holes, titles: Sequence[str]) -> None:
-    """Raise InvalidInput for columns with names whose number differs from the number of parameters."""
+    """Raise InvalidInput if columns with names are more or fewer than the parameters."""
     if len(titles) == len(holes.names) or all(title.isdecimal() for title in titles):
         return
     columns = ", ".join(title[:_SHOWN_CHARACTERS] for title in titles[:_SHOWN_NAMES])
@@ -193,9 +194,9 @@ def _counted(count: int) -> str:
 
 
 def literal_of(value: Parameter, expected: DataType | None) -> tuple[Literal, str]:
-    """The constant of `value` where `expected` (None: any type) is expected, and its text in SQL.
+    """The constant of `value`, and its text in SQL. `expected`: the type that is expected, or None for any type.
 
-    Raises Wrong. Text and constant agree: the text is bound to the same literal.
+    If the text were parsed, the result would be the same constant. Raises Wrong.
     """
     kind = type(value)
     if kind is str:
@@ -227,7 +228,7 @@ def _text(value: str, expected: DataType | None) -> tuple[Literal, str]:
 
 
 def _read_number(value: str, expected: DataType) -> tuple[Literal, str]:
-    """The number in a text, for example from a file, where a number is expected."""
+    """The constant of a number that is given as a text, for example from a file. Raises Wrong."""
     for read in (int, Decimal, float):
         try:
             number = read(value)
@@ -250,7 +251,7 @@ def _check_text(value: str) -> None:
 
 
 def _number(value: float, wanted: Kind | None) -> tuple[Literal, str]:
-    """The constant of a float as Python prints it: a DECIMAL next to exact numbers, as in SQL, else a DOUBLE."""
+    """The constant of a float, as Python prints it. Beside exact numbers it is a DECIMAL, as in SQL, else a DOUBLE."""
     text = repr(value)
     if not math.isfinite(value):
         return Literal(DOUBLE, value), f"CAST('{text}' AS DOUBLE)"
@@ -260,10 +261,10 @@ def _number(value: float, wanted: Kind | None) -> tuple[Literal, str]:
 
 
 def exact_constant(value: Decimal, point: bool = True) -> tuple[Literal, str]:
-    """The constant of a decimal number with its text. A constant of more than 18 digits has no zeros at the end of its
-    fraction.
+    """The constant of a decimal number, and its text. With more than 18 digits, zeros at the end of its fraction are
+    dropped.
 
-    `point`: a whole number has a point in its text, because it is a DECIMAL.
+    `point`: whether a whole number has a point in its text, which makes it a DECIMAL. Raises Wrong.
     """
     if not value.is_finite():
         raise Wrong(f"{value}, which is not a DECIMAL; give a float", reason="PARAMETER_TYPE")
@@ -305,8 +306,7 @@ def _shortened(text: str) -> str:
 
 
 def _rare(value: object, expected: DataType | None) -> tuple[Literal, str]:
-    """The constant of a decimal, a time or a boolean. A NumPy scalar is treated as Python's. Raises Wrong if it does
-    not fit."""
+    """The constant of a decimal, a time or a boolean, and its text. A NumPy scalar counts as Python's. Raises Wrong."""
     wanted = None if expected is None else expected.kind
     if isinstance(value, bool) and wanted in (None, Kind.BOOLEAN):
         return Literal(BOOLEAN, value), str(value).upper()
@@ -347,18 +347,18 @@ _KINDS = {
     "date": "a DATE",
     "datetime": "a TIMESTAMP",
 }
-"""The names of Python's types in messages. They are SQL's, because messages are also about files of parameters."""
+"""The names of Python's types in messages. They are those of SQL, because the values may come from files."""
 
 
 def shown(value: object) -> str:
-    """The value in a message: its first characters, and its type."""
+    """The text for a value in a message: its first characters, and its type."""
     text = repr(value)
     kind = type(value).__name__
     return f"{text[:40]}{'...' if len(text) > 40 else ''}, {_KINDS.get(kind, f'of the type {kind}')}"
 
 
 def texts_between(text: str, holes: Holes) -> Iterator[str]:
-    """The pieces of the statement before, between and after its holes."""
+    """Yield the pieces of the statement before, between and after its holes."""
     at = 0
     for hole in holes.places:
         yield text[at : hole.start]

@@ -1,11 +1,11 @@
-"""A join with parameters: each side is a separate template, and conditions over several sources have no parameters.
+"""Templates of joins: each side is a separate template. Conditions over several sources have no parameters.
 
     SELECT … FROM flights f, weather w WHERE f.delay > ? AND w.wind > ? AND f.origin = w.origin
       side 0   SELECT * FROM flights AS f WHERE (f.delay > $p1)        bound with the first value
       side 1   SELECT * FROM weather AS w WHERE (w.wind > $p2)         bound with the second
       plan     the same for all
 
-A join with a parameter in a condition over several sources is a template of `whole`.
+`psoup.sql.templates.whole` has joins with a parameter in a condition over several sources.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ from psoup.sql.templates.values import Columns
 
 
 class JoinTemplate(PreparedStatement):
-    """A prepared statement over several streams. `sides`: a template for each side, or the query of a side without
-    parameters."""
+    """A prepared statement over several streams.
+
+    `sides`: for each side its template, or its query if it has no parameters.
+    """
 
     def __init__(
         self,
@@ -82,8 +84,10 @@ class JoinTemplate(PreparedStatement):
 def side_texts(
     source: StatementText, select: exp.Select, origin: FromList, binder: Binder, holes: Holes
 ) -> list[str | None] | None:
-    """The text of each side with its parameters by name, None for a side without. None alone if other conditions have
-    some."""
+    """The text of each side, with names for its parameters. The item is None for a side without parameters.
+
+    Returns None, without a list, if a condition over several sources has a parameter.
+    """
     where = select.args.get("where")
     names = {hole.start: f"${_NAME}{hole.parameter + 1}" for hole in holes.places}
     conditions = split(source, origin, None if where is None else where.this, binder, filled(source.text, names))
@@ -97,5 +101,5 @@ _NAME = "psoup_parameter_"
 
 
 def _numbers(side: PreparedStatement | StandingQuery) -> list[int]:
-    """The numbers of the join's parameters in a side, from 0."""
+    """The numbers, from 0, that a side's parameters have in the join."""
     return [] if isinstance(side, StandingQuery) else [int(name.removeprefix(_NAME)) - 1 for name in side.names]

@@ -1,4 +1,4 @@
-"""The ladder of registration: the ways to bind statements and values, the quickest first.
+"""The ladder of registration: three ways to bind statements and values, the quickest first.
 
     way       needs                                         returns                             time of a query
     columns   a template whose WHERE is usual, columns of   a `BoundBlock`: the columns         0.1 us
@@ -7,9 +7,9 @@
     texts     a statement for each query                    the queries; by a template if the   20 us to 1 ms
                                                             form came before (`forms`)
 
-Registration binds here, and so does a replay of the log. The log has the way of each block, and a replay uses the same
-way: the charge of a query depends on it, so another way would lead to another state. This module holds no state, and
-finds streams only by `lookup`.
+Both registration and a replay of the log bind by this module. The log records the way of each block, and a replay uses
+the same way. The charged bytes of a query depend on the way, so another way would lead to another state. This module
+holds no state, and finds streams only by `lookup`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from psoup.sql.templates.prepared_statement import PreparedStatement
 from psoup.sql.templates.values import Columns, columns_of_rows, numbers_of_text, rows_of_columns
 
 Way = Literal["columns", "rows"]
-"""The way by which the queries of a template were bound. Queries without a template are bound by texts."""
+"""The way by which the queries of a template were bound. Queries without a template are bound by way `texts`."""
 
 Rows = Sequence[Sequence[Parameter]]
 Bound = tuple[Sequence[Parameter], StandingQuery]
@@ -36,9 +36,9 @@ Bound = tuple[Sequence[Parameter], StandingQuery]
 
 @dataclass(frozen=True, slots=True)
 class ParameterValues:
-    """Values for the parameters of a template, in `columns`, or in `rows` if `columns` is None.
+    """Values for the parameters of a template: `columns`, or `rows` if `columns` is None.
 
-    `names`: the names of the values in a row, if they have some. `titles`: the names of the columns in messages.
+    `names`: the names of the values in a row, if parameters have names. `titles`: the names of the columns in messages.
     """
 
     columns: Columns | None = None
@@ -61,7 +61,7 @@ class ParameterValues:
         return tuple(map(numbers_of_text, ordered, template.types))
 
     def in_rows(self) -> Rows:
-        """The rows. Raises InvalidInput for a value that has no form in Python."""
+        """The values as rows. Raises InvalidInput for a value that Python has no type for."""
         return self.rows if self.columns is None else rows_of_columns(self.columns, self.titles)
 
 
@@ -73,11 +73,10 @@ def bind_values(
     way: Way | None = None,
     number: int | None = None,
 ) -> Iterator[BoundBlock | Bound | None]:
-    """The queries of a template: one block, or each query by itself. None after other steps, so that the caller may
-    pause.
+    """Bind values to a template. Yields one block, or each query by itself with its row.
 
-    `columnar`: the least number of rows to bind by columns, where possible. `way`: the only way to use, if it is known.
-    Raises InvalidInput with the number of the query, counted from `number`.
+    Also yields None after other steps, so that the caller may pause. `columnar`: the least number of rows for a block.
+    `way`: the only way to try, if it is known. Raises InvalidInput with the number of the query, counted from `number`.
     """
     if way == "columns" or (way is None and values.count >= columnar):
         columns = values.in_columns(template)
@@ -95,7 +94,7 @@ def bind_values(
 
 
 def gathered(steps: Iterator[BoundBlock | Bound | None]) -> tuple[Sequence[StandingQuery], Rows]:
-    """All queries of `bind_values`, and their rows, () for a `BoundBlock`."""
+    """Run `bind_values` to its end. Returns all queries, and their rows, which are () for a `BoundBlock`."""
     queries, rows = list[StandingQuery](), list[Sequence[Parameter]]()
     for step in steps:
         if isinstance(step, BoundBlock):
@@ -112,6 +111,7 @@ def way_of(queries: Sequence[StandingQuery]) -> Way:
 
 
 def bind_text(forms: Forms, text: str, lookup: Lookup, names: Sequence[str] = ()) -> StandingQuery:
-    """The query of a statement, with its text exactly as sent: retries are recognised by it. Raises SqlError."""
+    """The query of a statement. Its text is exactly the text that the client sent, which identifies retries. Raises
+    SqlError."""
     query = forms.query(text, lookup, names)
     return query if query.text == text else replace(query, text=text)

@@ -1,10 +1,10 @@
-"""Texts as values of number parameters: for new queries, the constant must equal the number in the text.
+"""Texts as values of number parameters: in new queries, the constant must equal the number in the text.
 
     'price >= ?'   '1e400'       refused: the DOUBLE would be infinity
     'qty >= ?'     '1e-5000'     refused: the constant would be 0
     'price >= ?'   'Infinity'    infinity, as written; 'NaN' is refused
 
-`holes.literal_of` makes the constants. It accepts these texts, because a log of earlier releases may have them.
+`holes.literal_of` makes the constants. It accepts all these texts, because a log of earlier releases may have them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from psoup.sql.templates.holes import Wrong, exact_constant, shown
 NAN = "NaN, which pandas has for a missing value: give None for NULL, or write CAST('nan' AS DOUBLE) in the statement"
 
 _LONGEST = 5_000
-"""The most characters of a number: more than the digits of any DOUBLE. It also bounds the work of reading it."""
+"""The most characters of a number. No DOUBLE has so many digits. It also limits the work of parsing."""
 _SHORT = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 
 
 def check_number_text(text: str, expected: DataType) -> None:
-    """Raise Wrong if the constant of a text is another number than the text, or NaN. O(length)."""
+    """Raise Wrong if the constant of a text differs from the number in the text, or is NaN. O(length)."""
     if _SHORT.fullmatch(text):
         return
     if len(text) > _LONGEST:

@@ -1,10 +1,10 @@
-"""The common part of prepared statements: parameters with types and names, and the text with values instead of
-parameters.
+"""The base class of prepared statements: the types and names of parameters, and the text with their values.
 
     text      SELECT * FROM trades WHERE sym = ? AND qty > ?
-    pieces    `SELECT … sym = `   ` AND qty > `   ``               between them, the constants of a row of values
+    pieces    `SELECT … sym = `   ` AND qty > `   ``               between the pieces, the constants of a row of values
 
-`template` binds statements over one stream, `joins` statements over several.
+`template` has the statements over one stream, `joins` those over several, and `whole` those with parameters in the
+plan.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from psoup.sql.templates.number_texts import NAN, check_number_text
 from psoup.sql.templates.values import Columns
 
 _SHOWN = 64
-"""The most characters of a value in the statement, beyond the characters of a text."""
+"""The most characters that a value takes in the statement, not counting the characters of a text."""
 
 Row = tuple[Parameter, ...]
 
 
 class PreparedStatement:
-    """A prepared statement. Any thread may bind.
+    """A prepared statement. Any thread may call it.
 
-    `types`: the expected type of each parameter, None where any type is allowed. `names`: the names of `$name`
-    parameters, else "". `sources`: the sources of all its queries. `plan`: their plan.
+    `types`: the expected type of each parameter, or None if it may have any type. `names`: the name of each `$name`
+    parameter, "" for others. `sources`: the sources of all its queries. `plan`: the plan of all its queries.
     """
 
     def __init__(self, frame: StandingQuery, holes: Holes, expected: Sequence[DataType | None]) -> None:
@@ -53,16 +53,18 @@ class PreparedStatement:
         self._pieces = tuple(texts_between(frame.text, holes))
 
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
-        """The query with `values` for the parameters; a mapping for `$name`.
+        """The query with `values` for the parameters: a sequence, or for `$name` parameters a mapping.
 
-        Raises InvalidInput: PARAMETER_COUNT, PARAMETER_TYPE, or the errors of the filled-in text. The message has the
-        parameter, the value, the expected type, and the number `query` (from 1) if it is given.
+        Raises InvalidInput: PARAMETER_COUNT, PARAMETER_TYPE, or the errors of the text with its values. The message has
+        the parameter, the value, the expected type, and the number `query` (from 1) if it is given.
         """
         raise NotImplementedError
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """The queries of columns of values, one column for each parameter, in order. None if each query must be bound
-        by itself."""
+        """The queries of many rows of values as a block. `columns`: a column for each parameter, in order.
+
+        Returns None if the caller must bind each query by itself.
+        """
         raise NotImplementedError
 
     def clauses(self, columns: Columns) -> ClauseColumns:
@@ -74,7 +76,8 @@ class PreparedStatement:
         return ()
 
     def is_short(self, columns: Columns) -> bool:
-        """Whether all texts are certainly short enough."""
+        """Whether the statements with these values are certainly shorter than the limit. May return False for short
+        ones."""
         longest = sum(map(len, self._pieces)) + _SHOWN * len(self._expected)
         for parameter, _, _ in self._expected:
             if pa.types.is_string(columns[parameter].type):
@@ -95,16 +98,16 @@ class PreparedStatement:
         return name.lower().lstrip("$") in self.names
 
     def check_columns(self, titles: Sequence[str]) -> None:
-        """Raise InvalidInput, PARAMETER_COUNT, with the names of the columns, if their number is not the number of
-        parameters."""
+        """Raise InvalidInput, PARAMETER_COUNT, if there are more or fewer columns than parameters. `titles`: names
+        of columns."""
         check_columns(self._holes, titles)
 
     def check_numbers(self, columns: Columns, number: int) -> None:
-        """Raise InvalidInput for the first NaN in the columns of values. `number`: the number of their first query.
+        """Raise InvalidInput for the first NaN in columns of values. `number`: the number of their first query.
         O(values).
 
-        Nearly always a missing value is meant, for which pandas has NaN. Binding accepts NaN, because a log of earlier
-        releases may have it. Calls for new queries must call this method.
+        A NaN nearly always stands for a missing value, as in pandas. `bind` accepts NaN, because a log of earlier
+        releases may have it. Callers with new queries must call this method.
         """
         for parameter, column in enumerate(columns):
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
@@ -112,9 +115,10 @@ class PreparedStatement:
                 raise self._wrong(parameter, Wrong(NAN, reason="PARAMETER_TYPE"), number + row)
 
     def check_row(self, row: Sequence[Parameter], query: int | None = None) -> None:
-        """Raise InvalidInput if a value of a query is NaN, or a text whose number differs from its constant.
+        """Raise InvalidInput if a value is NaN, or a text with a number that differs from its constant.
 
-        This is for new queries only, as `check_numbers`.
+        Like `check_numbers`, only callers with new queries must call it. `query`: the number of the query in the
+        message.
         """
         for parameter, value in enumerate(row):
             if value != value:
@@ -128,11 +132,11 @@ class PreparedStatement:
                     raise self._wrong(parameter, problem, query) from None
 
     def order(self, names: Sequence[str]) -> list[int]:
-        """The place of each parameter among values with these names. Raises InvalidInput for other names."""
+        """For each parameter, the place of its name in `names`. Raises InvalidInput for missing or other names."""
         return list(in_order(self._holes, {name: position for position, name in enumerate(names)}))  # type: ignore[arg-type]
 
     def constants(self, values: Sequence[Parameter], query: int | None) -> tuple[list[Literal], str]:
-        """A constant for each hole, and the text with all of them."""
+        """The constant of each hole, and the text of the statement with all of them. Raises InvalidInput."""
         literals, parts = [], [self._pieces[0]]
         for (parameter, expected, bare), piece in zip(self._expected, self._pieces[1:], strict=True):
             try:
@@ -162,7 +166,7 @@ class PreparedStatement:
 
 
 def named(problem: InvalidInput, query: int | None) -> InvalidInput:
-    """The error with the number of its query."""
+    """A copy of the error that names the query's number."""
     return InvalidInput(f"{_of(query)}{problem.message}", reason=problem.reason, **_facts(query))
 
 

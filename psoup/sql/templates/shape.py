@@ -1,4 +1,4 @@
-"""The properties of a template that it has before any values: the types of its parameters, the form of its WHERE."""
+"""The shape of a template: the types of its parameters, and the form of its WHERE. It does not depend on values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NULL = Literal(BIGINT, None)
 
 
 class TemplateShape:
-    """The properties of a template that it has before any values."""
+    """The shape of a template; see the module."""
 
     def __init__(self, select: exp.Select, binder: Binder, holes: Holes) -> None:
         self._select = select
@@ -89,7 +89,7 @@ class TemplateShape:
         return node.find(exp.Placeholder) is not None
 
     def conjuncts(self) -> Conjuncts | None:
-        """WHERE as conditions with parameters, and others without; None if it has another form."""
+        """WHERE as conditions with parameters and conditions without, joined by AND. None if it has another form."""
         if self._where is None:
             return None
         conditions: list[Condition] = []
@@ -144,12 +144,12 @@ class TemplateShape:
 
 
 def _placeholders(conditions: Sequence[exp.Expr | None]) -> dict[int, exp.Expr]:
-    """The parameters in conditions, by their places in the text."""
+    """The nodes of the parameters in conditions, by their offsets in the text."""
     placeholders = [node for root in conditions if root is not None for node in root.find_all(exp.Placeholder)]
     return {int(node.meta["start"]): node for node in placeholders}
 
 
 def sample(expected: DataType) -> Literal:
-    """A constant for a parameter of this type; an integer for a DECIMAL."""
+    """An example constant for a parameter of this type. For a DECIMAL it is an integer."""
     value: Any = TYPES[expected.kind].sample
     return Literal(BIGINT if expected.kind is Kind.DECIMAL else expected, value)

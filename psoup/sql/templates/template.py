@@ -1,11 +1,11 @@
-"""A statement with parameters: parsed and checked once, bound for many rows of values.
+"""Templates: a statement with parameters is parsed and checked once, and then bound for many rows of values.
 
     prepare("SELECT * FROM trades WHERE sym = ? AND qty > ?")   text ─> tree ─> checked with a sample of each type
     template.bind(("IBM", 7))     values ─> constants ─> factors and clause ─> StandingQuery
 
-The result equals `standing_query` of the filled-in text, which is also the text of the query. All queries of a template
-have one plan, except in `psoup.sql.templates.whole`, where plans have parameters. A join has a template for each side
-(`psoup.sql.templates.joins`).
+The text of the query is the statement with its values. The query equals the one that `standing_query` makes of this
+text. All queries of a template share one plan, except in `psoup.sql.templates.whole`, where plans have parameters. A
+join has a template for each side (`psoup.sql.templates.joins`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from psoup.sql.where.factors import factors_of
 
 
 class Template(PreparedStatement):
-    """A prepared statement over one stream. Any thread may bind."""
+    """A prepared statement over one stream. Any thread may call it."""
 
     def __init__(self, frame: StandingQuery, holes: Holes, expected: Sequence[DataType | None], where: _Where) -> None:
         super().__init__(frame, holes, expected)
@@ -58,8 +58,8 @@ class Template(PreparedStatement):
     def bind(self, values: Sequence[Parameter] | Mapping[str, Parameter], query: int | None = None) -> StandingQuery:
         """The query with `values` for the parameters, as `PreparedStatement.bind`.
 
-        About 10 microseconds, less for values that came before. Some hundred microseconds if a parameter is in any
-        other form than a comparison of a column under AND.
+        Takes about 10 microseconds, and less for values that were bound before. It takes some hundred microseconds if a
+        parameter is anywhere but in a comparison of a column under AND.
         """
         if type(values) is not tuple or len(values) != len(self.names):
             values = self.row(values, query)
@@ -72,11 +72,10 @@ class Template(PreparedStatement):
         return StandingQuery(text, (selection,), self.plan)
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """The queries of columns of values, one column for each parameter, in order. None if each query must be bound
-        by itself.
+        """The queries of many rows of values as a block. `columns`: a column for each parameter, in order.
 
-        The result is None if a value is wrong, or if its type or the form of WHERE is rare. O(n), without a Python
-        loop.
+        Returns None if the caller must bind each query by itself. The reason is a wrong value, or a rare type of value
+        or form of WHERE. O(n), without a Python loop.
         """
         if self._groups is None or not columns or not self.is_short(columns):
             return None
@@ -94,7 +93,8 @@ class Template(PreparedStatement):
 
 
 class _Where:
-    """The WHERE of a template: `ready` if it has the form for that, else it is bound for every row of values."""
+    """The WHERE of a template. `ready`: its quick form, or None. Without it, the binder binds WHERE for each row of
+    values."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Where:
         self._offsets = [hole.start for hole in holes.places]
 
     def factors(self, literals: Sequence[Literal]) -> tuple[Sequence[str], tuple]:  # type: ignore[type-arg]
-        """The factors and their texts. Raises InvalidInput."""
+        """The factors for a constant in each hole, and their texts: (texts, factors). Raises InvalidInput."""
         if self.ready is not None:
             try:
                 return self.ready.factors(literals)
@@ -159,7 +159,7 @@ def template_of(
 
 
 def _whole(lookup: Lookup, text: str) -> StandingQuery:
-    """The query of a text."""
+    """The query of a statement without parameters, from its text."""
     return selected(StatementText(text), lookup)
 
 
@@ -172,7 +172,7 @@ def _of_tree(
     parameters: Mapping[int, Literal],
     text: str,
 ) -> StandingQuery:
-    """The query of a parsed SELECT with constants instead of its parameters."""
+    """The query of a parsed SELECT, with `parameters` as the constants at its placeholders."""
     return replace(bind_select(source, select, lookup, names, parameters), text=text)
 
 
@@ -186,7 +186,8 @@ def _of_sides(
     parameters: Mapping[int, Literal],
     text: str,
 ) -> StandingQuery:
-    """The query of a join: its sides are templates, and its plan has constants instead of parameters."""
+    """The query of a join with parameters in HAVING. Its sides are bound by templates, and its plan with the
+    constants."""
     plan = plan_above(source, select, Binder(source, names, parameters), join)
     return replace(joined.bind(tuple(values)), plan=plan, text=text)
 

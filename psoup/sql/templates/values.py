@@ -1,9 +1,9 @@
-"""Rows of parameters as columns of one type each, and tables of columns as rows.
+"""Values of parameters: the conversion between rows and columns, of which each has one type.
 
     [("JFK", 60), ("BOS", None)]   <->   string ["JFK", "BOS"], int64 [60, None]
 
-The binder gives each value a meaning; this module only knows its type. Values of mixed types do not form a column:
-their rows stay rows.
+This module only knows the types of values. The binder gives each value a meaning. If the values of one parameter have
+several types, the rows stay rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Columns = tuple[pa.Array, ...]
 
 _NONE = np.zeros(1, np.int32)
 _MAX_DIGITS = 8
-"""The most digits before the point, and after it, of numbers that are read from a whole column of texts."""
+"""The most digits before the point, and after it, of the texts that `numbers_of_text` converts to DECIMAL."""
 
 _PLAIN: dict[type, Callable[[], pa.DataType]] = {
     int: pa.int64,
@@ -40,8 +40,10 @@ _PLAIN: dict[type, Callable[[], pa.DataType]] = {
 
 
 def columns_of_rows(rows: Sequence[Sequence[Parameter]], width: int) -> Columns | None:
-    """The columns of rows of `width` values. None if rows differ in length or a column has values of several types.
-    O(values)."""
+    """The columns of rows of `width` values. O(values).
+
+    None if rows differ in length, or if the values of a column have several types.
+    """
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) != {width}:
         return None
     columns = [_column(list(map(itemgetter(place), rows))) for place in range(width)]
@@ -103,7 +105,8 @@ def _checked(name: str, column: pa.ChunkedArray) -> pa.Array:
 
 
 def _target(kind: pa.DataType) -> pa.DataType | None:
-    """The type of a column of parameters for the type that was sent."""
+    """The Arrow type that a column of parameters gets, by the type that the client sent. None if the type is
+    refused."""
     t = pa.types
     if t.is_null(kind) or t.is_boolean(kind) or t.is_uint64(kind):
         return kind
@@ -121,7 +124,7 @@ def _target(kind: pa.DataType) -> pa.DataType | None:
 
 
 def column_bytes(column: pa.Array) -> Iterator[bytes]:
-    """The bytes that identify a column: its type, NULLs and values, independent of its layout in memory. O(bytes)."""
+    """Yield bytes that identify a column by its type, NULLs and values, whatever its layout in memory. O(bytes)."""
     yield str(column.type).encode()
     if not pa.types.is_string(column.type) and not pa.types.is_int64(column.type):
         yield repr(column.to_pylist()).encode()
@@ -137,9 +140,10 @@ def column_bytes(column: pa.Array) -> Iterator[bytes]:
 
 
 def numbers_of_text(column: pa.Array, expected: DataType | None) -> pa.Array:
-    """The numbers in a column of texts in plain form, as from a file, if numbers are expected. O(bytes).
+    """Convert a column of texts to numbers, if numbers are expected and all texts have a plain form, as in a file.
+    O(bytes).
 
-    Else the column itself: `holes.literal_of` then reads each value by itself, with the same constants.
+    Else returns the column itself. Then `holes.literal_of` converts each value by itself, to the same constants.
     """
     if expected is None or not pa.types.is_string(column.type):
         return column
@@ -160,7 +164,7 @@ def _all_are(column: pa.Array, digits: str) -> bool:
 
 
 def rows_of_columns(columns: Columns, names: Sequence[str] = ()) -> list[tuple[Parameter, ...]]:
-    """The rows of some columns. Raises InvalidInput for a value that has no form in Python. O(values)."""
+    """The rows of some columns. Raises InvalidInput for a value that Python has no type for. O(values)."""
     plain = []
     for place, column in enumerate(columns):
         try:

@@ -1,10 +1,10 @@
-"""A template's WHERE for many rows of values at once: columns of values become columns of intervals, without a loop.
+"""The WHERE of a template for many rows of values: columns of values become columns of intervals, without a loop.
 
     sym = ? AND qty BETWEEN ? AND 9        sym   [ "a"  "b"  NULL ]  ->  [a, a]  [b, b]   never
                                            qty   [  3    12    5  ]  ->  [3, 9]   never   never
 
-The result is the same as from `conjuncts` for each row. Forms and types that are not fast there are left to it.
-`comparisons` has the comparisons, for one constant and for columns.
+The result equals that of `conjuncts` for each row. This module returns None for forms and types that it cannot compute,
+and the caller binds row by row. `comparisons` has the comparisons, for one constant and for columns.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from psoup.sql.templates.conjuncts import AttributeConditions, Conjuncts
 from psoup.sql.where.intervals import ENDS
 
 Comparison = tuple[str, int]
-"""`eq`, `lt`, `le`, `gt` or `ge`, and the number of a hole."""
+"""A comparison with a hole: the operator (`eq`, `lt`, `le`, `gt` or `ge`), and the number of the hole."""
 
 _DIGITS = 17
-"""The most digits of a DECIMAL column whose values all have at most 18 digits in a statement."""
+"""The most digits of a DECIMAL column for which all values have at most 18 digits in the text of a statement."""
 _FIRST_TIME = -62_135_596_800_000_000
 """The first TIMESTAMP: the year 1."""
 _LAST_TIME = 253_402_300_799_999_999
@@ -42,8 +42,10 @@ _LAST_DAY = datetime.date.max.toordinal() - EPOCH.toordinal()
 
 @dataclass(frozen=True, slots=True)
 class VectorGroup:
-    """The part of WHERE about one attribute: comparisons with holes, and for int64 keys the bounds of the other
-    conditions."""
+    """The part of WHERE about one attribute: the comparisons with holes.
+
+    `low`, `top`: for int64 keys, the bounds that the conditions without holes set.
+    """
 
     attribute: Expr
     comparisons: tuple[Comparison, ...]
@@ -52,7 +54,7 @@ class VectorGroup:
 
 
 def vector_groups(ready: Conjuncts | None) -> tuple[VectorGroup, ...] | None:
-    """The groups of a WHERE that can be computed here, None if one of them cannot."""
+    """The groups of a WHERE. None if this module cannot compute one of them."""
     if ready is None or ready.finished is None or ready.patterns:
         return None
     groups = [_group(group) for group in ready.groups]
@@ -91,9 +93,10 @@ def _group(group: AttributeConditions) -> VectorGroup | None:
 
 
 def fits(kind: DataType, expected: DataType | None, column: pa.Array) -> bool:
-    """Whether all values are constants that can be compared here with an attribute of type `kind`. O(n).
+    """Whether this module can compare all values of a column with an attribute of type `kind`. O(n).
 
-    `expected`: as for `holes.literal_of`. If it is False, each value is bound by itself, and refused if it is wrong.
+    `expected`: as for `holes.literal_of`. If the result is False, the caller binds each value by itself, and refuses
+    wrong values.
     """
     if expected is None or expected.kind is not kind.kind:
         return False
@@ -140,7 +143,10 @@ def _decimals_fit(kind: DataType, column: pa.Array) -> bool:
 def clause_columns(
     groups: Sequence[VectorGroup], ready: Conjuncts, columns: Sequence[pa.Array], holes: Sequence[int]
 ) -> ClauseColumns:
-    """The clauses of the rows of `columns`, which fit. `holes`: the number of the parameter in each hole. O(n)."""
+    """The clauses for the rows of `columns`, whose values `fits` accepted. O(n).
+
+    `holes`: the number of the parameter in each hole.
+    """
     never = np.zeros(len(columns[0]), np.bool_)
     terms = []
     for group in groups:

@@ -1,11 +1,12 @@
-"""A statement with parameters in its plan: each query is bound again, with constants instead of the parameters.
+"""Templates with parameters in the plan: each query is bound as a whole, with constants instead of parameters.
 
     SELECT sym, count(*) … GROUP BY sym HAVING count(*) > ?      5   ->   the query of `… HAVING count(*) > 5`
     SELECT … FROM r, s WHERE r.k = s.k AND r.a + s.a > ?         7   ->   the query of `… r.a + s.a > 7`
 
-A query over one stream is bound from the tree of the statement. So is the plan of a join whose parameters are in HAVING
-and in conditions over single sources. Its sides are templates. Other joins are bound from their text. That takes some
-hundred microseconds a query. Queries with equal constants share a plan, if few other queries came between them.
+A query over one stream is bound from the syntax tree of the statement, without a parser. If the parameters of a join
+are only in HAVING and in conditions over single sources, its plan is bound from the tree, and its sides by templates.
+Other joins are parsed again from their text. Each way takes some hundred microseconds for a query. Queries with equal
+constants share a plan if few other queries were bound between them.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from psoup.sql.templates.prepared_statement import PreparedStatement, named
 from psoup.sql.templates.values import Columns
 
 Whole = Callable[[str], StandingQuery]
-"""Binds the whole text of a statement."""
+"""A function that parses and binds the whole text of a statement."""
 
 FromTree = Callable[[Sequence[Parameter], Mapping[int, Literal], str], StandingQuery]
-"""Binds the tree of a statement. It gets the values, the constants by the offsets of the parameters, and the text."""
+"""A function that binds the syntax tree of a statement. It gets the values, the constants by the offsets of the
+parameters, and the text."""
 
 
 class WholeTemplate(PreparedStatement):
@@ -60,5 +62,5 @@ class WholeTemplate(PreparedStatement):
             raise named(problem, query) from problem
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """None: each query is bound by itself."""
+        """Always None, because the caller must bind each query by itself."""
         return None

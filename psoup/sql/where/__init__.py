@@ -1,1 +1,1 @@
-"""WHERE: bound conditions become boolean factors, by formulas, intervals and differences of columns."""
+"""WHERE: turns bound conditions into boolean factors, by formulas, intervals and differences of columns."""

@@ -1,10 +1,10 @@
-"""`a + c RELOP b + d` as a condition on one derived attribute, which all queries that compare a and b share.
+"""Comparisons `a + c RELOP b + d` as conditions on one derived attribute, which all queries that compare a and b share.
 
     shipped > ordered + 5   ->   difference(shipped, ordered) in [6, inf), and ordered in [least, greatest - 5]
 
-Where `difference` would overflow it stays at the end of int64, so its order is the order of a and b. Where `ordered +
-5` overflows, the condition is an error, so separate intervals (the *guards*) exclude these rows. So the condition
-equals the comparison for all values. Never for DOUBLE: its sums are rounded.
+If `difference` would overflow, its value is the least or the greatest int64, so it still has the order of a and b. If
+`ordered + 5` overflows, the comparison is an error. Separate intervals, the *guards*, exclude these rows. So the
+condition equals the comparison for all values. DOUBLE has no such form, because its sums are rounded.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from psoup.plan.factors import Interval
 from psoup.sql.where.intervals import EVERYTHING, FLIPPED, Intervals, normal
 
 _FAR = 2**62
-"""Differences at the end of int64 could be wrong for constants beyond this."""
+"""The limit of the constants. Beyond it, a difference that overflowed could compare wrongly."""
 
 _EXACT = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`attribute operator constant`, and every attribute of `guards` must be in its intervals."""
+    """The condition `attribute operator constant`. Also, every attribute of `guards` must lie in its intervals."""
 
     operator: str
     attribute: Expr
@@ -37,7 +37,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Summand:
-    """`base + shift` in steps of the order keys. `kept`: the keys of `base` without overflow."""
+    """One operand, as `base + shift`. `shift` counts in order keys. `kept`: the keys of `base` for which the sum is
+    no error."""
 
     base: Expr
     shift: int = 0
@@ -45,7 +46,7 @@ class _Summand:
 
 
 def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
-    """The difference that decides `left operator right`, None if there is none."""
+    """The condition on a difference that is equivalent to `left operator right`. None if there is none."""
     if left.type.kind not in _EXACT or left.type.kind is not right.type.kind or left.type.scale != right.type.scale:
         return None
     first, second = _side(left), _side(right)
@@ -59,7 +60,7 @@ def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
 
 
 def _side(expr: Expr) -> _Summand:
-    """`expr` as a base and a constant, if it is their sum; else as a base alone."""
+    """`expr` as the sum of a base and a constant. If it is no such sum, it is the base."""
     if not isinstance(expr, Call) or expr.name not in ("add", "sub", "add_interval"):
         return _Summand(expr)
     base, *constants = expr.args
@@ -81,7 +82,7 @@ def _side(expr: Expr) -> _Summand:
 
 
 def _range(result: DataType) -> tuple[int, int]:
-    """The least and the greatest key of a sum of this type that is no error."""
+    """The least and the greatest order key that a sum of this type may have without an error."""
     if result.kind is Kind.DECIMAL:
         return 1 - 10**result.precision, 10**result.precision - 1
     if result.kind is Kind.DATE:
@@ -92,7 +93,7 @@ def _range(result: DataType) -> tuple[int, int]:
 
 
 def _kept(base: DataType, lowest: int, greatest: int) -> Intervals:
-    """The keys from `lowest` to `greatest`, or everything if they are all keys of the type."""
+    """The keys from `lowest` to `greatest`. EVERYTHING if the type has no other keys."""
     if base.kind is Kind.DECIMAL and lowest <= 1 - 10**base.precision and greatest >= 10**base.precision - 1:
         return EVERYTHING
     return normal(base, [Interval(lowest, greatest + 1)])

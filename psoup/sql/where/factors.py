@@ -1,12 +1,12 @@
-"""WHERE becomes boolean factors: NOT is pushed to the leaves, then CNF is formed. Each factor is a union of interval
-terms.
+"""Boolean factors of WHERE: this module pushes NOT to the leaves, and converts the condition to CNF.
 
     a BETWEEN 1 AND 5 AND (b = 1 OR c LIKE 'x%')   ->   { a in [1, 6) }, { b in [1, 2) or c in ['x', 'y') }
 
     condition --leaf by leaf--> Formula (see `formula`) --distribute OR over AND, within limits--> Factors
 
-`expr RELOP constant` makes `expr` a derived attribute. Conditions without an interval form (general LIKE, attribute
-against attribute) or too large to distribute are *opaque*: a BOOLEAN derived attribute that must be TRUE.
+Each factor is a union of interval terms. For `expr RELOP constant`, `expr` becomes a derived attribute. Some conditions
+have no interval form, such as a general LIKE, or are too large for CNF. These are *opaque*: the condition is a derived
+BOOLEAN attribute that must be TRUE.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from psoup.sql.where.monotone import followed_back
 from psoup.work.rest_points import may_rest
 
 MAX_CLAUSES = 16
-"""The most factors that one conjunct may become when OR is distributed over AND. Beyond it the conjunct is opaque."""
+"""The most factors that one conjunct may become when OR is distributed over AND. A larger conjunct becomes opaque."""
 
 MAX_TERMS = 64
-"""The most terms of one factor. Beyond it the factor is opaque."""
+"""The most terms of one factor. A larger factor becomes opaque."""
 
 
 def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
@@ -64,7 +64,7 @@ def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
 
 
 def parts_of(condition: Expr) -> tuple[Formula, ...] | None:
-    """A condition in CNF: leaves of different attributes, and disjunctions of leaves. None if it is never true."""
+    """A condition in CNF, as leaves of different attributes and disjunctions of leaves. None if it is never true."""
     whole = formula(condition)
     if whole == ALWAYS:
         return ()
@@ -77,13 +77,13 @@ def parts_of(condition: Expr) -> tuple[Formula, ...] | None:
 
 
 def factor_of(part: Formula) -> Factor:
-    """A part of `parts_of` as a factor."""
+    """Convert a part that `parts_of` returned to a factor."""
     terms = [Term(disjunct.attribute, _closed(disjunct), disjunct.nulls) for disjunct in _leaves(part)]
     return Factor(tuple(sorted(terms, key=term_text)))
 
 
 def _closed(part: Leaf) -> Intervals:
-    """The intervals of a leaf. For a single BOOLEAN value they are [0, 1) or [1, 2)."""
+    """The intervals of a leaf, in the form of factors: a single BOOLEAN value is [0, 1) or [1, 2)."""
     if part.attribute.type == BOOLEAN and len(part.intervals) == 1 and part.intervals != EVERYTHING:
         return (Interval(0, 1) if part.intervals[0].low is None else Interval(1, 2),)
     return part.intervals
@@ -93,7 +93,7 @@ def _closed(part: Leaf) -> Intervals:
 
 
 def _clauses(conjunct: Formula) -> list[Formula]:
-    """The conjunct in CNF, as leaves and disjunctions of leaves. One opaque leaf if CNF is too large."""
+    """The conjunct in CNF, as leaves and disjunctions of leaves. If CNF is too large, one opaque leaf."""
     clauses = _distribute(conjunct)
     if clauses is not None and all(len(clause) <= MAX_TERMS for clause in clauses):
         return [disjunction(clause) for clause in clauses]
@@ -103,7 +103,7 @@ def _clauses(conjunct: Formula) -> list[Formula]:
 
 
 def _absorbed(clauses: list[Formula]) -> list[Formula]:
-    """The clauses of one conjunct without clauses that other clauses imply: a = 1 makes (a = 1 OR b = 2) redundant."""
+    """Drop the clauses that other clauses of the conjunct imply: a = 1 makes (a = 1 OR b = 2) redundant."""
     needed: list[Formula] = []
     for clause in clauses:
         if clause == ALWAYS:  # without leaves it would seem to imply all other clauses
@@ -115,7 +115,8 @@ def _absorbed(clauses: list[Formula]) -> list[Formula]:
 
 
 def _implies(premise: Formula, conclusion: Formula) -> bool:
-    """Whether each leaf of `premise` lies within the leaf of `conclusion` on the same attribute."""
+    """Whether `premise` implies `conclusion`: each of its leaves lies within a leaf of `conclusion` on the same
+    attribute."""
     around = {leaf.attribute: leaf for leaf in _leaves(conclusion)}
     return all(
         outer is not None
@@ -154,7 +155,7 @@ def _distribute(node: Formula) -> list[list[Formula]] | None:
 
 
 def formula(expr: Expr, negated: bool = False) -> Formula:
-    """The formula that is true where the condition `expr` (or NOT `expr`) is TRUE."""
+    """The formula that is true exactly for the rows in which the condition `expr`, or NOT `expr`, is TRUE."""
     may_rest()
     if isinstance(expr, Literal):
         return ALWAYS if expr.value is not None and bool(expr.value) != negated else NEVER
@@ -199,8 +200,10 @@ def _comparison(expr: Call, negated: bool) -> Formula:
 
 
 def _within(attribute: Expr, intervals: Intervals, negated: bool) -> Formula:
-    """The key of `attribute` is in (negated: not in) `intervals`. A condition compared with TRUE becomes that
-    condition."""
+    """The formula for a key of `attribute` in `intervals`, or if `negated` outside of them.
+
+    If the attribute is itself a condition, compared with TRUE or FALSE, the result is the formula of that condition.
+    """
     keys = complement(intervals) if negated else intervals
     followed = followed_back(attribute, keys)
     if followed is not None:
@@ -211,8 +214,10 @@ def _within(attribute: Expr, intervals: Intervals, negated: bool) -> Formula:
 
 
 def _distinct(expr: Call, negated: bool) -> Formula:
-    """IS DISTINCT FROM a constant: all keys but the constant's, and NULL. Negated: the constant's key, or NULL for
-    NULL."""
+    """The formula of IS DISTINCT FROM a constant: NULL, and all keys except the constant's.
+
+    If `negated`, it is the constant's key. For the constant NULL it is IS NOT NULL, or if `negated` IS NULL.
+    """
     left, right = expr.args
     if isinstance(left, Literal):
         left, right = right, left
@@ -239,7 +244,10 @@ def _membership(expr: Call, negated: bool) -> Formula:
 
 
 def _pattern(expr: Call, negated: bool) -> Formula:
-    """LIKE 'x%' is an interval, LIKE 'x' an equality, LIKE '%' only excludes NULL. Other patterns are opaque."""
+    """The formula of LIKE. LIKE 'x%' is an interval, LIKE 'x' an equality, and LIKE '%' only excludes NULL.
+
+    Other patterns are opaque.
+    """
     value, pattern = expr.args[0], expr.args[1]
     if not isinstance(pattern, Literal) or isinstance(value, Literal):
         return opaque(expr, negated)
@@ -256,7 +264,8 @@ def _pattern(expr: Call, negated: bool) -> Formula:
 
 
 def like_prefix(pattern: str, escape: str) -> tuple[str, bool] | None:
-    """The text before the first wildcard, and whether only % follow. None for any other pattern."""
+    """The text before the first wildcard, and whether a % follows it. None for a pattern with a _, or with text
+    after a %."""
     literal: list[str] = []
     at = 0
     while at < len(pattern):

@@ -1,4 +1,4 @@
-"""Conditions without NOT: leaves, joined by AND and OR. A leaf is a set of keys of one attribute.
+"""Formulas: conditions without NOT, built from leaves by AND and OR. A leaf is a set of keys of one attribute.
 
     NOT (a > 3 OR b = 'x')   ->   All(a in (-inf, 4), b not in ['x', 'x\\0'))
 
@@ -23,7 +23,7 @@ FALSE_KEYS: Intervals = (Interval(None, 1),)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """True where the key of `attribute` is in `intervals`, and at NULL if `nulls` is set."""
+    """A formula that is true for the keys of `attribute` in `intervals`, and for NULL if `nulls` is set."""
 
     attribute: Expr
     intervals: Intervals
@@ -32,7 +32,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """True where all parts are true; without parts, everywhere. `origin`: a bound expression with the same meaning."""
+    """A formula that is true if all `parts` are true. Without parts it is always true.
+
+    `origin`: a bound expression with the same meaning.
+    """
 
     parts: tuple[Formula, ...]
     origin: Expr | None = None
@@ -40,7 +43,8 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """True where some part is true; without parts, nowhere. `origin` as for `All`."""
+    """A formula that is true if at least one of `parts` is true. Without parts it is never true. `origin` as for
+    `All`."""
 
     parts: tuple[Formula, ...]
     origin: Expr | None = None
@@ -53,7 +57,8 @@ NEVER = Either(())
 
 
 def leaf(attribute: Expr, intervals: Intervals, nulls: bool = False) -> Formula:
-    """A leaf, ALWAYS or NEVER. Only a stored attribute can be ALWAYS, because it is never an error."""
+    """A leaf, or ALWAYS or NEVER if it is simpler. Only a stored attribute can give ALWAYS, because it is never an
+    error."""
     if not intervals and not nulls:
         return NEVER
     if nulls and intervals == EVERYTHING and isinstance(attribute, AttributeRef):
@@ -62,12 +67,12 @@ def leaf(attribute: Expr, intervals: Intervals, nulls: bool = False) -> Formula:
 
 
 def opaque(condition: Expr, negated: bool = False) -> Formula:
-    """A condition that is evaluated as a derived BOOLEAN attribute."""
+    """The leaf of a condition that the engine evaluates as a derived BOOLEAN attribute."""
     return leaf(condition, FALSE_KEYS if negated else TRUE_KEYS)
 
 
 def conjunction(parts: Iterable[Formula], origin: Expr | None = None) -> Formula:
-    """All of `parts`, simplified. O(n log n)."""
+    """The conjunction of `parts`, simplified. O(n log n)."""
     flat: list[Formula] = []
     for part in parts:
         flat.extend(part.parts if isinstance(part, All) else (part,))
@@ -90,7 +95,7 @@ def conjunction(parts: Iterable[Formula], origin: Expr | None = None) -> Formula
 
 
 def disjunction(parts: Iterable[Formula], origin: Expr | None = None) -> Formula:
-    """Any of `parts`, simplified. O(n log n)."""
+    """The disjunction of `parts`, simplified. O(n log n)."""
     flat: list[Formula] = []
     for part in parts:
         flat.extend(part.parts if isinstance(part, Either) else (part,))
@@ -110,7 +115,8 @@ def disjunction(parts: Iterable[Formula], origin: Expr | None = None) -> Formula
 
 
 def _by_attribute(parts: Sequence[Formula]) -> list[list[Formula]]:
-    """Lists of parts: the leaves of one attribute together, every other part alone, in the order of the first."""
+    """Group parts: the leaves of one attribute in one list, every other part alone. Groups are in the order of their
+    first part."""
     groups: dict[object, list[Formula]] = {}
     for position, part in enumerate(parts):
         key: object = part.attribute if isinstance(part, Leaf) else position

@@ -34,10 +34,11 @@ ENDS: dict[str, tuple[int | None, int | None]] = {
     "gt": (1, None),
     "ge": (0, None),
 }
-"""The indexes in a constant's cut where the interval of a comparison begins and ends. None: it is open."""
+"""For each operator, the index in a constant's cut at which the interval begins, and that at which it ends. None:
+open."""
 
 FLIPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-"""The comparison with the same meaning after its sides are exchanged."""
+"""For each operator, the operator with the same meaning after its sides are exchanged."""
 
 
 def float_key(value: float) -> int:
@@ -76,7 +77,7 @@ def _whole_cut(scale: int, value: float) -> tuple[int, int]:
 
 
 def _double_cut(literal: Literal) -> tuple[int, int]:
-    """The cut of a constant among the keys of DOUBLE: exact also for integers that no DOUBLE equals."""
+    """The cut of a constant among the keys of DOUBLE. It is exact even for integers that equal no DOUBLE."""
     assert isinstance(literal.value, int | float)
     if literal.type.kind is Kind.DOUBLE:
         key = float_key(float(literal.value))
@@ -105,8 +106,10 @@ def prefixed(prefix: str) -> Intervals:
 
 
 def normal(data_type: DataType, intervals: Iterable[Interval]) -> Intervals:
-    """The union of the intervals in canonical form: sorted, disjoint, open at the type's ends. Equal sets have equal
-    forms."""
+    """The union of the intervals in canonical form: sorted, disjoint, and open at the ends of the type.
+
+    Equal sets have equal forms.
+    """
     first, beyond = ends(data_type)
     clean = []
     for interval in intervals:
@@ -124,7 +127,7 @@ def normal(data_type: DataType, intervals: Iterable[Interval]) -> Intervals:
 
 
 def union(intervals: Iterable[Interval]) -> Intervals:
-    """The union, sorted and disjoint. O(n log n)."""
+    """The union of the intervals, sorted and disjoint. O(n log n)."""
     ordered = sorted(intervals, key=lambda i: (i.low is not None, i.low))
     merged: list[Interval] = []
     for interval in ordered:
@@ -137,7 +140,7 @@ def union(intervals: Iterable[Interval]) -> Intervals:
 
 
 def complement(intervals: Intervals) -> Intervals:
-    """All other keys. O(n)."""
+    """The keys that are in none of the intervals. O(n)."""
     if not intervals:
         return EVERYTHING
     gaps = [Interval(interval.high, following.low) for interval, following in pairwise(intervals)]
@@ -149,7 +152,7 @@ def complement(intervals: Intervals) -> Intervals:
 
 
 def intersection(left: Sequence[Interval], right: Sequence[Interval]) -> Intervals:
-    """The keys in both, each sorted and disjoint. O(n + m)."""
+    """The keys that are in both sets. Each set is sorted and disjoint. O(n + m)."""
     common: list[Interval] = []
     i = j = 0
     while i < len(left) and j < len(right):

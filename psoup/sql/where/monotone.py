@@ -1,9 +1,10 @@
-"""Functions that only grow with a time: a condition on one becomes a condition on the time, which has an index already.
+"""Functions that never decrease with a time: a condition on the function becomes a condition on the time.
 
     year(t) = 2013           ->   t in [2013-01-01, 2014-01-01)
     CAST(t AS DATE) <= d     ->   t before the day after d
 
-These functions have no errors, so nothing is lost. For keys see `psoup.sql.where.intervals`.
+The predicate index usually has the time already. These functions never fail, so both conditions mean the same. For keys
+see `psoup.sql.where.intervals`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from psoup.plan.factors import Interval, Key
 from psoup.sql.where.intervals import EVERYTHING, Intervals, normal
 
 _FAR = 10_000_000
-"""A year beyond all times."""
+"""A year after every TIMESTAMP and DATE. Minus this year is before all of them."""
 
 
 def followed_back(attribute: Expr, keys: Intervals) -> tuple[Expr, Intervals] | None:
-    """The time of `attribute`, and its keys for which `attribute` is in `keys`. None if `attribute` does not grow with
-    a time."""
+    """The time that `attribute` is a function of, and the keys of the time for which `attribute` is in `keys`.
+
+    None if `attribute` is no such function.
+    """
     if not isinstance(attribute, Call) or not keys:
         return None
     if attribute.name == "extract" and _is_year(attribute.args[0]):
@@ -36,7 +39,7 @@ def followed_back(attribute: Expr, keys: Intervals) -> tuple[Expr, Intervals] | 
 
 
 def grows(attribute: Expr) -> bool:
-    """Whether conditions on `attribute` become conditions on a time."""
+    """Whether a condition on `attribute` can become a condition on a time."""
     return followed_back(attribute, EVERYTHING) is not None
 
 
@@ -45,7 +48,7 @@ def _is_year(part: Expr) -> bool:
 
 
 def _mapped(target: DataType, keys: Intervals, first: Callable[[Key], int]) -> Intervals:
-    """The intervals whose ends are the first keys for the ends of `keys`."""
+    """The intervals of the time. Each end is the first key of the time for the end of an interval of `keys`."""
     return normal(target, [Interval(_end(i.low, first), _end(i.high, first)) for i in keys])
 
 
