@@ -3,8 +3,8 @@
     join_pairs   of a read: pairs of tuples that a join looks at     setting join_pairs of the service
        └─> RESOURCE_EXHAUSTED JOIN_BUDGET   budget=join_pairs used=301,000,000 limit=268,435,456 setting=join_pairs
 
-The module that refuses has the message for people; `over` has its facts for programs. EXPLAIN lists the budgets of an
-invocation (`psoup.answer.explain.spend`). Tenants have quotas instead (`psoup.events.tenants`).
+The module that refuses writes the message for people. `over` returns the facts of the refusal, for programs. EXPLAIN
+lists the budgets of an invocation (`psoup.answer.explain.spend`). Tenants have quotas instead (`psoup.events.tenants`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Budget:
         return {"budget": self.name, "used": str(used), **self.facts(limit)}
 
     def facts(self, limit: float | str) -> dict[str, str | int]:
-        """The facts of a refusal without `used`, for a use that may include other tenants' use."""
+        """The facts of a refusal without `used`. For a budget that tenants share: a caller may not learn the use of
+        others."""
         facts: dict[str, str | int] = {"budget": self.name, "limit": str(limit)}
         return {**facts, "setting": self.setting} if self.setting else facts
 

@@ -138,7 +138,7 @@ class Shape:
     """Queries in a page of admission's map from queries to streams."""
 
     few_members: int = 64
-    """The most queries of a clause that a tuple holds. A larger set is a map in pages."""
+    """The most queries of a clause that are stored as a Python tuple. More queries become a map in pages."""
 
     most_packs: int = 4
     """The most packs of a chunk's results. If there are more, they are merged into one pack."""
@@ -152,8 +152,7 @@ class Shape:
     make several of them for each piece, and the task that seals the chunk merges all runs at once."""
 
     merge_ratio: int = 8
-    """Maintenance merges a part of the predicate index if the part is at most this many times as large as all later
-    parts."""
+    """Maintenance merges a part of the predicate index that is at most this many times as large as all later parts."""
 
     most_parts: int = 4
     """The most frozen parts of the predicate index. With this many parts, the delta grows instead. Each part costs
@@ -163,11 +162,11 @@ class Shape:
     """The most runs in a reorder buffer. With one more, the buffer merges the latest runs. A push adds a run."""
 
     join_ratio: int = 4
-    """A reorder buffer merges a run with all later runs if it is at most this many times as long as they are."""
+    """A reorder buffer merges a run that is at most this many times as long as all later runs."""
 
     compact_from: int = 64
-    """The least number of clauses that must have ended since the last compaction of a chunk before the next one. For
-    many clauses, the number is an eighth of the live clauses."""
+    """The number of clauses that must have ended since a chunk's last compaction before the next one. With many
+    clauses, it is an eighth of the live ones."""
 
     tidy_from: int = 64
     """The number of dead slots above which maintenance rebuilds the open results. They must also outnumber the live
@@ -185,17 +184,17 @@ class Shape:
     of few rows, half as many values as rows are enough."""
 
     key_share: int = 128
-    """Key indexes look up at most 1 in this many rows of a chunk, and at least 16. Beyond that, a search is quicker."""
+    """Divides the rows of a chunk: at most so many rows, or 16, are looked up by keys. Above that, a search is
+    quicker."""
 
     cut_rows: int = 32_768
     """The least number of rows of a join's side for which key look-ups may reduce the side."""
 
     cut_ratio: int = 64
-    """The least number of rows of that side for each row of the other side. The join looks up the keys of the other
-    side."""
+    """The least ratio of that side's rows to the rows of the other side, whose keys the join looks up."""
 
     cut_worth: int = 4
-    """The join uses the looked-up rows only if they are at most 1 in this many rows of the side."""
+    """The join uses a reduced side only if it has at most 1 in this many of the side's rows."""
 
     fold_fan: int = 16
     """The number of folds that form one fold of a wider span of chunks. With 1, aggregates are always folded tuple
@@ -233,7 +232,7 @@ class EngineConfig:
     once. A chunk that passes its retention meanwhile is never written to a file."""
 
     unstored_bytes: int = 16 * 1024 * 1024
-    """The most bytes of a stream's tuples in such chunks. A start replays them."""
+    """The most bytes of a stream's tuples in chunks that are only in the log. A start replays them."""
 
     chunk_text_bytes: int = 64 * 1024 * 1024
     """Bytes of text after which the writer closes a chunk, even if it has room for more tuples."""
@@ -257,8 +256,8 @@ class EngineConfig:
     compared one by one."""
 
     generous_rows: int = 8_192
-    """The most bitmap rows (8 KiB each) of an open chunk for which bitmaps are used more freely: an eighth of the
-    usual number of tuples is enough."""
+    """Up to this number of bitmap rows (8 KiB each) in an open chunk, an eighth of the usual number of matches makes
+    a bitmap. With few rows this is faster."""
 
     delta_queries: int = 1_024
     """The most queries in the delta, the predicate index of recent queries. Beyond it, maintenance freezes the
@@ -277,16 +276,16 @@ class EngineConfig:
     """The most rows that ORDER BY or DISTINCT may hold in one invocation."""
 
     group_keys: int = 4_194_304
-    """The most groups of one invocation; see `groups`."""
+    """The most groups that one invocation may compute. See `groups`."""
 
     group_rows: int = 1_048_576
-    """The most groups in one answer; see `groups`."""
+    """The most groups in one answer. See `groups`."""
 
     join_pairs: int = _JOIN_PAIRS
-    """The most candidates that one invocation of a join may compare; see `joins`."""
+    """The most candidates that one invocation of a join may compare. See `joins`."""
 
     join_bytes: int = _JOIN_BYTES
-    """The most bytes that one invocation of a join may hold; see `joins`."""
+    """The most bytes that one invocation of a join may hold. See `joins`."""
 
     archive_rows: int = NO_LIMIT
     """The most tuples on disk that one invocation may evaluate. Tuples with a known result of its query do not
@@ -300,13 +299,13 @@ class EngineConfig:
     """The greatest AHEAD of any stream. It also limits streams that are older than AHEAD."""
 
     kept_acknowledgements: int = REMEMBERED.acknowledgements
-    """The most acknowledgements that are remembered for each producer; see `remembered`."""
+    """The most acknowledgements that admission remembers for each producer. See `remembered`."""
 
     kept_requests: int = 65_536
-    """The most request IDs of registrations that are remembered for each tenant."""
+    """The most request IDs of registrations that admission remembers for each tenant."""
 
     kept_removals: int = REMEMBERED.removals
-    """The most request IDs of calls that unregistered many queries, for each tenant; see `remembered`."""
+    """The most request IDs of UnregisterMany calls that admission remembers for each tenant. See `remembered`."""
 
     block_queries: int = 131_072
     """The most queries that one call may register."""
@@ -319,7 +318,7 @@ class EngineConfig:
     index."""
 
     producer_idle: int = REMEMBERED.idle
-    """Microseconds after which a silent producer is forgotten; see `remembered`."""
+    """Microseconds after which admission forgets a producer that sends nothing. See `remembered`."""
 
     batch_rows: int = 1_048_576
     """The most tuples of one push."""

@@ -7,9 +7,9 @@
         ...                                                     the same length
 
 A function must be deterministic, and the value of a row must depend only on the arguments of that row. PSoup calls it
-with any choice of rows, repeatedly, and keeps results that depend on its values. If it raises, it is called with halves
-of the rows, down to single rows. A single row for which it raises is an error. This module loads and calls functions,
-without SQL. `psoup.expressions.supplied_functions` has the signatures, and makes columns from values.
+with any choice of rows, repeatedly, and keeps results that depend on its values. If it raises, PSoup calls it with
+halves of the rows, down to single rows. A single row for which it raises is an error. This module loads and calls
+functions, without SQL. `psoup.expressions.supplied_functions` has the signatures, and makes columns from values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from psoup.values.kinds import arrow_type
 __all__ = ["function", "load"]
 
 MOST_RAISED = 2_048
-"""The most calls for one batch that may raise: a function that always raises must not take seconds of the writer."""
+"""The most calls for one batch that may raise. So a function that always raises cannot take seconds of the writer."""
 MARK = "__psoup_function__"
 """The name of the attribute in which a declared function keeps its declaration."""
 _SHOWN = 200
@@ -83,8 +83,9 @@ def function(
 def load(modules: Sequence[str]) -> tuple[Supplied, ...]:
     """Import some modules, and return their functions, each tried with example values.
 
-    A module is an importable name, or the path of a `.py` file. Raises InvalidInput, reason FUNCTIONS: a module cannot
-    be imported or declares no function; two functions have the same name; or a function does not match its declaration.
+    A module is an importable name, or the path of a `.py` file. Raises InvalidInput, reason FUNCTIONS, if a module
+    cannot be imported or declares no function. Also if two functions have the same name, or if a function does not
+    match its declaration.
     """
     functions: dict[str, Supplied] = {}
     for module in modules:

@@ -3,7 +3,7 @@
     ensure(len(ids) == len(slots), self, "each clause has a slot", ids=ids, slots=slots)
         └─ no ─> Corrupt: the structure's name, the problem, and the facts as a dump of at most 4 KiB
 
-Modules call `ensure` instead of `assert`: `python -O` removes an `assert`, and its error says nothing about the
+Modules call `ensure` instead of `assert`: `python -O` removes an `assert`, and a failed `assert` says nothing about the
 structure. A dump shows only numbers (IDs, slots, counts). Texts may come from a user, so every other value is shown as
 its type.
 """

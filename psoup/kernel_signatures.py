@@ -2,10 +2,10 @@
 
     rows.count_rows(uint64[::1], int64)     a kernel, and types in the form of Numba's signatures
 
-Numba compiles a kernel at the first call with arguments of some types. Read-only and writable arrays differ in
-type. That takes a second or more. Meanwhile other threads make little progress, and other kernels wait. So
-before a client comes, a service compiles all listed types, or loads them from the cache of an earlier start. If the
-engine calls a kernel with other types, the tests fail and show the line to add.
+Numba compiles a kernel at the first call with arguments of some types. Read-only and writable arrays differ in type.
+The compilation takes a second or more. Meanwhile other threads make little progress, and other kernels wait. So at its
+start, a service compiles all listed kernels, or loads them from the cache of an earlier start. If the engine calls a
+kernel with other types, the tests fail and show the line to add.
 """
 
 from collections.abc import Callable

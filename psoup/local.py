@@ -152,7 +152,7 @@ class LocalPSoup:
         return answer
 
     def heartbeat(self, stream: str, time: int) -> None:
-        """Promise that no tuple with a time below `time` (microseconds) will come."""
+        """Promise that no tuple with a time less than `time` (microseconds) will come."""
         self.submit(Heartbeat(stream, time, self.tenant))
 
     def register(
@@ -168,8 +168,8 @@ class LocalPSoup:
     ) -> int:
         """Register a query, with the caller's key and labels. Returns its ID.
 
-        `replace`: the new query replaces the query with the same key; errors for the old ID name the new one.
-        `expires_after`: such as "90 days"; if nobody invokes the query for so long, `maintain` unregisters it.
+        `replace`: the new query replaces the query with the same key. Errors for the old ID name the new one.
+        `expires_after`: a time, such as "90 days". If nobody invokes the query for so long, `maintain` unregisters it.
         `keep_pairs`: the engine keeps the pairs of tuples of a join of two streams.
         """
         more = tag_of(key, labels), replace, expires_after, keep_pairs
@@ -203,11 +203,11 @@ class LocalPSoup:
         return range(answer.first_id, answer.first_id + answer.count)
 
     def query(self, key: str) -> int:
-        """The ID of the query with that key; raises NotFound."""
+        """The ID of the query with that key. Raises NotFound."""
         return self.engine.snapshot().query_with(key, self.tenant).query_id
 
     def keys(self, query_ids: Sequence[int]) -> list[str]:
-        """The keys of some queries, such as the matches of a tuple; "" for queries without a key."""
+        """The keys of some queries, such as the matches of a tuple. A query without a key has ""."""
         return keys_of(self.engine.snapshot(), query_ids)
 
     def queries(
@@ -309,7 +309,7 @@ class LocalPSoup:
         return match(snapshot, stream, offer.batch, tenant=self.tenant).among(offer.rows, table.num_rows)
 
     def tuple_ids(self, stream: str, pushed: PushAcknowledgement) -> range | list[int | None]:
-        """The tuple ID of each accepted row of a push, in the order of the push; None for a row that still waits.
+        """The tuple ID of each accepted row of a push, in the order of the push. None for a row that still waits.
 
         The result is a range in system time, or if the times came in order. Raises OutOfRange if the IDs are unknown.
         """

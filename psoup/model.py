@@ -1,8 +1,9 @@
 """The concepts that all layers share: types, schemas, streams, windows. Plain frozen dataclasses.
 
-Every value has an *engine form*: BOOLEAN bool, BIGINT int, DOUBLE float, DECIMAL(p,s) the scaled int (also for sums of
-up to 38 digits), TEXT str, TIMESTAMP microseconds and DATE days since 1970 UTC. Its *order key* (see
-`psoup.values.columns`) is int64, or UTF-8 bytes for TEXT. All comparisons in the engine compare keys.
+Every value has an *engine form*. BOOLEAN is bool, BIGINT int, DOUBLE float, and TEXT str. DECIMAL(p,s) is the scaled
+int, also for sums of up to 38 digits. TIMESTAMP is the microseconds, and DATE the days, since 1970 UTC. Every value
+also has an *order key* (see `psoup.values.kinds`), which is int64, or UTF-8 bytes for TEXT. All comparisons in the
+engine compare keys.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class IssueToken:
 
 @dataclass(frozen=True, slots=True)
 class RevokeToken:
-    """Make a token invalid. `tenant`: refuse the command unless the token belongs to this tenant; "" allows any
-    tenant."""
+    """Make a token invalid. `tenant`: refuse the command unless the token belongs to this tenant. With "", it may
+    belong to any tenant."""
 
     token_id: str
     tenant: str = ""
@@ -61,7 +61,7 @@ class RevokeToken:
 
 @dataclass(frozen=True, slots=True)
 class TokenIssued:
-    """A token is valid from here on."""
+    """A token is valid from this event on."""
 
     sequence: int
     token: AccessToken

@@ -47,7 +47,7 @@ class Change(NamedTuple):
     spec: StreamSpec | None = None
     dropped: int = 0
     first: int = 0
-    """The ID of the first of `queries`; the IDs of the rest follow."""
+    """The ID of the first query in `queries`. The IDs of the other queries follow it."""
     queries: Sequence[StandingQuery] = ()
     ended: Sequence[int] = ()
     """The IDs of removed queries. In a replay, some of them may have been removed earlier."""

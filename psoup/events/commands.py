@@ -18,8 +18,10 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The extent of an attachment: the number of chunks and tuples, and the times of the first and the last tuple in
-    microseconds."""
+    """The extent of an attachment: the number of its chunks and tuples, and the times of its first and last tuple.
+
+    Times are in microseconds.
+    """
 
     chunks: int
     rows: int
@@ -37,7 +39,7 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class AlterStream:
-    """An ALTER STREAM … ADD COLUMN statement."""
+    """An ALTER STREAM statement, which adds columns or changes AHEAD."""
 
     sql: str
     tenant: str = DEFAULT_TENANT
@@ -65,8 +67,8 @@ class Push:
 
     `digest` identifies the payload, so that the same number with other rows is a conflict. `STAGED` is the digest of
     all batches that came in parts. Their rows are not compared, and may be more than in a push. `whole`: if one row is
-    refused, the whole push is refused (`psoup.admission.together`). `since`: the sequence of an event that happened
-    before the producer sent number 0, or 0. It proves that the producer is new.
+    refused, the whole push is refused. `since`: the sequence of an event that happened before the producer sent number
+    0, or 0. It proves that the producer is new.
     """
 
     stream: str
@@ -127,7 +129,7 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The promise that no tuple with a time below `time` (microseconds) will come."""
+    """The promise that no tuple with a time less than `time` (microseconds) will come."""
 
     stream: str
     time: int

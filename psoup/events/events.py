@@ -117,7 +117,7 @@ class Attached:
     """History, or a `batch`, is part of the stream from this event on.
 
     `watermark`: the stream's watermark after the event. `time`: the clock at prepare. `chunks`: their numbers and IDs
-    are below all earlier ones, or above them for a batch. A replay has no chunks here, because the store has them.
+    are less than all earlier ones, or for a batch greater. A replay has no chunks here, because the store has them.
     """
 
     sequence: int
@@ -145,7 +145,7 @@ class WatermarkRaised:
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A query is registered. `replaced`: the ID of the query that it replaces, or 0. A replay may have removed that
-    earlier."""
+    query earlier."""
 
     sequence: int
     tenant: str
@@ -189,11 +189,11 @@ class RegisteredMany:
     tags: TagColumns | None = None
     replaced: Array | None = None
     expires: int = 0
-    """For each query, as in `Registered`."""
+    """The days of each query, as in `Registered`."""
     side_streams: Sequence[tuple[int, ...]] = ()
     """The stream IDs of the sides of each query, or one tuple for all queries. () for a query that is no join."""
     keep_pairs: bool = False
-    """For all queries, as in `Registered`."""
+    """Whether to keep the pairs of all joins, as in `Registered`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
     TagColumns   keys    ["search-42", "search-43", …]              a text each
                  labels  user: codes [0 1 0 …] of ["u3", "u7"]      a code each, NULL where the query has no such label
 
-A key is unique among the standing queries of a tenant; a label is not. Admission checks their form.
+A key is unique among the standing queries of a tenant, but a label is not. Admission checks their form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from psoup.values.columns import Array
 
 Labels = tuple[tuple[str, str], ...]
-"""(name, value), ascending by name."""
+"""The labels of a query: pairs (name, value), ascending by name."""
 
 
 class Tag(NamedTuple):
@@ -46,11 +46,11 @@ class TagColumns:
     keys: pa.StringArray | None
     labels: tuple[tuple[str, pa.DictionaryArray], ...]
     made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """Values that admission computes and the writer uses again; see `psoup.published.tags`."""
+    """Values that admission computes and the writer uses again. See `psoup.published.tags`."""
 
     @staticmethod
     def of(tag: Tag) -> TagColumns | None:
-        """The columns of one query; None if it has neither a key nor labels."""
+        """The columns of one query. None if it has neither a key nor labels."""
         if tag is NO_TAG:
             return None
         labels = tuple((name, coded(pa.array([value], pa.string()))) for name, value in tag.labels)

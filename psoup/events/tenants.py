@@ -5,8 +5,8 @@
     DropTenant ────prepare──> TenantDropped     nothing of it exists any more
 
 Every stream, query and access token belongs to one tenant. The tenant `default` always exists, and owns everything of a
-service without other tenants. Admission enforces quotas that follow from events (streams, queries, bytes); the service
-enforces rates and shares.
+service without other tenants. Admission enforces quotas that events determine, such as the number of streams. The
+service enforces rates and shares.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The quotas of a tenant; 0: no limit. The default of each is no limit."""
+    """The quotas of a tenant. 0 means no limit, which is the default of each."""
 
     streams: int = 0
     """The number of streams."""
@@ -70,8 +70,8 @@ class Quotas:
 
 
 NO_LIMITS = Quotas()
-"""The quotas of the tenant `default` until an operator sets others. Then only the settings limit a service with one
-tenant."""
+"""The quotas of the tenant `default` until an operator sets others. Until then, only the service's settings limit
+it."""
 
 GENEROUS = Quotas(
     streams=1_000,
@@ -94,7 +94,7 @@ GENEROUS = Quotas(
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant. `created`: microseconds since 1970 UTC; 0 for the tenant `default`."""
+    """A tenant. `created`: microseconds since 1970 UTC, or 0 for the tenant `default`."""
 
     name: str
     quotas: Quotas = NO_LIMITS
@@ -130,7 +130,7 @@ class DropTenant:
 
 @dataclass(frozen=True, slots=True)
 class TenantCreated:
-    """A tenant exists from here on."""
+    """A tenant exists from this event on."""
 
     sequence: int
     tenant: Tenant
@@ -205,7 +205,7 @@ class GroupQuota(int):
 
 
 def kept_bytes_of(tenants: Mapping[str, Tenant], name: str) -> int:
-    """The most bytes of caches for a tenant's answers; 0: no limit. O(1)."""
+    """The most bytes of caches for a tenant's answers. 0 means no limit. O(1)."""
     tenant = tenants.get(name)
     return 0 if tenant is None else tenant.quotas.kept_bytes
 

@@ -1,6 +1,6 @@
 """The canonical text of clauses: equal clauses have equal texts, whatever their case, order, aliases and spelling.
 
-    NOT (Price <= 3) AND sym IN ('b', 'a')   ->   price > 3 ... is written   price >= 4 AND sym IN ('a', 'b')
+    NOT (Price <= 3) AND sym IN ('b', 'a')   ->   price >= 4 AND sym IN ('a', 'b')
     begin (now - 900 seconds)                ->   BEGIN (NOW - 15 MINUTES) END (NOW)
 
 This module writes the text from the bound factors. So clauses that select by the same keys share a text even if their
@@ -31,7 +31,7 @@ UNITS: dict[str, int] = {
     "DAY": 86_400 * SECOND,
     "WEEK": 7 * 86_400 * SECOND,
 }
-"""Microseconds in each unit of fixed length; the names are singular."""
+"""The microseconds of each unit of fixed length. The names are singular."""
 
 
 def describe_window(clause: WindowClause) -> str:

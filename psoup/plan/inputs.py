@@ -33,7 +33,7 @@ class Output:
         return self.expr.type
 
     def text(self, names: Sequence[str] = ()) -> str:
-        """The column as text; `names` as in `expr_text`."""
+        """The column as text. `names`: as in `expr_text`."""
         expr, text = self.expr, expr_text(self.expr, names)
         if names:
             return f"{text} AS {exact_name(self.name)}"
@@ -50,7 +50,7 @@ class OrderKey:
     nulls_first: bool = False
 
     def text(self, names: Sequence[str] = ()) -> str:
-        """The key as text; `names` as in `expr_text`."""
+        """The key as text. `names`: as in `expr_text`."""
         return f"{expr_text(self.expr, names)}{' DESC' * self.descending}{' NULLS FIRST' * self.nulls_first}"
 
 
@@ -63,7 +63,7 @@ class Source:
     """The stream's definition when the query was bound. The query does not see columns that were added later."""
     window: WindowClause
     alias: str = ""
-    """The name of the source in the statement of a join; "" if it is the only source."""
+    """The name of the source in the statement of a join. "" for the only source of a query."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -123,7 +123,7 @@ class PairFactor:
         return source_of(self.left), source_of(self.right)
 
     def text(self, names: Sequence[str] = ()) -> str:
-        """The comparison as text; `names` as in `expr_text`."""
+        """The comparison as text. `names`: as in `expr_text`."""
         return f"{expr_text(self.left, names)} {SYMBOLS[self.operator]} {expr_text(self.right, names)}"
 
 

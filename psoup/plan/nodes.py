@@ -1,5 +1,4 @@
-"""Plans: trees of frozen nodes that turn the tuples that satisfy WHERE into the answer. Queries of one form share a
-plan.
+"""Plans: trees of frozen nodes that turn the tuples that satisfy WHERE into the answer.
 
     Limit 10                               the first ten
       Sort price DESC                      in another order
@@ -7,8 +6,8 @@ plan.
           Project sym, price               the columns of a row
             Source trades BEGIN … END …    the tuples of a stream in its window that satisfy WHERE
 
-All nodes pass rows as references to tuples. Only the last step gathers the columns. So a Sort may use values that are
-in no column. No constant of WHERE is in a plan; the `Selection` of a source has them.
+Queries of one form share a plan. All nodes pass rows as references to tuples. Only the last step gathers the columns.
+So a Sort may use values that are in no column. A plan has no constant of WHERE. The `Selection` of a source has them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cache of facts about plan nodes, such as the layout of an answer, its keys, or the possible ways of a join.
+"""A cache of facts about plan nodes, such as the layout of an answer, or the possible ways of a join.
 
     node ──identity──> (node, fact)      one table for each kind of fact, bounded; `clear` empties all of them
 

@@ -24,8 +24,8 @@ class SharedPlans:
         self._first_equal = lru_cache(_PLANS)(_itself)
 
     def of(self, query: StandingQuery) -> StandingQuery:
-        """A copy of the query that uses the plan of an earlier query if the two plans are equal. So do its sides.
-        O(plan)."""
+        """A copy of the query that uses the plan of an earlier query if the two plans are equal. The sides share
+        plans in the same way. O(plan)."""
         plan = self._first_equal(query.plan)
         sources = zip(query.selections, plan.sources, strict=True)
         selections = tuple([replace(selection, source=source) for selection, source in sources])

@@ -1,4 +1,4 @@
-"""IDs of sides: a join of k streams is one query and k hidden selections, its sides, one for each place in FROM.
+"""IDs of sides: a join has a hidden selection, its side, for each place in FROM.
 
     query 12                       the query that clients see
       side 2**40 + 12              its selection of the first stream of FROM

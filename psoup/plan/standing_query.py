@@ -1,7 +1,8 @@
 """Bound standing queries, as the engine joins them with data: single queries, and many clauses of one form as columns.
 
-StandingQuery    its factors, sources and plan                          one by one
-ClauseColumns    the intervals of each attribute: a key for each clause a block of a million, without an object each
+StandingQuery    one query: its factors, sources and plan                one by one
+ClauseColumns    many queries as columns: for each attribute,            a block of a million, without
+                 the ends of its interval in each clause                an object for each query
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Edges:
 
 @dataclass(frozen=True, slots=True)
 class TermColumn:
-    """One factor of each of n clauses: the key of `attribute` lies in one interval, from `low` to `high`.
+    """A factor for each of n clauses: the key of `attribute` lies in one interval, from `low` to `high`.
 
     An end is None if no clause has it. For int64 keys both ends exist: an open end has the least or the greatest key of
     the type.

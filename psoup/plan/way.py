@@ -52,7 +52,7 @@ class Way(Generic[Case, Rows]):
     accepts: Callable[[Case], bool] = always
     """Whether the way can compute this case. It looks at sizes and at what is in memory, in O(chunks) or less."""
     gives_up: str = ""
-    """The condition, in words, on which it raises TryNext; empty if it never does."""
+    """The condition, in words, on which it raises TryNext. "" if it never does."""
 
 
 class Ways(Generic[Case, Rows]):

@@ -19,8 +19,8 @@ Files and rooms, in reading order:
     templates                               prepared statements, bound for many rows of values
     elsewhere                               statements and functions of other dialects, and advice about them
 
-Never here: a row, a clock, an ID of a query. Only this room imports sqlglot. Not for: the plan itself (`psoup.plan`),
-the text of a plan (`psoup.plan.canonical`).
+Never here: a row, a clock, an ID of a query. Only this room imports sqlglot.
+Not for: the plan itself (`psoup.plan`), the text of a plan (`psoup.plan.canonical`).
 """
 
 from psoup.sql.ddl import MAX_ATTRIBUTES, Alteration, Dropping, alter_statement, create_statement

@@ -29,18 +29,16 @@ from psoup.sql.source import StatementText
 MAX_MEASURES = 1_000
 
 ARGUMENT = "an aggregate"
-"""The name for the arguments of an aggregate as a part of a statement.
-
-This part, FILTER, GROUP BY and WHERE read tuples, so they refuse aggregates.
-"""
+"""The value of `Binder.part` for the arguments of an aggregate. Like FILTER, GROUP BY and WHERE, they refuse
+aggregates."""
 FILTER = "FILTER"
-"""The name for the condition of FILTER as a part of a statement."""
+"""The value of `Binder.part` for the condition of FILTER."""
 GROUP_BY = "GROUP BY"
-"""The name for the keys of GROUP BY as a part of a statement."""
+"""The value of `Binder.part` for the keys of GROUP BY."""
 WHERE = "WHERE"
-"""The name for the condition of WHERE as a part of a statement."""
+"""The value of `Binder.part` for the condition of WHERE."""
 HAVING = "HAVING"
-"""The name for the condition of HAVING as a part of a statement. HAVING reads groups."""
+"""The value of `Binder.part` for the condition of HAVING, which reads groups."""
 
 _INSTEAD = {
     WHERE: "HAVING has the conditions on groups, as in GROUP BY name HAVING count(*) > 3",
@@ -57,7 +55,7 @@ class Measures:
         self._columns: dict[Measure, AttributeRef] = {}
 
     def ref(self, measure: Measure) -> AttributeRef:
-        """The reference that expressions have instead of the measure. Its index is the measure's number."""
+        """The reference to a measure in expressions. Its index is the measure's number."""
         column = AttributeRef(measure.type, len(self._columns), measure.text(), GROUPED)
         return self._columns.setdefault(measure, column)
 

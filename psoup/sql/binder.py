@@ -116,15 +116,15 @@ class Binder:
         return bound if isinstance(bound, Literal) else None
 
     def order_key(self, node: exp.Expr, outputs: Mapping[str, Expr]) -> Expr:
-        """Bind an ORDER BY expression. `outputs`: the SELECT list by names in lower case. A name means an output,
-        else a column."""
+        """Bind an ORDER BY expression. `outputs`: the SELECT list by names in lower case. A name alone means an
+        output, or else a column."""
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in outputs:
             return outputs[node.name.lower()]
         return self.with_aliases(node, outputs)
 
     def with_aliases(self, node: exp.Expr, outputs: Mapping[str, Expr], first: Collection[str] = ()) -> Expr:
-        """Bind an expression that may also use the names of `outputs`. A name in `first` means an output before a
-        column."""
+        """Bind an expression that may also use the names of `outputs`. A name means a column, or else an output. A
+        name in `first` means an output."""
         self._aliases = outputs
         self._first = first
         try:

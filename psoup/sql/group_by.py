@@ -44,7 +44,7 @@ def group_keys(
 
 
 def _flat(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
-    """The keys of GROUP BY, of which (a, b) counts as a and b."""
+    """Yield the keys of GROUP BY. For the list (a, b), yields a and b."""
     for node in nodes:
         if isinstance(node, exp.Tuple):
             yield from _flat(node.expressions)

@@ -59,7 +59,7 @@ class Split:
     rest: list[Expr] = field(default_factory=list)
 
     def take(self, conjunct: Expr) -> None:
-        """Add the parts of a condition over several sources."""
+        """Add a condition over several sources, split at each AND."""
         for part in _conjuncts(conjunct):
             pair = _pair(part)
             if pair is None:

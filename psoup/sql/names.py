@@ -155,5 +155,6 @@ def listed(names: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1_024)
 def _reference(kind: DataType, position: int, name: str, place: int) -> AttributeRef:
-    """A reference to a column, shared by all queries of the column. Fewer objects keep Python's collector short."""
+    """A reference to a column, shared by all queries of the column. With fewer objects, Python's collector takes
+    less time."""
     return AttributeRef(kind, position, name, place)

@@ -39,7 +39,7 @@ __all__ = ["Lookup", "bind_select", "clause_text", "selected"]
 
 MAX_CONJUNCTS = 500
 MAX_CROSSED = 10_000
-"""The most rows, with those that OFFSET skips, of an answer from a join with sources that no condition connects."""
+"""The most rows, including those that OFFSET skips, of a join in which no condition connects some sources."""
 
 
 Known = Callable[[str], StandingQuery | None]

@@ -96,7 +96,7 @@ def _cells(text: str) -> int:
 
 
 def offset_of(node: exp.Expr) -> int:
-    """The offset of the first token of `node`. If the node has none, of its nearest ancestor that has some."""
+    """The offset of the first token of `node`, or of its nearest ancestor that has tokens. 0 if none has."""
     at: exp.Expr | None = node
     while at is not None:
         starts = [int(part.meta["start"]) for part in at.walk() if "start" in part.meta]

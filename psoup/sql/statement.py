@@ -78,7 +78,10 @@ def window_clause(text: str) -> WindowClause:
 
 
 def first_word(text: str) -> str:
-    """The first word of a statement in capitals, which tells its kind; "" if there is none. O(length); never raises."""
+    """The first word of a statement in capitals, which shows the kind of statement. "" if there is none. O(length).
+
+    Raises no exception.
+    """
     at = 0
     while at >= 0:
         at = _NEXT.search(text, at).start()  # type: ignore[union-attr]  # the end is found, too

@@ -5,10 +5,10 @@
 
     12 BIGINT · 1.50 DECIMAL(3,2) · 1e3 DOUBLE · INTERVAL '1' DAY = (0 months, 86,400,000,000 microseconds)
 
-Narrow integers become BIGINT, and FLOAT and REAL become DOUBLE. PSoup does not enforce the length of a VARCHAR, as
-DuckDB does not; new streams may not have such types (`vague`). A DECIMAL has at most 18 digits. A constant with more
-digits (without zeros at its end) is a `LongNumber`. Comparisons use its exact value, and all other functions the
-nearest DOUBLE.
+Narrow integers become BIGINT, and FLOAT and REAL become DOUBLE. Like DuckDB, PSoup does not enforce the length of a
+VARCHAR. New streams may not have such types (`vague`). A DECIMAL has at most 18 digits. A constant with more digits
+(without zeros at its end) is a `LongNumber`. Comparisons use its exact value, and all other functions the nearest
+DOUBLE.
 """
 
 from __future__ import annotations

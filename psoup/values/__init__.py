@@ -13,6 +13,6 @@ Files, in reading order:
     from_arrow    columns from Arrow, checked
     digests       digests of batches, which tell a repeat from a conflict
 
-Never here: a stream, a chunk, an expression. Not for: types of SQL (`psoup.sql.types`), tuples of a stream
-(`psoup.data`).
+Never here: a stream, a chunk, an expression.
+Not for: types of SQL (`psoup.sql.types`), tuples of a stream (`psoup.data`).
 """

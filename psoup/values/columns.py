@@ -1,12 +1,11 @@
 """Columns of values, batches of tuples, and their conversion to Arrow. `psoup.values.from_arrow` is the opposite.
 
-    column  price DECIMAL(6,2)     values 1050 990 0   valid 1 1 0          `psoup.values.kinds` has the form of each
-    kind
+    column  price DECIMAL(6,2)     values 1050 990 0   valid 1 1 0
     column  sym TEXT               values 0 3 6 6      data IBMSUN          valid 1 1 0
     batch   columns of one length, and the times of the tuples
 
-A NULL has `valid` False and the value 0 (an empty text). A column is immutable; a slice shares its memory. This module
-is independent of streams and queries.
+`psoup.values.kinds` has the form of each kind. A NULL has `valid` False and the value 0, or for TEXT an empty text. A
+column is immutable, and a slice shares its memory. This module is independent of streams and queries.
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ def scratch_array(size: int, dtype: npt.DTypeLike) -> Array:
     """An array of `size` arbitrary elements for a short time.
 
     A large array gets its memory from Arrow, which keeps freed memory for a while. The C library returns freed memory
-    to the system at once. To get a page again took 2 us (virtual machine, Zen 4), half the time of a join of 65,536
-    rows a side.
+    to the system at once. To get a page again took 2 us (virtual machine, Zen 4). That was half the time of a join of
+    65,536 rows a side.
     """
     return np.empty(size, dtype) if size < _LARGE else new_array(size, dtype)
 
@@ -74,9 +73,9 @@ def lasting_memory() -> pa.MemoryPool:
 
     The C library's memory holds messages of megabytes, which come and go. If long-lived columns took the places of
     freed messages, each new message would get fresh pages. The event loop touches these first. That took 10 to 15 ms
-    for 8 MiB, but 4 ms with the pages of the last message (virtual machine, Zen 4). Arrow's usual choice, mimalloc,
-    took a quarter more memory for columns of half a MiB. Its huge pages cost three times the system's time at the first
-    touch (0.75 s for 1.1 GB, jemalloc 0.23 s; EPYC Zen 5, in a virtual machine).
+    for 8 MiB (virtual machine, Zen 4). With the pages of the last message it took 4 ms. Arrow's usual choice, mimalloc,
+    took a quarter more memory for columns of half a MiB. Its huge pages also took three times the system's time at the
+    first touch: 0.75 s for 1.1 GB, against 0.23 s (EPYC Zen 5, in a virtual machine).
     """
     try:
         return pa.jemalloc_memory_pool()
@@ -212,13 +211,13 @@ def float_keys(values: Array) -> Array:
 
 
 def key_float(key: int) -> float:
-    """The value with the order key `key`."""
+    """The DOUBLE value that has the order key `key`."""
     bits = np.int64(key) if key >= 0 else np.int64(key) ^ _SIGN
     return float(bits.view(np.float64))
 
 
 def pack_valid(valid: Array) -> pa.Buffer:
-    """A bool array as an Arrow validity bitmap."""
+    """Pack a bool array into an Arrow validity bitmap."""
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -251,7 +250,7 @@ def null_column(data_type: DataType, rows: int) -> Column:
 
 
 def concat_columns(columns: Sequence[Column], check: Callable[[], object] | None = None) -> Column:
-    """One column with the rows of several columns, in order. At least one column; all have one type.
+    """One column with the rows of at least one column, in order. All columns have one type.
 
     Several columns are copied. `check`: called before each copy.
     """

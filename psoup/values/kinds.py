@@ -74,8 +74,8 @@ class KindFacts:
     beyond: int | bytes | None = BEYOND
     """The first key above the greatest key. None if the kind has no greatest key."""
     infinite: int | None = None
-    """The value that other systems use for infinity; its negative stands for minus infinity. A push with either value
-    is refused, because here both would be ordinary values. None: the kind has no such value."""
+    """The value that other systems use for infinity. Its negative stands for minus infinity. A push with either
+    value is refused, because here both would be ordinary values. None: the kind has no such value."""
 
 
 def _float_key(value: float) -> int:

@@ -13,6 +13,6 @@ Files, in reading order:
     gc_pause       pauses of the garbage collector while Python creates many objects
     runner         independent tasks, one after the other or on threads that the host lends
 
-Never here: a thread, a sleep, a call of the system's clock. Not for: budgets in messages (`psoup.budgets`), the threads
-themselves (`psoup_service.host`).
+Never here: a thread, a sleep, a call of the system's clock.
+Not for: budgets in messages (`psoup.budgets`), the threads themselves (`psoup_service.host`).
 """

@@ -1,6 +1,6 @@
 """The clock of a host: a protocol, so that a test can use a virtual clock.
 
-The engine never reads a clock; its caller passes `now` as an argument.
+The engine never reads a clock. Its caller passes `now` as an argument.
 """
 
 from __future__ import annotations

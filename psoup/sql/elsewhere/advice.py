@@ -3,8 +3,8 @@
     problem: line 1, column 27: 'CHANGES' is not expected here        SELECT * FROM trades EMIT CHANGES
     better:  line 1, column 22: EMIT CHANGES is not supported         hint: register the SELECT without …
 
-This module searches for a sign that SQL lacks. If there is none, it searches for a phrase of `phrases` near the place
-of the error, and then for a word of SQL that is the name of a column. Any other error stays unchanged.
+This module searches first for a sign that SQL lacks. Then it searches near the place of the error for a phrase of
+`phrases`. Last it searches for a word of SQL that is the name of a column. Any other error stays unchanged.
 """
 
 from __future__ import annotations
@@ -103,8 +103,10 @@ def _of_sign(source: StatementText, tokens: Sequence[Token]) -> SqlError | None:
 def _of_phrase(
     source: StatementText, tokens: Sequence[Token], phrases: Mapping[str, Phrase], at: int, named: str = ""
 ) -> SqlError | None:
-    """The error for the first phrase near token number `at`. Skips phrases that `named`, the message, mentions.
-    O(phrases)."""
+    """The error for the first phrase near token number `at`. O(phrases).
+
+    `named`: the text of a message. A phrase that it mentions is skipped.
+    """
     first = max(at - _BEHIND - _LONGEST, 0)
     near = tokens[first : at + _BEFORE + _LONGEST + 1]
     words = [(number, word) for number, token in enumerate(near, first) for word in _words(token)]
@@ -130,7 +132,7 @@ def _words(token: Token) -> list[str]:
 def _of_word(
     source: StatementText, tokens: Sequence[Token], lookup: Lookup | None, problem: SqlError, at: int
 ) -> SqlError | None:
-    """The error with the hint to quote a name, if a word of SQL near its place is the name of a column."""
+    """The error with the hint to quote a word of SQL near its place, if the word is the name of a column."""
     columns = None if lookup is None else _columns(tokens, lookup)
     for token in tokens[max(at - 1, 0) : at + 1]:
         if token.token_type in _NAMES or not token.text.isidentifier():

@@ -24,7 +24,7 @@ COLUMNS: dict[str, str] = {
     "sql_calc_found_rows": "leave it out: count(*) in a query of its own counts the rows",
     "level": "a row has no level: PSoup has no CONNECT BY",
 }
-"""Advice by the name of a column that a stream lacks."""
+"""The advice for each built-in column of other systems, by its name in lower case."""
 
 PARTS = frozenset(
     {"microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade"}

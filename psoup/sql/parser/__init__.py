@@ -15,6 +15,6 @@ Files, in reading order:
     guards        refusals of texts that would cost the parser much time or stack
     parse_tree    tokens to a tree, and the messages of sqlglot in the words of the statement
 
-Never here: a name of a stream, a type of a column, a value. Not for: the meaning of a tree (`psoup.sql.binder`,
-`psoup.sql.select`), refusals of features (`psoup.sql.refusals`).
+Never here: a name of a stream, a type of a column, a value.
+Not for: the meaning of a tree (`psoup.sql.binder`, `psoup.sql.select`), refusals of features (`psoup.sql.refusals`).
 """

@@ -3,10 +3,10 @@
     SELECT price FROM trades WHERE symbol = 'A' BEGIN (NOW - 15 MINUTES) END (NOW)
                                                 └────── Bound ────────┘ └─ Bound ┘
 
-The parser makes each function an `exp.Anonymous` with its name in the text, and the binder finds its meaning. sqlglot
-allows BEGIN and END as names, so `FROM s BEGIN` would give s an alias. This dialect removes both from the tokens that
-can be names. sqlglot also accepts a missing THEN, AND or list item; this dialect refuses it. The parser checks no
-meaning.
+The parser makes each function an `exp.Anonymous` with its name in the text, and the binder finds its meaning. The
+parser of sqlglot allows BEGIN and END as names, so `FROM s BEGIN` would give s an alias. This dialect removes both from
+the tokens that can be names. It also refuses a missing THEN, AND or list item, which sqlglot accepts. The parser checks
+no meaning.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     FROM flights f [RANGE 1 DAY], weather w WHERE f.delay > 60 … BEGIN (NOW - 15 MINUTES) END (NOW)
                    └─ BoundsNode ┘                                  └────── Bound ──────┘     └ Bound
 
-sqlglot accepts a missing THEN, AND or list item; this grammar refuses it. `psoup.sql.parser.dialect` has the statements
-about streams.
+This grammar refuses a missing THEN, AND or list item, which sqlglot accepts. `psoup.sql.parser.dialect` has the
+statements about streams.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INTERVAL_CHARACTERS = 64
 """The most characters of the text of an INTERVAL. An INTERVAL in range has 40 at most."""
 
 EXTENT = "extent"
-"""The key in a node's `meta` for the part of the text that the node covers: its first offset and the offset after it.
+"""The key in a node's `meta` for the extent of the node in the text: its first offset, and the offset after it.
 
 In a join, each condition under AND has it.
 """

@@ -137,8 +137,7 @@ def _said(source: StatementText, token: Token, written: dict[int, tuple[str, str
 
 
 def _usual(tokens: list[Token], at: int) -> Token:
-    """The token at `at`, with two spellings replaced: N'x' becomes a text, and the word TOP in SELECT TOP 5 becomes
-    TOP's token."""
+    """The token at `at`. N'x' becomes the text 'x', and the word TOP in SELECT TOP 5 becomes a TOP token."""
     token = tokens[at]
     kind = token.token_type
     if kind is TokenType.NATIONAL_STRING:

@@ -42,7 +42,8 @@ class StreamColumn(exp.Expression):
 
 
 class CreateStreamNode(exp.Expression):
-    """CREATE STREAM with its columns and options. `timestamp` is an identifier; every other option is a Duration."""
+    """CREATE STREAM with its columns and options. `timestamp` is an identifier, and every other option is a
+    Duration."""
 
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True,

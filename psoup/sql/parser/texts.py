@@ -3,8 +3,8 @@
     SELECT E'it\\'s', $tag$a 'b'$tag$ FROM s        the statement, with the texts it's and a 'b'
     SELECT 'xxxxxx', 'xxxxxxxxxxxxxx' FROM s       the text to parse: of equal length, so places stay
 
-In E'…' a backslash and the next characters stand for another character (\\n \\t \\r \\b \\f, bytes \\x41 \\101, else
-the next character itself). In $tag$…$tag$ every character stands for itself. The tag may be empty. This module also
+In E'…' a backslash begins an escape: \\n \\t \\r \\b \\f, or bytes such as \\x41 and \\101. Before any other character
+it stands for that character. In $tag$…$tag$ every character stands for itself. The tag may be empty. This module also
 refuses quotes and comments without an end.
 """
 
@@ -19,7 +19,7 @@ _OPENING = re.compile(
     r"|'|\"|`|--|/\*"
 )
 """Each alternative begins with its own first character, and checks the character before it later. So a search skips
-quickly."""
+most of a text."""
 _PLAIN = re.compile(r"'|\"|`|--|/\*")
 _ESCAPED = re.compile(r"(?:[^'\\]|\\.|'')*+", re.DOTALL)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)|''", re.DOTALL)

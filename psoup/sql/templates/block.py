@@ -27,7 +27,7 @@ _MADE = 1_024
 
 
 class BlockTemplate(Protocol):
-    """The methods of a prepared statement that a block and its readers call; see `PreparedStatement`."""
+    """The methods of a `PreparedStatement` that a block and its readers call."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -54,7 +54,7 @@ class BlockTemplate(Protocol):
 
 
 class BoundBlock(Sequence[StandingQuery]):
-    """Many queries of one template; see the module. Any thread may use it.
+    """Many queries of one template, as columns of their parameters. Any thread may use it.
 
     It never changes, except for the queries that it keeps after their first access.
     """
@@ -151,7 +151,7 @@ class SameQueries(Sequence[StandingQuery]):
         return self._query
 
     def take(self, rows: Array) -> SameQueries:
-        """As many repetitions as `rows` (int64[k]) has entries."""
+        """The query, repeated as often as `rows` (int64[k]) has entries."""
         return SameQueries(self._query, len(rows))
 
     def clauses(self) -> ClauseColumns:

@@ -3,11 +3,11 @@
     qty > ?     one constant   7              ->   [8, inf)                       `one_by_one`, some microseconds
                 a column       [7, NULL, 9]   ->   low [8, ?, 10], never [. x .]  `int_term`, `text_term`
 
-The cut of a constant is two keys: the least key that is not below it, and the least key above it. For each operator,
-the table `psoup.sql.where.intervals.ENDS` says which key of the cut begins the interval, and which ends it. Both forms
-are faster than the general form, `intervals.compared`; a test checks that all three agree. The intervals of columns are
-closed: an integer key has a next key, and the next text is the text with a zero byte. `vectors.fits` decides which
-columns have these forms.
+The cut of a constant is two keys: the least key that is not less than it, and the least key that is greater. For each
+operator, the table `psoup.sql.where.intervals.ENDS` says which key of the cut begins the interval, and which ends it.
+Both forms are faster than the general form, `intervals.compared`. A test checks that all three agree. The intervals of
+columns are closed, because each key has a next key. The next key of a text is the text with a zero byte. `vectors.fits`
+decides which columns have these forms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _AS_IT_IS = frozenset(
 
 
 class Slow(Exception):
-    """Raised for a constant for which WHERE has another form. The caller then binds the whole WHERE again."""
+    """Raised if a condition on a constant is no simple set of intervals. The caller then binds the whole WHERE
+    again."""
 
 
 # One constant ----------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ NULL = Literal(BIGINT, None)
 
 
 class TemplateShape:
-    """The shape of a template; see the module."""
+    """The types of a template's parameters, and the form of its WHERE."""
 
     def __init__(self, select: exp.Select, binder: Binder, holes: Holes) -> None:
         self._select = select

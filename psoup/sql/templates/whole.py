@@ -3,8 +3,8 @@
     SELECT sym, count(*) … GROUP BY sym HAVING count(*) > ?      5   ->   the query of `… HAVING count(*) > 5`
     SELECT … FROM r, s WHERE r.k = s.k AND r.a + s.a > ?         7   ->   the query of `… r.a + s.a > 7`
 
-A query over one stream is bound from the syntax tree of the statement, without a parser. If the parameters of a join
-are only in HAVING and in conditions over single sources, its plan is bound from the tree, and its sides by templates.
+A query over one stream is bound from the syntax tree of the statement, without a parser. For a join whose parameters
+are only in HAVING and in conditions over single sources, the tree gives the plan. Its sides are bound by templates.
 Other joins are parsed again from their text. Each way takes some hundred microseconds for a query. Queries with equal
 constants share a plan if few other queries were bound between them.
 """

@@ -2,7 +2,7 @@
 
     shipped > ordered + 5   ->   difference(shipped, ordered) in [6, inf), and ordered in [least, greatest - 5]
 
-If `difference` would overflow, its value is the least or the greatest int64, so it still has the order of a and b. If
+If `difference` would overflow, it is the least or the greatest int64. So it always has the order of a and b. If
 `ordered + 5` overflows, the comparison is an error. Separate intervals, the *guards*, exclude these rows. So the
 condition equals the comparison for all values. DOUBLE has no such form, because its sums are rounded.
 """

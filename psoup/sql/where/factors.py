@@ -53,7 +53,7 @@ MAX_TERMS = 64
 def factors_of(condition: Expr | None) -> tuple[Factor, ...]:
     """The factors of a WHERE condition (None: there is no WHERE), in canonical order.
 
-    () matches every tuple; (Factor(()),) matches none.
+    The result () matches every tuple, and (Factor(()),) matches none.
     """
     if condition is None:
         return ()

@@ -4,7 +4,7 @@
 
 A formula distinguishes only TRUE from all other results. A leaf is true where its attribute's key lies in its
 intervals, and at NULL if `nulls` is set. It is never true where the attribute is an error. So NOT over a leaf is the
-complement of its intervals, and leaves of one attribute under one AND or OR become one leaf.
+complement of its intervals. Leaves of one attribute under one AND or OR become one leaf.
 """
 
 from __future__ import annotations

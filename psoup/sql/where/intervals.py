@@ -3,8 +3,8 @@
     BIGINT a > 2.5       2.5 lies between 2 and 3: cut (3, 3)     ->  [3, inf)
     TEXT   t <= 'ab'     the keys equal to 'ab': cut (ab, ab\\0)   ->  (-inf, ab\\0)
 
-A *cut* of a constant c is two keys: the least key that is not below c, and the least key above c. They are equal if no
-value of the type equals c. The cut decides all comparisons exactly, for all pairs of types.
+The *cut* of a constant c is two keys: the least key that is not less than c, and the least key greater than c. The two
+keys are equal if no value of the type equals c. The cut decides all comparisons exactly, for all pairs of types.
 """
 
 from __future__ import annotations
