@@ -34,8 +34,8 @@ class Budget:
         return {"budget": self.name, "used": str(used), **self.facts(limit)}
 
     def facts(self, limit: float | str) -> dict[str, str | int]:
-        """The facts of a refusal without `used`. For a budget that tenants share: a caller may not learn the use of
-        others."""
+        """The facts of a refusal without `used`. For a budget that tenants share: a caller may not learn another
+        tenant's use."""
         facts: dict[str, str | int] = {"budget": self.name, "limit": str(limit)}
         return {**facts, "setting": self.setting} if self.setting else facts
 

@@ -18,7 +18,7 @@ _JOIN_BYTES = 256 * 1024**2
 
 COLUMNAR_QUERIES = 256
 """The least number of queries of a block for binding by columns (`psoup.sql.templates.ladder`). A replay uses this
-number too, for events of an old log that do not say how their queries were bound."""
+number too, for old events that do not say how their queries were bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class JoinLimits:
     """The most tuples of the join in one piece of the result."""
 
     first: int = 1_024
-    """The most tuples in the first piece of the result, and the most rows of the first source in the first step. A
+    """The most tuples in the first piece of the result. Also the most rows of the first source in the first step. A
     small first piece makes the first rows of an answer early. Both numbers grow from piece to piece."""
 
     piece: int = 8_192
@@ -152,7 +152,7 @@ class Shape:
     make several of them for each piece, and the task that seals the chunk merges all runs at once."""
 
     merge_ratio: int = 8
-    """Maintenance merges a part of the predicate index that is at most this many times as large as all later parts."""
+    """Maintenance merges a part of the predicate index that is at most this many times as large as the later parts."""
 
     most_parts: int = 4
     """The most frozen parts of the predicate index. With this many parts, the delta grows instead. Each part costs
@@ -249,15 +249,17 @@ class EngineConfig:
     bitmap."""
 
     dense_share: int = 64
-    """The matches of a query become a bitmap if its most selective factor passes more than 1 in this many tuples."""
+    """A query's matches become a bitmap if its most selective factor passes more than 1 in this many tuples."""
 
     sparse_floor: int = 8
     """The least number of tuples for which a bitmap row is worth its cost. Fewer tuples of a piece are always
     compared one by one."""
 
     generous_rows: int = 8_192
-    """Up to this number of bitmap rows (8 KiB each) in an open chunk, an eighth of the usual number of matches makes
-    a bitmap. With few rows this is faster."""
+    """The most bitmap rows (8 KiB each) of an open chunk for which bitmaps have a lower threshold.
+
+    The threshold is an eighth of the usual number of matches. With few rows this is faster.
+    """
 
     delta_queries: int = 1_024
     """The most queries in the delta, the predicate index of recent queries. Beyond it, maintenance freezes the

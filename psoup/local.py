@@ -79,8 +79,8 @@ _NAMED = re.compile(r"\$[A-Za-z_]")
 class LocalPSoup:
     """An engine with its admission, for one caller. It prepares and applies one command at a time.
 
-    Errors are those of `psoup.errors`. With a `keep`, such as a store's, `maintain` stores closed chunks, and streams
-    may have an ARCHIVE. `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises
+    Errors are from `psoup.errors`. With a `keep`, such as a store's, `maintain` stores closed chunks, and streams may
+    have an ARCHIVE. `verify`: the checks after each command (`psoup.engine.verification`). A failed check raises
     Corrupt.
     """
 
@@ -146,7 +146,7 @@ class LocalPSoup:
     def push(
         self, stream: str, table: pa.Table | pa.RecordBatch, producer: str = "", epoch: int = 0, number: int = 0
     ) -> PushAcknowledgement:
-        """Push tuples. The acknowledgement counts late tuples, which are refused without effect on the others."""
+        """Push tuples. Late tuples are refused without effect on the rest, and the acknowledgement counts them."""
         answer = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant))
         assert isinstance(answer, PushAcknowledgement)
         return answer
@@ -169,7 +169,7 @@ class LocalPSoup:
         """Register a query, with the caller's key and labels. Returns its ID.
 
         `replace`: the new query replaces the query with the same key. Errors for the old ID name the new one.
-        `expires_after`: a time, such as "90 days". If nobody invokes the query for so long, `maintain` unregisters it.
+        `expires_after`: a time, such as "90 days". Without an invocation for so long, `maintain` unregisters the query.
         `keep_pairs`: the engine keeps the pairs of tuples of a join of two streams.
         """
         more = tag_of(key, labels), replace, expires_after, keep_pairs
@@ -336,7 +336,7 @@ class LocalPSoup:
         return matches_many(self.engine.snapshot(), stream, tuple_ids, tenant=self.tenant, now=self.clock.now())
 
     def matches_between(self, stream: str, first: int, count: int) -> Matched:
-        """The result of `matches` for `count` successive tuples, of which `first` is the first ID."""
+        """The result of `matches` for each of `count` successive tuples. `first`: the first ID."""
         snapshot, now = self.engine.snapshot(), self.clock.now()
         return matches_between(snapshot, stream, first, count, tenant=self.tenant, now=now)
 

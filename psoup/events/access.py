@@ -43,8 +43,7 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True)
 class IssueToken:
-    """Make a token valid. `first`: refuse the command if the service has a token, because this command needs no
-    token."""
+    """Make a token valid. `first`: refuse the command if the service has a token, because the caller needs none."""
 
     token: AccessToken
     first: bool = False

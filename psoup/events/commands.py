@@ -110,7 +110,7 @@ class Locate:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """History for a stream, or with a number `batch` tuples that come after all others.
+    """History for a stream, or with a number `batch` tuples that come after all earlier tuples.
 
     Each `job` is accepted once, whatever a repeated call contains. With `batch`, each pair of job and number is
     accepted once, and numbers ascend. `chunks`: consecutive, oldest first, with numbers and IDs from 0 on. Without
@@ -142,7 +142,7 @@ class Register:
 
     With a `request_id`, or with a key in its `tag`, a retry returns the same query. The key decides if both are given.
     `replace`: if another query has the key, the new one replaces it. `expires_after`: a time, such as "90 days". A
-    query that nobody invokes for so long is unregistered. `keep_pairs`: keep the pairs of its join
+    query without an invocation for so long is unregistered. `keep_pairs`: keep the pairs of its join
     (`psoup.joins.pairs_store`).
     """
 
@@ -204,8 +204,8 @@ class UnregisterMany:
     """Remove several queries, all or none.
 
     The command selects them by IDs (int64[k]), by `labels`, or by the `prefix` of their keys. A query must have all the
-    labels. It is no error if a prefix selects no query. With a `request_id`, a retry gets the same answer. `dry_run`:
-    only count them. `expired`: remove only queries among the IDs that still exist and have expired.
+    labels. A prefix may select no query. With a `request_id`, a retry gets the same answer. `dry_run`: only count them.
+    `expired`: remove only queries among the IDs that still exist and have expired.
     """
 
     query_ids: Array | None = None

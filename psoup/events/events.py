@@ -191,14 +191,15 @@ class RegisteredMany:
     expires: int = 0
     """The days of each query, as in `Registered`."""
     side_streams: Sequence[tuple[int, ...]] = ()
-    """The stream IDs of the sides of each query, or one tuple for all queries. () for a query that is no join."""
+    """The stream IDs of the sides of each query, or one tuple for all queries. () for a query over one stream."""
     keep_pairs: bool = False
     """Whether to keep the pairs of all joins, as in `Registered`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Queries that replaced others, and were removed later: `later` replaced those in `earlier` (int64[n] each).
+    """Queries that replaced earlier queries, and were removed later: `later` replaced those in `earlier` (int64[n]
+    each).
 
     Only a replay has this event. It is what the log keeps of such a registration.
     """

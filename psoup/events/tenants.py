@@ -70,7 +70,7 @@ class Quotas:
 
 
 NO_LIMITS = Quotas()
-"""The quotas of the tenant `default` until an operator sets others. Until then, only the service's settings limit
+"""The quotas of the tenant `default` until an operator changes them. Until then, only the service's settings limit
 it."""
 
 GENEROUS = Quotas(

@@ -10,8 +10,8 @@ a *derived attribute*.
       factor 3: { (a*b) in (-inf, 9) }
     name LIKE '%x%y'  ->  factor: { (name LIKE '%x%y') in [1, 2) }, a derived BOOLEAN: an *opaque factor*
 
-The binder has pushed NOT to the leaves, so only the set of keys for which a leaf is TRUE matters. Errors satisfy no
-term. NULL satisfies a term only if its `nulls` is set.
+The binder has pushed NOT to the leaves. So only the keys for which a leaf is TRUE matter. Errors satisfy no term. NULL
+satisfies a term only if its `nulls` is set.
 """
 
 from __future__ import annotations

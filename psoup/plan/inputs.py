@@ -1,4 +1,4 @@
-"""The leaves of a plan, which are the sources of FROM, their join, and the columns and sort keys of plan nodes.
+"""The leaves of a plan: the sources of FROM, and their join. Also the columns and sort keys of nodes.
 
 Output, OrderKey    a column of SELECT, a key of ORDER BY
 Source              a stream, and its window
@@ -109,7 +109,8 @@ class Source:
 class PairFactor:
     """A comparison of two sources: `left` reads one of them, and `right` the other. `operator` is eq, lt, le, gt or ge.
 
-    `implied`: the statement lacks the comparison, but it follows from others. For example, a = b and b = c imply a = c.
+    `implied`: the statement lacks the comparison, but it follows from other comparisons. For example, a = b and b = c
+    imply a = c.
     """
 
     operator: str

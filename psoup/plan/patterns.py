@@ -6,12 +6,12 @@
 
 The paper labels the leaves (windows) as weakest. Here a window that only grows is monotonic. The paper calls a pattern
 weak if the removal time of a row is known when the row is added. For a window of the last n rows that time is not
-known, but rows leave in the order of their arrival. So here a pattern is weak if each row leaves with its tuples, at
+known. But rows leave in the order of their arrival. So here a pattern is weak if each row leaves with its tuples, at
 any time.
 
 NOW of a join may step back, a case that the paper lacks. The join ignores an idle stream (IDLE AFTER). When that stream
-goes on, its time is less than that of the other streams. Then rows leave although their tuples stay, and come back
-later. So such a join is strict.
+goes on, it has an earlier time than the other streams. Then rows leave although their tuples stay, and come back later.
+So such a join is strict.
 """
 
 from __future__ import annotations

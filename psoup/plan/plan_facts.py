@@ -1,4 +1,4 @@
-"""A cache of facts about plan nodes, such as the layout of an answer, or the possible ways of a join.
+"""A cache of facts about plan nodes, such as the layout of an answer or the ways of a join.
 
     node ──identity──> (node, fact)      one table for each kind of fact, bounded; `clear` empties all of them
 
@@ -23,10 +23,10 @@ _tables: list[dict[Hashable, tuple[object, Any]]] = []
 
 
 def plan_fact(compute: Callable[P, Fact]) -> Callable[P, Fact]:
-    """Decorate a function to cache its results, by the identity of its first argument, a node, and the hash of the
-    others.
+    """Decorate a function to cache its results. The first argument is a node, and its identity is part of the key.
 
-    The result must depend only on the arguments. A hit takes O(1). Two threads may both compute a missing fact.
+    The other arguments are hashed. The result must depend only on the arguments. A hit takes O(1). Two threads may both
+    compute a missing fact.
     """
     table: dict[Hashable, tuple[object, Any]] = {}
     _tables.append(table)

@@ -1,8 +1,7 @@
 """Bound standing queries, as the engine joins them with data: single queries, and many clauses of one form as columns.
 
-StandingQuery    one query: its factors, sources and plan                one by one
-ClauseColumns    many queries as columns: for each attribute,            a block of a million, without
-                 the ends of its interval in each clause                an object for each query
+StandingQuery    one query: its factors, sources and plan
+ClauseColumns    the clauses of up to a million queries: for each attribute, the ends of its interval as columns
 """
 
 from __future__ import annotations

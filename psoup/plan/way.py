@@ -72,9 +72,9 @@ class Ways(Generic[Case, Rows]):
         return self._serving(node)
 
     def take(self, node: object, case: Case) -> Rows:
-        """Run the ways in order, and return the result of the first that accepts the case and does not give up.
+        """Run the first way that accepts the case. If it gives up, run the next one that accepts. Returns the result.
 
-        Exceptions of that way pass through.
+        Other exceptions of a way pass through.
         """
         for way in self.serving(node):
             if way.accepts(case):

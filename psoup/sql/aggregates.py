@@ -245,7 +245,8 @@ def measured(binder: AggregateBinder, name: str, node: exp.Expr, where: exp.Expr
 def _arguments(
     source: StatementText, name: str, aggregation: Aggregation, node: exp.Expr
 ) -> tuple[list[exp.Expr], bool]:
-    """The arguments of an aggregate, and whether equal values count once. `*` is no argument. Raises SqlError."""
+    """The arguments of an aggregate, and whether equal values count once. `*` does not count as an argument. Raises
+    SqlError."""
     nodes, distinct = list(node.expressions), False
     if nodes and isinstance(nodes[0], exp.Distinct):
         nodes, distinct = list(nodes[0].expressions), True
@@ -269,7 +270,7 @@ def _never_null(binder: AggregateBinder, arg: Expr) -> bool:
 
 
 def aggregate_of(source: StatementText, node: exp.Expr) -> str:
-    """The name of the aggregate with this FILTER. Raises SqlError if `node` is no aggregate."""
+    """The name of the aggregate with this FILTER. Raises SqlError if `node` is not an aggregate."""
     name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
     if name not in AGGREGATES:
         raise source.error("FILTER belongs to an aggregate", node, hint="sum(x) FILTER (WHERE y > 3)")

@@ -62,7 +62,7 @@ def _column_text(attribute: Attribute) -> str:
 
 
 def name_text(name: str) -> str:
-    """A name as SQL text. It is in quotes unless it is plain and no reserved word."""
+    """A name as SQL text. It is in quotes unless it is plain and not a reserved word."""
     plain = _PLAIN.fullmatch(name) and name.upper() not in PSoup.Tokenizer.KEYWORDS
     return name if plain else quoted(name)
 
@@ -99,8 +99,8 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
 
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """The stream in DROP STREAM. `lenient`: it is no error if the stream does not exist. `cascade`: its queries are
-    dropped too."""
+    """The stream in DROP STREAM. `lenient`: a missing stream is not an error. `cascade`: its queries are dropped
+    too."""
 
     stream: str
     lenient: bool

@@ -2,8 +2,8 @@
 
     SELECT side, sum(price) / 2 AS half … GROUP BY 1 HAVING count(*) > 3
       keys      side                         columns of the table: side, sum(price), count(*)
-      outputs   column 0, column 1 / 2       a key is read from the table, and so is a measure;
-      HAVING    column 2 > 3                 another column of tuples is refused
+      outputs   column 0, column 1 / 2       keys and measures are read from the table;
+      HAVING    column 2 > 3                 any other column of tuples is refused
 
 A name in GROUP BY means a column. If there is none, it means an alias. A name in HAVING means a key, or else an alias.
 GROUP BY ALL groups by the outputs that read tuples and no aggregate.

@@ -4,8 +4,8 @@
           side 0           side 1          key                     band               rest
 
 This module writes a separate statement for each side, from the texts of its conditions. So the code that registers a
-side, evaluates it or keeps its results knows no joins. Some equalities follow from others. From a = b and b = c, the
-Join also gets a = c. From a = b and a = 5, the side of b gets b = 5.
+side, evaluates it or keeps its results knows no joins. Some equalities follow from other equalities. From a = b and b =
+c, the Join also gets a = c. From a = b and a = 5, the side of b gets b = 5.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
 
 
 def _pair(condition: Expr) -> PairFactor | None:
-    """The condition as a comparison of two sources, None if it is no such comparison."""
+    """The condition as a comparison of two sources, or None if it has another form."""
     if not isinstance(condition, Call) or condition.name not in (_KEY, *_BANDS):
         return None
     left, right = condition.args
@@ -219,7 +219,7 @@ def _implied(keys: Sequence[PairFactor]) -> list[PairFactor]:
 
 
 def _name(name: str) -> str:
-    """A name as SQL text. It is in quotes unless it is certainly no word of SQL."""
+    """A name as SQL text. It is in quotes unless it is certainly not a word of SQL."""
     return name if _PLAIN.fullmatch(name) and name.upper() not in _RESERVED else quoted(name)
 
 

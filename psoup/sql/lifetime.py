@@ -1,4 +1,4 @@
-"""The text of a lifetime, such as "90 days": a query is unregistered if nobody invokes it for that long."""
+"""The text of a lifetime, such as "90 days": a query without an invocation for that long is unregistered."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Features of SQL that PSoup recognises but refuses, each by its name, before the binder runs.
 
-    SELECT … JOIN …   ->   NotSupported: JOIN is not supported
+    SELECT … LEFT JOIN …   ->   NotSupported: LEFT JOIN is not supported
 
 This module also refuses syntax that is not in the allow-list `_SYNTAX`.
 """

@@ -84,7 +84,7 @@ def negative(binder: SpanBinder, node: exp.Expr, span: Span) -> Span:
 
 
 def combined(binder: SpanBinder, name: str, node: exp.Expr, left: Operand, right: Operand) -> Operand:
-    """Bind an operator of which at least one operand is an INTERVAL. Raises SqlError."""
+    """Bind an operator with an INTERVAL as at least one operand. Raises SqlError."""
     if name in _COMPARISONS:
         sides = [_compared(binder, node, side) for side in (left, right)]
         return binder.call(name, node, sides)

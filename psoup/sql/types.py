@@ -38,7 +38,7 @@ from psoup.sql.source import Place, StatementText, nearest
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1_200}
 _INT64 = 2**63
 _SHORT = MAX_DECIMAL_PRECISION + 1
-"""A number with a point and at most this many characters keeps all its decimal places, zeros too, in its type."""
+"""The most characters of a number with a point whose type keeps all its decimal places, zeros too."""
 _INTERVAL_DIGITS = 64
 _EXACT = Context(prec=_INTERVAL_DIGITS)
 _MAX_WHOLE_DIGITS = 309
@@ -157,7 +157,8 @@ def unit_name(word: str) -> str:
 
 
 def data_type(source: StatementText, node: exp.Expr, digits: int = MAX_DECIMAL_PRECISION) -> DataType:
-    """The type of `node` (an exp.DataType), a DECIMAL with at most `digits` digits. Raises NotSupported for others."""
+    """The type of `node` (an exp.DataType), a DECIMAL with at most `digits` digits. Raises NotSupported for other
+    types."""
     kind = node.this
     params = [param.this for param in node.expressions]
     at = node

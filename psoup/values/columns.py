@@ -62,7 +62,7 @@ def scratch_array(size: int, dtype: npt.DTypeLike) -> Array:
 def vast_array(size: int, dtype: npt.DTypeLike) -> Array:
     """As `scratch_array`, but for many megabytes. NumPy requests large pages, so the process has fewer page faults.
 
-    A thousand joins of 10 % a side took 27,000 faults of small pages in Arrow's memory, and 2,000 in NumPy's.
+    A thousand joins of 10 % a side took 27,000 faults of small pages in Arrow's memory. In NumPy's they took 2,000.
     """
     return np.empty(size, dtype) if size >= _VAST else scratch_array(size, dtype)
 
@@ -116,7 +116,7 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """The bytes charged for the values. The bytes of slices add up to those of the column. O(1)."""
+        """The bytes charged for the values. The bytes of slices add up to the bytes of the column. O(1)."""
         rows = len(self)
         if self.type.kind is Kind.TEXT:
             return rows * 9 + int(self.values[-1] - self.values[0])
@@ -250,7 +250,7 @@ def null_column(data_type: DataType, rows: int) -> Column:
 
 
 def concat_columns(columns: Sequence[Column], check: Callable[[], object] | None = None) -> Column:
-    """One column with the rows of at least one column, in order. All columns have one type.
+    """A column with the rows of at least one column, in order. All columns have one type.
 
     Several columns are copied. `check`: called before each copy.
     """
@@ -275,7 +275,7 @@ _COPIED = 65_536
 
 
 def concatenated(arrays: Sequence[Array], check: Callable[[], object] | None = None) -> Array:
-    """One array with the rows of several arrays of one type, in order, copied. At least one array.
+    """An array with the rows of at least one array, in order, copied. All arrays have one type.
 
     `check`: called before the copy of each 65,536 rows.
     """
@@ -313,7 +313,7 @@ class Batch:
 
     @cached_property
     def nbytes(self) -> int:
-        """The bytes charged to the memory budget. The bytes of slices add up to those of the batch. O(columns),
+        """The bytes charged to the memory budget. The bytes of slices add up to the bytes of the batch. O(columns),
         computed once."""
         return 8 * len(self.times) + sum(column.nbytes for column in self.columns)
 
@@ -329,7 +329,7 @@ class Batch:
 
 
 def concat_batches(batches: Sequence[Batch]) -> Batch:
-    """One batch with the tuples of several batches, in order. At least one batch."""
+    """A batch with the tuples of at least one batch, in order."""
     if len(batches) == 1:
         return batches[0]
     columns = tuple(concat_columns(group) for group in zip(*(b.columns for b in batches), strict=True))

@@ -13,8 +13,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Disable automatic collection in all threads for the block. Afterwards it is enabled again if it was enabled
-    before."""
+    """Disable automatic garbage collection in all threads during the `with` block.
+
+    Afterwards the collector is enabled again, unless it was disabled before.
+    """
     on = gc.isenabled()
     gc.disable()
     try:

@@ -58,9 +58,11 @@ class Archive(Protocol):
         ...
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Start to measure an evaluation of `tuples`. Returns a function that estimates its whole time.
+        """Start to measure an evaluation of `tuples`. Returns a function that estimates the time of the whole
+        evaluation.
 
-        The caller passes the number of finished tuples. The function returns the expected seconds for all of them.
+        The caller passes the number of tuples that it has evaluated since the last call. The function returns the
+        expected seconds for all tuples, or 0 while they are unknown.
         """
         ...
 

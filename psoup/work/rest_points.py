@@ -16,7 +16,7 @@ from contextvars import ContextVar
 MOVES = 8
 """Steps of the tokenizer or the parser between two calls of `may_rest`. A step takes a few microseconds.
 
-A call at every step took 6 % of the time of a short statement, and a call at every eighth step 1 %. The longest time
+A call at every step took 6 % of the time of a short statement. At every eighth step it took 1 %. The longest time
 without a call was the same.
 """
 

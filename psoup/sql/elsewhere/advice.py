@@ -54,7 +54,7 @@ def advised(source: StatementText, tokens: Sequence[Token], lookup: Lookup | Non
 
 @contextmanager
 def advised_arguments(name: str, node: exp.Expr) -> Iterator[None]:
-    """Add a hint to an error of the `with` block about the number of arguments of a function, if there is one."""
+    """Add a hint, if there is one, to an error of the `with` block about a function's number of arguments."""
     try:
         yield
     except SqlError as problem:
@@ -132,7 +132,7 @@ def _words(token: Token) -> list[str]:
 def _of_word(
     source: StatementText, tokens: Sequence[Token], lookup: Lookup | None, problem: SqlError, at: int
 ) -> SqlError | None:
-    """The error with the hint to quote a word of SQL near its place, if the word is the name of a column."""
+    """The error with the hint to quote a word of SQL near its place, if a column has that name."""
     columns = None if lookup is None else _columns(tokens, lookup)
     for token in tokens[max(at - 1, 0) : at + 1]:
         if token.token_type in _NAMES or not token.text.isidentifier():

@@ -8,8 +8,8 @@
     … WHERE x = '1'::DECIMAL OR …                  twenty points for a text constant in a CAST
 
 Each check is one linear pass, and none knows the meaning of a statement. In all statements measured, a point took 20 to
-40 microseconds. So a statement of `MOST_POINTS` takes about 200 ms of one core, and the engine needs no clock to limit
-it. A replay does not count the points of logged statements: they were accepted once, and must be accepted again.
+40 microseconds. So a statement of `MOST_POINTS` takes about 200 ms of one core. The engine needs no clock to limit it.
+A replay does not count the points of logged statements: they were accepted once, and must be accepted again.
 """
 
 from __future__ import annotations

@@ -51,8 +51,7 @@ _OPTIONS = ("TIMESTAMP BY", "LATENESS", "AHEAD", "RETENTION", "ARCHIVE", "ADD")
 
 
 def untie(tree: exp.Expr) -> None:
-    """Remove the links of nodes to their parents, so that Python frees a tree as soon as nothing refers to it.
-    O(nodes).
+    """Remove the links of nodes to their parents, so that Python frees the tree after its last use. O(nodes).
 
     With the links, trees are cycles. Python's collector would free them, and it stops all threads.
     """
@@ -100,7 +99,7 @@ def _translated(message: str, token: Token | None) -> str:
 
 
 def _hint(tokens: list[Token], position: int | None) -> str:
-    """A hint for a misspelt keyword at `position`, or before it, or for a reserved word that was meant as a name.
+    """A hint for a misspelt keyword at `position` or before it, or for a reserved word meant as a name.
 
     The parser reads a misspelt keyword before `position` as an alias.
     """

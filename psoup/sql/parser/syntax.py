@@ -1,6 +1,6 @@
 """Nodes of the syntax tree that sqlglot lacks, and the errors that stop its parser.
 
-    BEGIN (NOW - 15 MINUTES)   ->   Bound(NOW, back=Duration(15, MINUTES))
+    BEGIN (NOW - 15 MINUTES)   ->   BoundNode(NOW, back=Duration(15, MINUTES))
 
 The parser in `dialect` and `grammar` creates the nodes. `psoup.sql.windows` and `psoup.sql.ddl` read them.
 """
@@ -90,5 +90,5 @@ class SyntaxRefusal(PlacedError):
 
 
 class TooComplex(Exception):
-    """Raised if the parser exceeds its limit of steps. It is no ParseError, as the parser would then try another
+    """Raised if the parser exceeds its limit of steps. It is not a ParseError, as the parser would then try another
     rule."""

@@ -116,7 +116,7 @@ class BoundBlock(Sequence[StandingQuery]):
 
     @property
     def sides(self) -> tuple[BoundBlock | SameQueries, ...]:
-        """The sides of all queries, in the order of FROM. () if they are no joins."""
+        """The sides of all queries, in the order of FROM. () for queries over one stream."""
         return self.template.sides(self.columns)
 
     @property

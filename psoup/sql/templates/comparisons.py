@@ -40,7 +40,7 @@ _AS_IT_IS = frozenset(
 
 
 class Slow(Exception):
-    """Raised if a condition on a constant is no simple set of intervals. The caller then binds the whole WHERE
+    """Raised if a condition on a constant is more than a set of intervals. The caller then binds the whole WHERE
     again."""
 
 

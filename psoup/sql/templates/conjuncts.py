@@ -127,7 +127,7 @@ class Conjuncts:
 
 
 def _searched(attribute: Expr, literal: Literal) -> tuple[str, Factor]:
-    """The factor of `attribute LIKE literal`, and its text. Raises Slow if it is an interval, or no valid pattern."""
+    """The factor of `attribute LIKE literal`, and its text. Raises Slow if it is an interval, or an invalid pattern."""
     if literal.type != TEXT or literal.value is None or like_prefix(str(literal.value), "") is not None:
         raise Slow
     try:

@@ -3,7 +3,7 @@
     WHERE sym = ? AND qty > ?     or $1, $2     or $symbol, $least          (as in DuckDB; one style in a statement)
                 ('IBM', 7)        ->   'IBM' and 7, as constants and as text
 
-A value becomes the constant that a user would write for it, so the query means the same as its text. If a number is
+A value becomes the constant that a user would write for it. So the query means the same as its text. If a number is
 expected, a text with a number becomes a number.
 """
 
@@ -66,8 +66,8 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Holes:
-    """All holes of a statement, in the order of the text. `names`: the names of the parameters, "" for those without
-    one."""
+    """All holes of a statement, in the order of the text. `names`: the names of the parameters, "" for a parameter
+    without a name."""
 
     places: tuple[Hole, ...]
     names: tuple[str, ...]
@@ -102,7 +102,7 @@ def _is_parameter(token: Token) -> bool:
 def _names(source: StatementText, tokens: list[Token]) -> tuple[str, ...]:
     """The names of the parameters. Parameters `?` have none. Raises SqlError if the statement mixes the styles.
 
-    `$1` and the like are in the order of their numbers, `$name` in the order of their first place in the text.
+    Parameters `$1` are in the order of their numbers. Parameters `$name` are in the order of their first places.
     """
     texts = [token.text[1:].lower() for token in tokens]
     kinds = {"?" if not text else "$1" if text.isdecimal() else "$name" for text in texts}
@@ -347,7 +347,7 @@ _KINDS = {
     "date": "a DATE",
     "datetime": "a TIMESTAMP",
 }
-"""The names of Python's types in messages. They are those of SQL, because the values may come from files."""
+"""The names of Python's types in messages. They are the names in SQL, because the values may come from files."""
 
 
 def shown(value: object) -> str:

@@ -3,8 +3,7 @@
     text      SELECT * FROM trades WHERE sym = ? AND qty > ?
     pieces    `SELECT … sym = `   ` AND qty > `   ``               between the pieces, the constants of a row of values
 
-`template` has the statements over one stream, `joins` those over several, and `whole` those with parameters in the
-plan.
+`template` has statements over one stream, `joins` over several, and `whole` statements with parameters in the plan.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class PreparedStatement:
     """A prepared statement. Any thread may call it.
 
     `types`: the expected type of each parameter, or None if it may have any type. `names`: the name of each `$name`
-    parameter, "" for others. `sources`: the sources of all its queries. `plan`: the plan of all its queries.
+    parameter, "" for `?`. `sources`: the sources of all its queries. `plan`: the plan of all its queries.
     """
 
     def __init__(self, frame: StandingQuery, holes: Holes, expected: Sequence[DataType | None]) -> None:

@@ -1,4 +1,4 @@
-"""Values of parameters: the conversion between rows and columns, of which each has one type.
+"""Values of parameters: the conversion between rows and columns. Each column has one type.
 
     [("JFK", 60), ("BOS", None)]   <->   string ["JFK", "BOS"], int64 [60, None]
 
@@ -140,8 +140,7 @@ def column_bytes(column: pa.Array) -> Iterator[bytes]:
 
 
 def numbers_of_text(column: pa.Array, expected: DataType | None) -> pa.Array:
-    """Convert a column of texts to numbers, if numbers are expected and all texts have a plain form, as in a file.
-    O(bytes).
+    """Convert a column of texts to numbers, if numbers are expected and all texts have a plain form. O(bytes).
 
     Else returns the column itself. Then `holes.literal_of` converts each value by itself, to the same constants.
     """

@@ -3,8 +3,8 @@
     sym = ? AND qty BETWEEN ? AND 9        sym   [ "a"  "b"  NULL ]  ->  [a, a]  [b, b]   never
                                            qty   [  3    12    5  ]  ->  [3, 9]   never   never
 
-The result equals that of `conjuncts` for each row. This module returns None for forms and types that it cannot compute,
-and the caller binds row by row. `comparisons` has the comparisons, for one constant and for columns.
+The result equals the result of `conjuncts` for each row. This module returns None for forms and types that it cannot
+compute, and the caller binds row by row. `comparisons` has the comparisons, for one constant and for columns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Comparison = tuple[str, int]
 """A comparison with a hole: the operator (`eq`, `lt`, `le`, `gt` or `ge`), and the number of the hole."""
 
 _DIGITS = 17
-"""The most digits of a DECIMAL column for which all values have at most 18 digits in the text of a statement."""
+"""The most digits of a DECIMAL column whose values all have at most 18 digits in a statement."""
 _FIRST_TIME = -62_135_596_800_000_000
 """The first TIMESTAMP: the year 1."""
 _LAST_TIME = 253_402_300_799_999_999

@@ -37,7 +37,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class _Summand:
-    """One operand, as `base + shift`. `shift` counts in order keys. `kept`: the keys of `base` for which the sum is
+    """An operand, as `base + shift`. `shift` counts in order keys. `kept`: the keys of `base` for which the sum is
     no error."""
 
     base: Expr
@@ -60,7 +60,7 @@ def difference(operator: str, left: Expr, right: Expr) -> Difference | None:
 
 
 def _side(expr: Expr) -> _Summand:
-    """`expr` as the sum of a base and a constant. If it is no such sum, it is the base."""
+    """`expr` as the sum of a base and a constant. If it has another form, it is the base."""
     if not isinstance(expr, Call) or expr.name not in ("add", "sub", "add_interval"):
         return _Summand(expr)
     base, *constants = expr.args
@@ -93,7 +93,7 @@ def _range(result: DataType) -> tuple[int, int]:
 
 
 def _kept(base: DataType, lowest: int, greatest: int) -> Intervals:
-    """The keys from `lowest` to `greatest`. EVERYTHING if the type has no other keys."""
+    """The keys from `lowest` to `greatest`. EVERYTHING if these are all keys of the type."""
     if base.kind is Kind.DECIMAL and lowest <= 1 - 10**base.precision and greatest >= 10**base.precision - 1:
         return EVERYTHING
     return normal(base, [Interval(lowest, greatest + 1)])

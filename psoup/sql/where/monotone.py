@@ -26,7 +26,7 @@ _FAR = 10_000_000
 def followed_back(attribute: Expr, keys: Intervals) -> tuple[Expr, Intervals] | None:
     """The time that `attribute` is a function of, and the keys of the time for which `attribute` is in `keys`.
 
-    None if `attribute` is no such function.
+    None if `attribute` is another function.
     """
     if not isinstance(attribute, Call) or not keys:
         return None
