@@ -65,4 +65,4 @@ PINNED_BYTES = Budget("pinned_bytes", "read", "bytes kept for readers of streame
 WATCHES = Budget("watches", "credential", "watches that are open at a time", "watches_per_credential")
 
 BUDGETS = {budget.name: budget for budget in [*globals().values()] if isinstance(budget, Budget)}
-"""All budgets by name, in the order above."""
+"""All budgets by name, in the order of their definition."""

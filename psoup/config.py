@@ -23,8 +23,10 @@ number too, for old events that do not say how their queries were bound."""
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """Bounds of the records that recognise a client's retries. Admission and the log share them, so the log keeps
-    all that admission needs."""
+    """Limits of the past calls that admission remembers, to recognise a client's retries.
+
+    The log shares these limits, so it keeps all that admission needs.
+    """
 
     acknowledgements: int = 1_024
     """The most batches of each producer whose numbers admission remembers, to recognise the producer's retries."""
@@ -65,13 +67,13 @@ class TextLimits:
 
 @lru_cache
 def _in_pieces(limits: TextLimits, most: int) -> TextLimits:
-    """Cached for each pair of arguments, because every sort and every GROUP BY calls this."""
+    """The result of `TextLimits.in_pieces`, cached because every sort and every GROUP BY calls it."""
     return replace(limits, several=max(min(most, limits.together), 1))
 
 
 @lru_cache
 def _texts(value: int, together: int) -> TextLimits:
-    """Cached for each pair of sizes, because every invocation calls this."""
+    """The limits for a pair of sizes, cached because every invocation calls this."""
     return TextLimits(value, together)
 
 
@@ -113,13 +115,13 @@ class GroupLimits:
 
 @lru_cache
 def _joins(pairs: int, bytes_limit: int) -> JoinLimits:
-    """Cached for each pair of sizes, because every invocation calls this."""
+    """The limits for a pair of sizes, cached because every invocation calls this."""
     return JoinLimits(pairs, bytes_limit)
 
 
 @lru_cache
 def _groups(keys: int, rows: int) -> GroupLimits:
-    """Cached for each pair of sizes, because every invocation calls this."""
+    """The limits for a pair of sizes, cached because every invocation calls this."""
     return GroupLimits(keys, rows)
 
 
@@ -132,10 +134,11 @@ class Shape:
     """
 
     page: int = 512
-    """Records in a page of the published maps (`psoup.published.paged_map`). A change copies its page."""
+    """The records in one page of a published map (`psoup.published.paged_map`). To change a record, the writer
+    copies its page."""
 
     owner_page: int = 4_096
-    """Queries in a page of admission's map from queries to streams."""
+    """The queries in one page of admission's map from queries to streams."""
 
     few_members: int = 64
     """The most queries of a clause that are stored as a Python tuple. More queries become a map in pages."""
@@ -222,7 +225,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Settings of the engine, read once, by its constructor."""
+    """Settings of the engine. Its constructor reads them once."""
 
     chunk_rows: int = CHUNK_ROWS
     """Tuples in a chunk: a multiple of 64, at most 65,536 (offsets are uint16)."""
@@ -298,7 +301,7 @@ class EngineConfig:
     refused one by one."""
 
     max_ahead: int = 86_400 * SECOND
-    """The greatest AHEAD of any stream. It also limits streams that are older than AHEAD."""
+    """The greatest AHEAD of any stream. It also limits streams that were created before AHEAD existed."""
 
     kept_acknowledgements: int = REMEMBERED.acknowledgements
     """The most acknowledgements that admission remembers for each producer. See `remembered`."""
@@ -335,7 +338,8 @@ class EngineConfig:
     """The most UTF-8 bytes of one TEXT value, pushed or computed."""
 
     evaluation_bytes: int = 64 * 1024 * 1024
-    """The most bytes of TEXT that one expression may make over a piece of a stream. Beyond that the piece is cut."""
+    """The most bytes of TEXT that one expression may make over a piece of a stream. Above that, the evaluator cuts
+    the piece into parts."""
 
     streams: int = 10_000
     """The most streams of one tenant."""
@@ -352,7 +356,8 @@ class EngineConfig:
 
     @property
     def block_words(self) -> int:
-        """Words of bits in a block. If `chunk_rows` is not a multiple of `block_rows`, the block is shorter."""
+        """The number of 64-bit words in a block. If `chunk_rows` is not a multiple of `block_rows`, the block is
+        shorter."""
         return gcd(self.chunk_rows, self.block_rows) // _WORD
 
     @property
@@ -372,7 +377,7 @@ class EngineConfig:
 
     @property
     def remembered(self) -> Remembered:
-        """The bounds of the records of retries, for admission and for the store."""
+        """The limits of the past calls that admission and the store remember."""
         return Remembered(self.kept_acknowledgements, self.producer_idle, self.kept_removals)
 
     def __post_init__(self) -> None:

@@ -76,7 +76,7 @@ class TokenRevoked:
 
 
 def tokens_after(tokens: Mapping[str, AccessToken], event: TokenIssued | TokenRevoked) -> dict[str, AccessToken]:
-    """The valid tokens after an event, by their IDs: a new dictionary. O(tokens)."""
+    """The valid tokens after an event, by their IDs. The result is a new dictionary. O(tokens)."""
     if isinstance(event, TokenIssued):
         return {**tokens, event.token.token_id: event.token}
     return {token_id: token for token_id, token in tokens.items() if token_id != event.token_id}

@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
     rows: int = 0
     stream: int = 0
-    """The stream that `spec` defines."""
+    """The ID of the stream that `spec` defines."""
     spec: StreamSpec | None = None
     dropped: int = 0
     first: int = 0
@@ -54,7 +54,7 @@ class Change(NamedTuple):
 
 
 class Replacements(NamedTuple):
-    """The queries that an event replaces, and their replacements: int64[n] each."""
+    """The IDs of the queries that an event replaces, and of their replacements: int64[n] each."""
 
     earlier: Array
     later: Array

@@ -214,7 +214,7 @@ TenantEvent = TenantCreated | TenantAltered | TenantDropped
 
 
 def tenants_after(tenants: Mapping[str, Tenant], event: TenantEvent) -> dict[str, Tenant]:
-    """The tenants after an event, by their names: a new dictionary. O(tenants)."""
+    """The tenants after an event, by their names. The result is a new dictionary. O(tenants)."""
     if isinstance(event, TenantDropped):
         return {name: tenant for name, tenant in tenants.items() if name != event.name}
     return {**tenants, event.tenant.name: event.tenant}

@@ -74,4 +74,4 @@ RULES: Mapping[Operator, Rule] = {
     Operator.GROUP_BY: lambda inputs: Pattern.WEAK,
     Operator.STRICT: lambda inputs: Pattern.STRICT,
 }
-"""The five rules of section 5.2, in the paper's order."""
+"""The rule for each kind of operator: the five rules of section 5.2 of the paper."""

@@ -29,13 +29,13 @@ class TryNext(Exception):
 
 
 def always(_: object) -> bool:
-    """Accept every plan, or every case."""
+    """The default of `serves` and `accepts`: accept every plan and every case."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Way(Generic[Case, Rows]):
-    """An implementation of a step."""
+    """A way: one implementation of a step of a plan."""
 
     name: str
     """The name of the module that implements it."""
@@ -44,7 +44,7 @@ class Way(Generic[Case, Rows]):
     gives: str
     """The result, in words."""
     cost: str
-    """The cost in the order of growth."""
+    """The order of growth of the cost, in words."""
     run: Callable[[Case], Rows]
     """Compute the result. Raises TryNext only if `gives_up` says when."""
     serves: Callable[[Any], bool] = always

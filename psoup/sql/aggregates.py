@@ -66,7 +66,7 @@ class Measures:
 
 
 class AggregateBinder(Protocol):
-    """The binder of `psoup.sql.binder`, with the members that this module uses."""
+    """The members of `psoup.sql.binder.Binder` that this module uses."""
 
     source: StatementText
     measures: Measures

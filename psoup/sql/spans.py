@@ -57,7 +57,7 @@ Operand = Expr | Span
 
 
 class SpanBinder(Protocol):
-    """The binder of `psoup.sql.binder`, with the members that this module uses."""
+    """The members of `psoup.sql.binder.Binder` that this module uses."""
 
     source: StatementText
 

@@ -22,7 +22,7 @@ from psoup.sql.types import interval
 
 
 class FormBinder(Protocol):
-    """The binder of `psoup.sql.binder`, with the members that this module uses."""
+    """The members of `psoup.sql.binder.Binder` that this module uses."""
 
     source: StatementText
 
@@ -100,7 +100,7 @@ BUCKETS = frozenset({"time_bucket", "tumble"})
 
 
 def bucket(binder: FormBinder, name: str, node: exp.Expr) -> Expr:
-    """Bind time_bucket(INTERVAL, t), or tumble(t, INTERVAL), its other name."""
+    """Bind time_bucket(INTERVAL, t), or tumble(t, INTERVAL), which is the same function."""
     nodes = list(node.expressions) if name == "time_bucket" else list(node.expressions)[::-1]
     if len(nodes) != 2 or not isinstance(nodes[0], exp.Interval):
         taken, way = ("an INTERVAL and a time", "INTERVAL '15' MINUTE, t")

@@ -44,7 +44,7 @@ def new_array(size: int, dtype: npt.DTypeLike) -> Array:
     """An array of `size` arbitrary elements that begins at a cache line.
 
     NumPy's own arrays do not begin at one, and a vector across two lines takes twice the time. The memory is Arrow's,
-    which is reused: see `scratch_array`.
+    and Arrow reuses it: see `scratch_array`.
     """
     return np.frombuffer(pa.allocate_buffer(size * np.dtype(dtype).itemsize), dtype) if size else np.empty(0, dtype)
 

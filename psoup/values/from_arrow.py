@@ -86,7 +86,7 @@ def column_from_arrow(name: str, data_type: DataType, source: pa.Array | pa.Chun
         values = array.fill_null(False).to_numpy(zero_copy_only=False)
         return Column(data_type, values, valid)
     dtype = TYPES[data_type.kind].dtype
-    # A count is given, because a buffer from the wire may be longer than its values, and not a multiple of their size.
+    # The count is needed: a buffer from the wire may be longer than its values, and no multiple of their size.
     values = np.frombuffer(array.buffers()[1], dtype, rows, dtype.itemsize * array.offset)
     if valid is not None:
         values = np.where(valid, values, np.zeros(1, dtype))

@@ -103,9 +103,9 @@ class ReadBudget:
         self.wanted = 0
         """The most bytes that the read held or requested at a time, including requests that were refused."""
         self.window = 0
-        """Tuples in the window, once their number is known."""
+        """The number of tuples in the window. 0 until it is known."""
         self.found = 0
-        """Tuples that matched, once their number is known."""
+        """The number of tuples that matched. 0 until it is known."""
         self._shared = shared
 
     def check(self) -> None:

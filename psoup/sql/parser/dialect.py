@@ -38,7 +38,7 @@ _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, To
 
 
 class PSoupParser(Grammar):
-    """The recursive-descent parser of `PSoup`."""
+    """The recursive-descent parser of the dialect `PSoup`."""
 
     ID_VAR_TOKENS = parser.Parser.ID_VAR_TOKENS - _NO_NAMES
     TABLE_ALIAS_TOKENS = parser.Parser.TABLE_ALIAS_TOKENS - _NO_NAMES

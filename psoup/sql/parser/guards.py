@@ -29,7 +29,8 @@ from psoup.sql.parser.texts import plain, said
 from psoup.sql.source import StatementText
 
 MOST_POINTS = 7_000
-"""The most points of a statement. A list of 10,000 constants fits, and 1,700 comparisons joined by OR."""
+"""The most points of a statement. They are enough for a list of 10,000 constants, or for 1,700 comparisons joined by
+OR."""
 
 DEFINITION_POINTS = 16_384
 """The most words of a statement that creates or alters a stream: 16 for each of its 1,000 columns."""

@@ -30,7 +30,7 @@ from psoup.values.columns import Array, float_keys
 from psoup.values.kinds import ends
 
 Keys = Callable[[Sequence[Literal]], Intervals]
-"""A function from the constants in the holes to the intervals of a condition."""
+"""A function that maps the constants in the holes to the intervals of a condition."""
 
 _AS_IT_IS = frozenset(
     {(kind, kind) for kind in STREAMED}

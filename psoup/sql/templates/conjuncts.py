@@ -72,7 +72,7 @@ class AttributeConditions:
             literal = literals[hole]
             if type(literal) is LongNumber:
                 raise Slow
-            kind = literal.type  # the parts of the constant, as its own hash is slow; the precision changes nothing
+            kind = literal.type  # not the constant itself: its hash is slow, and its precision changes nothing
             parts += (kind.kind, kind.scale, literal.value)
         key = tuple(parts)
         factor = self.known.get(key, self)
@@ -133,7 +133,7 @@ def _searched(attribute: Expr, literal: Literal) -> tuple[str, Factor]:
     try:
         call = like("like", (attribute, literal))
     except InvalidInput:
-        raise Slow from None  # the slow way refuses it, with its place
+        raise Slow from None  # the caller binds the whole WHERE, and its refusal has the place
     return expr_text(call), Factor((Term(call, _TRUE),))
 
 
@@ -177,7 +177,7 @@ def conjuncts(conditions: Sequence[Condition], constants: Sequence[Expr]) -> Con
 
 
 def _keys(condition: Condition) -> Keys:
-    """A function from the constants in the holes to the intervals of one condition."""
+    """A function that maps the constants in the holes to the intervals of one condition."""
     kind, operands = condition.attribute.type, condition.operands
     if condition.operator == "between":
         low, high = one_by_one(kind, "ge", operands[0]), one_by_one(kind, "le", operands[1])

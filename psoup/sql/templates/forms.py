@@ -49,7 +49,7 @@ _NEXT = re.compile(rf"\s+(?:{_CLAUSES})\b|\s*$", re.IGNORECASE)
 _ODD = re.compile(r"['\"]")
 _SPACE = re.compile(r"\s*")
 _CONSTANT = re.compile(
-    r'"[^"]*"'  # a quoted name is not a constant, and hides what is in it
+    r'"[^"]*"'  # a quoted name: what it contains is not a constant
     r"|(?P<before>[=<>(,]\s*|\b(?:AND|OR|BETWEEN|LIKE)\s+)"
     r"(?:(?P<number>-?\d+(?:\.\d+)?)(?![\w.])|(?P<text>'(?:[^']|'')*')(?!'))"
     r"|'(?:[^']|'')*'",
@@ -122,7 +122,7 @@ def _prepared(form: str, lookup: Lookup, names: Sequence[str]) -> tuple[Template
     except InvalidInput:
         return None
     if not isinstance(template, Template):
-        return None  # the form of a join: its text is parsed, and its sides have forms
+        return None  # a join has no form: its text is parsed, but its sides have forms
     spec = lookup(template.stream)
     return None if spec is None else (template, spec)
 

@@ -126,7 +126,10 @@ _SHOWN_NAMES = 20
 
 
 class Wrong(InvalidInput):
-    """A value that does not fit, as long as its parameter is not known. `message`: the value, and the expected type."""
+    """Raised for a value that does not fit. The caller adds the parameter to the message.
+
+    `message`: the value, and the expected type.
+    """
 
 
 def in_order(holes: Holes, values: Sequence[Parameter] | Mapping[str, Parameter]) -> Sequence[Parameter]:

@@ -72,7 +72,7 @@ class JoinTemplate(PreparedStatement):
         return BoundBlock(self, columns)
 
     def sides(self, columns: Columns) -> tuple[ManyQueries, ...]:
-        """The sides of the queries, as `PreparedStatement.sides`."""
+        """The sides of the queries of a block, as `PreparedStatement.sides`."""
         return tuple(
             SameQueries(side, len(columns[0]))
             if isinstance(side, StandingQuery)

@@ -131,7 +131,7 @@ def template_of(
 ) -> PreparedStatement:
     """The template of a parsed SELECT whose placeholders are at `holes`. Raises SqlError."""
     nulls = {hole.start: NULL for hole in holes.places}
-    # checks the tree and its names: after this the tree is known to be valid
+    # This call checks the tree and its names. Later calls may rely on that.
     bind_select(source, select, lookup, names, nulls)
     origin = from_list(source, select, lookup, names)
     shape = TemplateShape(select, Binder(source, origin.names, nulls), holes)

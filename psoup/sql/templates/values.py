@@ -62,7 +62,7 @@ def _column(values: Sequence[Any]) -> pa.Array | None:
         if kind is Decimal and len({value.as_tuple().exponent for value in values if value is not None}) == 1:
             # decimals with equal numbers of digits, so that `as_py` returns the same decimals
             return _array(values, None)
-    # too large, or not UTF-8: the refusal comes when the value is bound
+    # a value is too large, or not UTF-8: `bind` refuses it later
     except (pa.ArrowException, ValueError, OverflowError):
         return None
     return None
@@ -74,7 +74,8 @@ def _array(values: Sequence[Any], kind: pa.DataType | None) -> pa.Array | None:
 
 
 def columns_of_table(table: pa.Table) -> Columns:
-    """The columns of a table from the wire. Raises InvalidInput for a type without constants. O(values)."""
+    """The columns of a table from the wire. Raises InvalidInput for a type whose values cannot be constants of SQL.
+    O(values)."""
     if not table.num_columns:
         raise InvalidInput("parameters has no columns; give one for each parameter", field="parameters")
     try:

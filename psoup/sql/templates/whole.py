@@ -54,7 +54,7 @@ class WholeTemplate(PreparedStatement):
         row = self.row(values, query)
         literals, text = self.constants(row, query)
         if self._tree is not None:
-            with suppress(InvalidInput):  # then the text is bound: its errors have places
+            with suppress(InvalidInput):  # on an error, the text is bound: its errors have places
                 return self._plans.of(self._tree(row, dict(zip(self._offsets, literals, strict=True)), text))
         try:
             return self._plans.of(self._whole(text))
