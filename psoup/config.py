@@ -107,7 +107,7 @@ class GroupLimits:
     """The limits of the groups of one answer. Each is at least 1."""
 
     keys: int = 4_194_304
-    """The most groups, and the most different values of one key or of a DISTINCT aggregate."""
+    """The most groups. Also the most different values of one key, or of a DISTINCT aggregate."""
 
     rows: int = 1_048_576
     """The most groups in one answer."""
@@ -155,7 +155,7 @@ class Shape:
     make several of them for each piece, and the task that seals the chunk merges all runs at once."""
 
     merge_ratio: int = 8
-    """Maintenance merges a part of the predicate index that is at most this many times as large as the later parts."""
+    """Maintenance merges an index part that is at most this many times as large as all later parts."""
 
     most_parts: int = 4
     """The most frozen parts of the predicate index. With this many parts, the delta grows instead. Each part costs
@@ -168,7 +168,7 @@ class Shape:
     """A reorder buffer merges a run that is at most this many times as long as all later runs."""
 
     compact_from: int = 64
-    """The number of clauses that must have ended since a chunk's last compaction before the next one. With many
+    """The number of clauses that must end after a chunk's compaction before maintenance compacts it again. With many
     clauses, it is an eighth of the live ones."""
 
     tidy_from: int = 64
@@ -187,17 +187,17 @@ class Shape:
     of few rows, half as many values as rows are enough."""
 
     key_share: int = 128
-    """Divides the rows of a chunk: at most so many rows, or 16, are looked up by keys. Above that, a search is
+    """A search by keys may find at most 1 in this many rows of a chunk, or 16. For more rows, a full search is
     quicker."""
 
     cut_rows: int = 32_768
-    """The least number of rows of a join's side for which key look-ups may reduce the side."""
+    """The least number of rows of a join's large side for which look-ups by key may reduce the side."""
 
     cut_ratio: int = 64
-    """The least ratio of that side's rows to the rows of the other side, whose keys the join looks up."""
+    """The least ratio of the rows of a join's large side to its small side for such look-ups."""
 
     cut_worth: int = 4
-    """The join uses a reduced side only if it has at most 1 in this many of the side's rows."""
+    """The join uses a reduced side only if at most 1 in this many rows of the side are left."""
 
     fold_fan: int = 16
     """The number of folds that form one fold of a wider span of chunks. With 1, aggregates are always folded tuple
@@ -244,8 +244,9 @@ class EngineConfig:
     """The most tuples of a piece. The writer joins new tuples with the clauses piece by piece."""
 
     block_rows: int = 4_096
-    """Tuples of a block of an open chunk: a power of two, at least 64. The bits of a block are adjacent in memory,
-    query after query. So the writer touches the fewest pages for a piece that lies within one block."""
+    """The number of tuples in a block of an open chunk: a power of two, at least 64. The bits of a block are
+    adjacent in memory, query after query. So the writer touches the fewest pages for a piece that lies within one
+    block."""
 
     list_limit: int = 1_024
     """The most matches of a clause in a sealed chunk for which a list of offsets is kept. More matches become a

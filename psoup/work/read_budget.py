@@ -54,7 +54,7 @@ class Archive(Protocol):
     seconds: float
 
     def expected(self, kind: str, tuples: int) -> float:
-        """The expected seconds for `tuples`, from earlier measurements."""
+        """The expected seconds for an evaluation over `tuples` tuples, from earlier measurements."""
         ...
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:

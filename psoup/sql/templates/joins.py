@@ -60,7 +60,7 @@ class JoinTemplate(PreparedStatement):
         return StandingQuery(text, selections, self.plan, sides)
 
     def block(self, columns: Columns) -> BoundBlock | None:
-        """The queries of columns of values, as `PreparedStatement.block`. None unless each side can be a block."""
+        """The queries of many rows of values, as `PreparedStatement.block`. None unless each side can be a block."""
         if not columns or not self.is_short(columns):
             return None
         for side, numbers in self._sides:

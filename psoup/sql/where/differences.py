@@ -20,7 +20,7 @@ from psoup.plan.factors import Interval
 from psoup.sql.where.intervals import EVERYTHING, FLIPPED, Intervals, normal
 
 _FAR = 2**62
-"""The limit of the constants. Beyond it, a difference that overflowed could compare wrongly."""
+"""A constant must be less than this. With a greater one, a difference that overflowed could compare wrongly."""
 
 _EXACT = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
 
