@@ -1,4 +1,4 @@
-"""Execution: the rows of a plan over one snapshot, as references to tuples until their columns are gathered.
+"""Execution evaluates plans over one snapshot. Rows are references to tuples until their columns are gathered.
 
     plan ──> select: matches in the window ──> join | aggregate ──> rows: columns, order, Arrow
                                           └──> many: the same for thousands of queries in one pass
@@ -12,7 +12,7 @@ Files and rooms, in reading order:
     join         ways of joining sides, and parts that several ways share
     aggregate    folds: of rows, of whole chunks, of windows
     many         sets of queries of one plan, answered together
-    ahead        folds and packs that are made before a query asks
+    ahead        folds and packs that background work makes before an invocation needs them
 
 Imports go down: ahead > many, plan > ways > aggregate > join > rows > select.
 Never here: a client, a clock, a thread of its own. The engine and admission never import this room.

@@ -1,4 +1,4 @@
-"""The plan evaluated: each node makes rows of its input's rows, as references to tuples; columns come last.
+"""The evaluators of plan nodes. Each node turns the rows of its input into rows, and columns are computed last.
 
     Source ─ matches ─> Project ──> Distinct ──> Sort ──> Limit ─ rows ─> columns, gathered group by group
     Source ┐
@@ -7,11 +7,11 @@
     Arrivals   the matches of a source in stream order           chunk, ascending offsets
     JoinRows   the rows of several sources that belong together  a position in each source
     GroupRows  a row for each group of either (`groups`)         a place in a table, once all rows have been folded
-    Arranged   any of them, told apart (DISTINCT) and sorted     tuple IDs or positions, once all keys have been seen
+    Arranged   any of them, after DISTINCT and ORDER BY          tuple IDs or positions, once all keys have been seen
 
-All may be `cut`. Nothing is read before the reader of the answer asks for rows. `psoup.execution.rows.select_list`
-computes the
-columns of a group; a group that needs no computing leaves as a message (`psoup.execution.rows.record_batch`).
+The right column says what a row is until its columns are gathered. LIMIT cuts rows of any kind (`cut`). No tuple is
+read before the caller asks for the first row. `psoup.execution.rows.select_list` computes the columns of SELECT. If
+SELECT has plain columns only, `psoup.execution.rows.record_batch` gathers them straight into a message.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _having(node: Having, reading: Reading) -> Rows:
 
 
 def _project(node: Project, reading: Reading) -> Rows:
-    """Leave the rows as they are: what they show is computed last."""
+    """Return the rows of the input unchanged. The reader computes the columns of SELECT last."""
     return rows_of(node.input, reading)
 
 
@@ -100,14 +100,16 @@ _EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
 
 
 _MAX_ROWS = 65_536
-"""Rows whose keys are computed at once."""
+"""The most rows whose sort keys are computed at once."""
 
 
 @dataclass(slots=True)
 class Arranged:
-    """Rows of `rows` that differ in `distinct` (all if that is empty), sorted by `order`, the first `limit` but `skip`.
+    """The rows of `rows` after DISTINCT, ORDER BY and LIMIT.
 
-    The IDs of all rows are held while it is read, and each piece is gathered when it is asked for.
+    `distinct`: of rows with equal values of these expressions only the first remains. Empty means that all remain.
+    `limit`: the rows end here, counted with the first `skip` rows, which are dropped. The IDs of all rows are in memory
+    while it is read. Each piece of columns is gathered when the caller asks for it.
     """
 
     rows: SourceRows | JoinRows | GroupRows
@@ -117,7 +119,7 @@ class Arranged:
     skip: int = 0
 
     def cut(self, rows: int | None, skip: int) -> None:
-        """Leave only the first rows after `skip`; once. O(1): others are dropped while the keys are read."""
+        """Keep only `rows` rows after the first `skip`. Called once. O(1): `columns` drops the other rows later."""
         self.limit = None if rows is None else skip + rows
         self.skip = skip
 
@@ -140,7 +142,7 @@ class Arranged:
     def _counted(
         self, wanted: list[Expr], outputs: list[Expr], parts: Iterator[list[Column]]
     ) -> Iterator[list[Column]]:
-        """The keys to sort by; errors in values that rows show are counted when they are given out."""
+        """Yield the key columns, and count their errors. Errors in outputs are counted later, when they are shown."""
         reading, shown = self.rows.reading, set(outputs)
         for columns in parts:
             reading.count([column for expr, column in zip(wanted, columns, strict=True) if expr not in shown])

@@ -1,4 +1,4 @@
-"""The list of ways: for each step of an answer its implementations, quickest first.
+"""The list of ways. A way is one implementation of a step of an answer, and each step lists its quickest way first.
 
     ANSWER   how an answer is shown          single_row small_join parallel_join join_messages source_messages …
     JOIN     how pairs of a join are found   kept_pairs small_pairs key_join band_join routed_join
@@ -6,8 +6,8 @@
     GROUPS   how rows become groups          window_ends fold_rows
     WINDOW   how a window is read            window_middle window_folds window_rows all_matches
 
-`psoup.plan.way` has the loop that chooses. Each way has the name of its module, which EXPLAIN prints. All ways of a
-step that accept a case give the same rows in the same order: a test runs each way on each case that it accepts.
+`psoup.plan.way` chooses the first way that accepts the case. Each way has the name of its module, and EXPLAIN prints
+it. All ways that accept a case give the same rows in the same order. A test runs each way on each case that it accepts.
 """
 
 from __future__ import annotations

@@ -1,21 +1,24 @@
-"""Aggregates of one query: rows are folded into states, and whole chunks come from folds that are kept.
+"""Aggregates of one query. Rows are folded into states, and a kept fold stands for the rows of whole chunks.
 
     window   …|··mmm|mmmmm|mmmmm|mm…      inner chunks: one kept fold; the two ends: folded from rows
 
+A fold is the aggregate states of one clause over some chunks, kept for later invocations (`psoup.aggregates.folds`).
+
 Files, in reading order (a star: a way, see `psoup.execution.ways`):
 
-    single_row       facts about a plan that folds to one row; * its row, shown as it is
-    window_case      a window to be read for an aggregate, and the ends that each way gives
-    all_matches      * plans that are not aggregates
-    window_rows      * all of the window, tuple by tuple
-    window_folds     * inner chunks from kept folds, ends from rows
-    window_middle    * the part between the first and the last step of a sliding window
-    row_parts        rows to be folded, part by part
-    fold_rows        * rows become groups, and arguments become states
+    single_row       facts about a plan that folds to one row; * the answer of such a plan
+    window_case      a window that a way reads for an aggregate, and the ends that each way gives
+    all_matches      * all matches of the window, for plans without folds
+    window_rows      * all matches of the window, for aggregates
+    window_folds     * inner chunks from kept folds, the two ends from rows
+    window_middle    * the part between the first and the last step of a sliding window from a kept fold
+    row_parts        keys and arguments of an Aggregate, in parts of rows
+    fold_rows        * keys become group numbers, and arguments become states
     window_ends      * the row of an aggregate from plain columns at both ends
-    groups           rows of groups: Aggregate and HAVING
-    check_folds      the check that kept folds equal the folds of their chunks
+    groups           the rows of Aggregate and HAVING
+    check_folds      the check that kept folds equal recomputed folds of their chunks
 
-Invariant: an answer from folds equals the answer from rows, bit for bit. A missing fold is not zero.
+Invariant: an answer from folds equals the answer from rows, bit for bit. If a fold is missing, the reader folds the
+chunks, and never takes zero.
 Not for: states and their arithmetic (`psoup.aggregates`).
 """

@@ -1,4 +1,4 @@
-"""All matches of a window, for plans without folds."""
+"""The way that reads all matches of a window. It serves every plan, and plans that cannot use folds need it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from psoup.execution.select.clause_matches import matches_in
 
 
 def all_matches(case: WindowCase) -> Ends:
-    """The matches, chunk by chunk. Raises as `matches_in`."""
+    """Return the matches of the window, chunk by chunk. Raises as `matches_in`."""
     config = case.snapshot.config
     return Ends(matches_in(*case.side, case.snapshot.run, config.archive_rows, case.budget, config.texts))

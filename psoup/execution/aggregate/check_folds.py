@@ -1,4 +1,4 @@
-"""The check of folds: every fold that is kept equals the fold of its chunks, made anew."""
+"""The check of folds. It recomputes every kept fold from its chunks and compares the two."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 
 def check_folds(snapshot: Snapshot) -> None:
-    """Check that every kept fold equals the fold of its chunks now. O(tuples of these chunks)."""
+    """Check that every kept fold equals its recomputed fold. Raises as `ensure`. O(tuples of the folded chunks)."""
     rooms = {id(view.folds): view.folds for view in snapshot.by_id.values()}
     for room in rooms.values():
         for sqc_id, recipe, folds in room.kept():
@@ -30,7 +30,7 @@ def check_folds(snapshot: Snapshot) -> None:
 
 
 def _asked_by(snapshot: Snapshot, clause: ClauseRecord, recipe: Recipe) -> Aggregate | None:
-    """The node of a query with a clause that has a recipe."""
+    """Find a query of the clause whose folds use `recipe`, and return its Aggregate. None if there is no such query."""
     for query_id in with_sides(clause.members, 0):
         record = snapshot.queries.get(query_id)
         folding = None if record is None else folding_of(record.query.plan)
@@ -71,7 +71,7 @@ def _check_equal(node: Aggregate, folds: Folds, both: Sequence[Fold], span: obje
 
 
 def _shown(node: Aggregate, fold: Fold, snapshot: Snapshot, budget: ReadBudget) -> str:
-    """The aggregates of a fold as a text."""
+    """The values of the measures of a fold, as a text that can be compared."""
     folder = Folder(node, Reading([], None, snapshot.config.texts, budget, 0), lambda size: None)
     folder.join(fold)
     return repr([column.to_arrow().to_pylist() for column in folder.table()[0].values()])

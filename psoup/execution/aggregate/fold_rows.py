@@ -1,10 +1,11 @@
-"""Rows folded into groups: keys become group numbers, arguments become states, states become a table of groups.
+"""The way that folds rows into groups. Keys become group numbers, arguments become states, states become a table.
 
     parts of rows ─ keys ─> numbers of groups ─┐
                   └ arguments, FILTER ─────────┴─> states ─┬─> a table: keys, measures, in the order of the keys
     a fold that is kept ─ keys, states ────────────────────┘
 
-Bytes of keys and states are charged before they are taken. The number of groups is bounded (`group_keys`).
+The folder charges the bytes of keys and states to the read before it allocates them. The setting `group_keys` bounds
+the number of groups.
 """
 
 from __future__ import annotations
@@ -38,23 +39,26 @@ from psoup.values.columns import Array, Column, value_bytes
 from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _QUICK = 2 * 1024**2
-"""Most bytes of states whose results take a few milliseconds. A read waits for its turn before it makes more."""
+"""The most bytes of states whose results take a few milliseconds. A read with more waits for its turn first."""
 
 _CHECKED = 4_096
-"""Fewest rows for which the deadline is looked at between two measures."""
+"""The least number of rows of a part for which the folder checks the deadline before each measure."""
 
 _MOST_BYTES = 1 << 28
-"""Bytes of groups that a read without a limit counts with."""
+"""The bytes of groups that a read without a limit assumes, to derive the size of its pieces of texts."""
 _PIECE_SHARE = 16
-"""The texts of a piece take at most one part in so many of the bytes of groups."""
+"""The texts of one piece take at most a sixteenth of the bytes of groups."""
 
 _ONLY: Array = np.zeros(1, np.int64)
-"""The place of the only group."""
+"""The group numbers of an aggregate without keys: one group, number 0."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """A state, and one of the measures that are made of it."""
+    """A state, and one of the measures that are computed from it.
+
+    `room`: the number of groups for which the state has room. `size`: the bytes charged for the state.
+    """
 
     measure: Measure
     folding: Folding
@@ -64,7 +68,7 @@ class Kept:
 
 
 def fold_rows(case: GroupCase) -> GroupTable:
-    """The table of any aggregate, row by row. Raises ResourceExhausted if its groups are too many, or too large."""
+    """Fold all rows into the table of groups. Raises ResourceExhausted if the groups are too many, or too large."""
     reading = case.rows.reading
     between = reading.between
     folder = Folder(case.node, reading, case.hold, None if between is None else between.fold)
@@ -85,10 +89,10 @@ def fold_of(
     *,
     keep: Hold | None = None,
 ) -> Fold:
-    """The fold of the matches of one chunk, or of neighbouring chunks. `groups`: the default is the engine's bounds.
+    """Compute the fold of the matches of one chunk, or of neighbouring chunks.
 
-    `keep`: takes the most bytes of the fold before it is made, as it is a copy of the groups. The default counts these
-    bytes until the fold is made.
+    `groups`: bounds of the groups, by default the engine's. `keep`: charges an upper bound of the fold's bytes before
+    the fold is copied from the groups. By default the budget holds these bytes until `fold_of` returns.
     """
     config, held = snapshot.config, GroupBytes(budget)
     groups = groups or config.groups
@@ -104,7 +108,10 @@ def fold_of(
 
 
 def _pieces(rows: SourceRows | JoinRows, folder: Folder) -> Iterator[SourceRows | JoinRows]:
-    """The rows, in their order. The fold of the inner chunks joins the states between the two ends of the window."""
+    """Yield the rows in their order, and add the kept fold to the folder between the two ends of the window.
+
+    A fold whose states commute is added first. Then the rows come as one piece.
+    """
     between = rows.reading.between
     if between is None or between.fold is None or not isinstance(rows, SourceRows):
         yield rows
@@ -120,13 +127,13 @@ def _pieces(rows: SourceRows | JoinRows, folder: Folder) -> Iterator[SourceRows 
 
 
 class Folder:
-    """The groups of rows that come part by part, and the states of the measures of an Aggregate.
+    """The groups of an Aggregate, and the states of its measures. `add` takes rows part by part.
 
-    `wanted`: the expressions that `add` is given the values of; `coded`: those that may come as numbers of values.
+    `wanted`: the expressions whose values `add` takes. `coded`: the keys that `add` also takes dictionary-encoded.
     """
 
     def __init__(self, node: Aggregate, reading: Reading, hold: Hold, fold: Fold | None = None) -> None:
-        """`fold`: one that will be joined; its groups have the first numbers."""
+        """`fold`: a kept fold that the caller will add by `join`. Its groups get the first group numbers."""
         self._node = node
         self._reading = reading
         self._hold = hold
@@ -153,13 +160,13 @@ class Folder:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the keys, of the tables of their numbers, and of the states, with room to grow."""
+        """Bytes of the keys, of the hash tables from key to group number, and of the states with their spare room."""
         keys = 0 if self._keys is None else self._keys.nbytes
         return keys + sum(kept.size or size_of(kept.state) for kept in self._states.values())
 
     @property
     def fold_bytes(self) -> int:
-        """The most bytes of the fold of what was added, about: a copy of keys and states, without their tables."""
+        """An approximate upper bound of the bytes of `folded()`: copies of the keys and states, without hash tables."""
         size = FOLD_BYTES + sum(self._own_bytes(kept) for kept in self._states.values())
         if self._keys is not None:
             size += sum(value_bytes(key.type) + 1 for key in self._node.keys) * self.groups
@@ -167,12 +174,12 @@ class Folder:
         return size
 
     def _own_bytes(self, kept: Kept) -> int:
-        """The most bytes of a state without its room to grow."""
+        """An upper bound of the bytes of a state without its spare room."""
         size = size_of(kept.state)
         return size * self.groups // max(kept.room, self.groups) if is_fixed(kept.folding) else size
 
     def add(self, count: int, columns: Sequence[Column | Coded]) -> None:
-        """Add `count` rows, of which `columns` are the values of `wanted`."""
+        """Add `count` rows. `columns`: the values of `wanted` over these rows, in the same order."""
         self._added = True
         values = [column if isinstance(column, Column) else None for column in columns]
         self._reading.count_folded([column for column in values if column is not None])
@@ -192,7 +199,7 @@ class Folder:
             self._reading.budget.before_long()
 
     def folded(self, matched: int, errors: int) -> Fold:
-        """The fold of what was added: so many tuples, and those for which WHERE could not be computed."""
+        """Copy the groups into a fold. `matched`: the number of tuples. `errors`: tuples on which WHERE failed."""
         failed, kept = self._reading.folded_errors, self._states.values()
         if self._keys is None:
             return Fold(matched, errors, failed, tuple([each.state for each in kept]))
@@ -201,7 +208,7 @@ class Folder:
         return Fold(matched, errors, failed, states, tuple(self._keys.columns(order)))
 
     def join(self, fold: Fold) -> None:
-        """Add a fold of later rows, which stays as it is."""
+        """Add the states of a kept fold, whose rows come after those added so far. The fold itself is not changed."""
         self._reading.folded_errors += fold.failed
         if not fold.groups:
             return
@@ -221,7 +228,7 @@ class Folder:
                 self._charge(kept)
 
     def _make_room(self, kept: Kept) -> None:
-        """Let a state have room for all groups, and for as many again when it has to grow."""
+        """Grow a state that has no room for all groups. The room at least doubles, and its bytes are charged first."""
         if kept.room >= self.groups:
             return
         room = max(2 * kept.room, self.groups)
@@ -230,7 +237,7 @@ class Folder:
         kept.state, kept.room = kept.folding.grow(kept.state, room), room
 
     def _charge(self, kept: Kept) -> None:
-        """Charge what a state has grown by."""
+        """Charge the bytes by which a state grew. Raises ResourceExhausted if it lists too many values."""
         size = size_of(kept.state)
         if size > kept.size:
             self._hold(size - kept.size)
@@ -243,7 +250,7 @@ class Folder:
             raise _over_values(listed(kept.state), self._reading.sort_rows)
 
     def table(self) -> tuple[dict[int, Column], int]:
-        """The columns of the table by place, its rows in the order of the keys, and how many rows it has."""
+        """The columns of the table by place, and the number of groups. The rows are in the order of the keys."""
         groups = self.groups
         order = None if self._keys is None or self._keys.in_order else self._keys.order()
         keys = [] if self._keys is None else self._keys.columns(np.arange(groups) if order is None else order)
@@ -258,7 +265,7 @@ class Folder:
 
 
 def states_of(node: Aggregate) -> dict[object, Kept]:
-    """The states that the measures of an Aggregate are made of, without a row: measures may share one."""
+    """The empty states of the measures of an Aggregate, by name. Measures with one name share a state."""
     states = dict[object, Kept]()
     for measure in node.measures:
         folding = folding_of(measure)
@@ -267,7 +274,7 @@ def states_of(node: Aggregate) -> dict[object, Kept]:
 
 
 def _name(measure: Measure) -> object:
-    """Measures of an equal name are made of the same state."""
+    """The name of the state of a measure. Measures with equal names share one state."""
     return folding_of(measure), measure.args, measure.condition
 
 

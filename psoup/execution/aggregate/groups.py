@@ -1,12 +1,11 @@
-"""Rows of groups: the evaluator of Aggregate and Having, over a table with a row for each group.
+"""The evaluator of Aggregate and Having, over a table with a row for each group.
 
     rows below ─ a way of folding ─> a table: keys, measures
                                        │ HAVING
     Project, Distinct, Sort, Limit  <──┘ rows of the table, in the order of the keys
 
-The table is made when the first of its rows is wanted. Bytes of keys and states are charged to the budget of the read
-before they are taken. The number of groups is bounded (`group_keys`), and so is the number of rows that an answer shows
-(`group_rows`).
+The evaluator folds the table when its caller asks for the first row. It charges the bytes of keys and states to the
+read before it allocates them. `group_keys` bounds the number of groups, `group_rows` the rows that an answer shows.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from psoup.plan.way import Ways
 from psoup.values.columns import Array, Column
 
 _MAX_ROWS = 65_536
-"""Rows of the table for which HAVING is computed at once."""
+"""The most rows of the table for which HAVING is computed at once."""
 
 
 @dataclass(slots=True)
 class GroupRows:
-    """The rows of an Aggregate that satisfy `having`; `limit`: only the first of them after `skip`."""
+    """The groups of an Aggregate that satisfy `having`. `limit`: the most rows that remain after the first `skip`."""
 
     rows: SourceRows | JoinRows
     node: Aggregate
@@ -54,16 +53,16 @@ class GroupRows:
 
     @property
     def count(self) -> int | None:
-        """The number of rows: not known before they are folded."""
+        """None, as the number of groups is not known before the rows are folded."""
         return None
 
     def cut(self, rows: int | None, skip: int) -> None:
-        """Leave only the first rows after `skip`; once. O(1)."""
+        """Keep only `rows` rows after the first `skip`. Called once. O(1)."""
         self.limit = rows
         self.skip = skip
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows, in the order of the keys, at most so many rows at a time."""
+        """Compute expressions over the rows, in the order of the keys, at most `most` rows at a time."""
         try:
             self._fold()
             stop = self._size if self.limit is None else min(self.skip + self.limit, self._size)
@@ -74,20 +73,20 @@ class GroupRows:
             self.close()
 
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
-        """The places of the rows in the table, at most so many at once, and expressions over them, in parts."""
+        """Yield places of rows in the table, at most `most` at once, and the values of `keys` over them in parts."""
         self._fold()
         for start in range(0, self._size, most):
             stop = min(start + most, self._size)
             yield np.arange(start, stop), self._computed(keys, slice(start, stop))
 
     def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
-        """Compute expressions over rows at some places, in that order, at most so many at a time."""
+        """Compute expressions over the rows at `places`, in that order, at most `most` rows at a time."""
         self._refuse(len(places))
         for start in range(0, len(places), most):
             yield from self._computed(outputs, places[start : start + most])
 
     def close(self) -> None:
-        """Give back what the table holds: no row can be shown any more."""
+        """Drop the table and return its bytes to the budget. After that no row can be shown."""
         self.reading.budget.give_back_grouped(self._held)
         self._table = None
         self._held = 0
@@ -101,7 +100,7 @@ class GroupRows:
         self._held += size
 
     def _fold(self) -> None:
-        """Make the table, if it is not made yet."""
+        """Fold the rows into the table and apply HAVING, unless an earlier call did."""
         if self._table is None:
             case = GroupCase(self.rows, self.node, self._hold)
             self._table, self._size = self.ways.take(self.node, case)
@@ -109,7 +108,7 @@ class GroupRows:
                 self._keep(self.having)
 
     def _keep(self, condition: Expr) -> None:
-        """Leave only the groups that satisfy HAVING; a condition that cannot be computed is counted."""
+        """Keep only the groups that satisfy HAVING. A condition that cannot be computed is counted as an error."""
         assert self._table is not None
         kept, at = [np.zeros(0, np.int64)], 0
         for start in range(0, self._size, _MAX_ROWS):

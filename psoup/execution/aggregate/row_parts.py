@@ -1,8 +1,8 @@
-"""Rows to be folded, part by part: the keys and arguments of an Aggregate over the rows below it.
+"""The keys and arguments of an Aggregate, computed over the rows of its input in parts.
 
     matches, joined rows ─> parts of at most 65,536 rows ─> columns
 
-A key whose values are numbered in its chunk comes as these numbers.
+A key column that its chunk keeps dictionary-encoded comes as codes (`psoup.data.dictionary_column`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from psoup.plan.nodes import Aggregate
 from psoup.values.columns import Column
 
 _MAX_ROWS = 65_536
-"""Rows that are folded at once."""
+"""The most rows of a part that several chunks share."""
 
 _ALONE = 4_096
-"""Fewest matches of a chunk that make a part of their own.
+"""The least number of matches with which a chunk makes a part of its own.
 
-A chunk whose rows all match is not copied then, and columns whose values are numbered are not hashed.
+In a part of its own, a chunk whose rows all match is not copied, and dictionary-encoded keys are not hashed.
 """
 _TEXTS_ALONE = 1_024
-"""The same if a key is a text: hashing one takes as long as counting several rows."""
+"""The value of `_ALONE` if a key is a text. Hashing one text takes as long as counting several rows."""
 
 Part = tuple[int, Sequence[Column | Coded]]
 """The number of rows, and the values of expressions over them."""
@@ -42,7 +42,7 @@ GroupTable = tuple[dict[int, Column], int]
 
 @dataclass(slots=True)
 class GroupCase:
-    """Rows to be folded into groups. `hold`: takes the bytes of keys and states, before they are made."""
+    """Rows that a way folds into groups. `hold`: charges the bytes of keys and states before they are allocated."""
 
     rows: SourceRows | JoinRows
     node: Aggregate
@@ -50,7 +50,10 @@ class GroupCase:
 
 
 def parts_of(rows: SourceRows | JoinRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
-    """Compute expressions over all rows, part by part, in their order; columns of `coded` may come as numbers."""
+    """Compute expressions over all rows, part by part, in their order.
+
+    Columns of `coded` come dictionary-encoded if their chunk keeps them so and has many matches.
+    """
     if isinstance(rows, JoinRows):
         try:
             for count in () if wanted else rows.counts(_MAX_ROWS):
@@ -78,7 +81,7 @@ def parts_of(rows: SourceRows | JoinRows, wanted: list[Expr], coded: Sequence[At
 
 
 def _coded(group: Group, wanted: Sequence[AttributeRef], alone: int) -> dict[Expr, Coded]:
-    """The columns that are known as numbers of their values, of the only chunk of a group."""
+    """The columns of `wanted` that the only chunk of a group keeps dictionary-encoded. Empty for several chunks."""
     data, offsets = group[0]
     if len(group) > 1 or len(offsets) < alone or not isinstance(data, ChunkView):
         return {}

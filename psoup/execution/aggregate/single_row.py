@@ -1,10 +1,10 @@
-"""Facts about a plan with aggregates; and its only row, if SELECT shows measures as they are.
+"""Facts about a plan with aggregates, and the way that shows its only row if SELECT has plain measures.
 
     SELECT count(*), sum(v)    Project ─> Aggregate ─> Source     one row: the measures at some places, in some order
     SELECT sum(v) / 2, GROUP BY, HAVING, LIMIT …                  the common way, `psoup.execution.plan`
 
-Plans live as long as their queries and are shared by those of a form: they are told apart by identity, as to hash an
-expression takes as long as to fold a chunk's bits.
+A plan lives as long as its queries, and queries of one template share it. Facts about plans are stored by the plan's
+identity. To hash its expressions would take as long as to fold the match bits of a chunk.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from psoup.values.columns import Column
 
 
 class StreamAggregate(NamedTuple):
-    """The Aggregate of a plan over one stream, and its recipe; `shown`: the places of the measures of a row, in the
-    order of SELECT, None if there is more to do."""
+    """The Aggregate of a plan over one stream, and the recipe of its folds.
+
+    `shown`: the places of the measures in the order of SELECT. None if the plan has GROUP BY or anything but measures.
+    """
 
     node: Aggregate
     recipe: Recipe
@@ -31,7 +33,7 @@ class StreamAggregate(NamedTuple):
 
 
 def aggregate_of(plan: Node) -> Aggregate | None:
-    """The Aggregate of a plan over one stream."""
+    """The Aggregate of a plan over one stream. None if the plan has a join or no aggregate."""
     while not isinstance(plan, Aggregate):
         if isinstance(plan, Source) or len(plan.inputs) != 1:
             return None
@@ -41,26 +43,26 @@ def aggregate_of(plan: Node) -> Aggregate | None:
 
 @plan_fact
 def folding_of(plan: Node) -> StreamAggregate | None:
-    """The aggregates of a plan and the recipe of their folds; None if the plan has no aggregates that can be folded."""
+    """The Aggregate of a plan and the recipe of its folds. None if the plan has no Aggregate that can be folded."""
     node = aggregate_of(plan)
     recipe = None if node is None else recipe_of(node.measures, node.keys)
     return None if node is None or recipe is None else StreamAggregate(node, recipe, _shown(plan, node))
 
 
 def serves(plan: Node) -> bool:
-    """Whether SELECT shows the measures of a plan's only row as they are."""
+    """Whether the plan has one row, and SELECT has nothing but measures of it."""
     folding = folding_of(plan)
     return folding is not None and folding.shown is not None
 
 
 def accepts(case: AnswerCase) -> bool:
-    """Whether the inner chunks are folded, or were read, and the ends are few chunks in memory."""
+    """Whether the window was read for an aggregate, and its matches lie in at most four chunks, all in memory."""
     between = case.reading.between
     return between is not None and fits_ends(between, case.reading.matches[0])
 
 
 def single_row(case: AnswerCase) -> Iterator[list[Column]]:
-    """The only row. O(matches at the ends)."""
+    """Return the only row, as one part. O(matches at the ends)."""
     between, folding = case.reading.between, folding_of(case.plan)
     assert between is not None and folding is not None and folding.shown is not None
     case.reading.budget.check()
@@ -69,7 +71,7 @@ def single_row(case: AnswerCase) -> Iterator[list[Column]]:
 
 
 def _shown(plan: Node, node: Aggregate) -> tuple[int, ...] | None:
-    """The places of the measures that a row shows, if the plan does nothing else."""
+    """The value of `StreamAggregate.shown`."""
     if node.keys or not isinstance(plan, Project) or plan.input is not node:
         return None
     exprs = [output.expr for output in plan.schema]

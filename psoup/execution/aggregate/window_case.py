@@ -1,10 +1,10 @@
-"""An aggregate over a window, and the result that each way of reading the window gives: its matches, or its ends.
+"""The case of a window that is read for an aggregate, and the result of a way: all matches, or ends and a fold.
 
     window    ··mm|mmmm|mmmmmm|mmmmmm|mmmm|mm
               └ middle: from one step of tuple IDs to another   └─ Ends: the matches that are left, and what is between
                   └ inner: chunks that lie in it as a whole
 
-The ways are listed in `psoup.execution.ways`.
+A step is a multiple of a sixteenth of a full chunk. `psoup.execution.ways` lists the ways.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from psoup.results.chunk_results import ALL
 from psoup.work.read_budget import ReadBudget
 
 STEPS = 16
-"""Steps in a full chunk."""
+"""The number of steps in a full chunk."""
 
 Found = ChunkMatches | EndBits
 
 
 class Inner(NamedTuple):
-    """The chunks view.chunks[first:stop], all of whose tuples are in a window, and the tuple IDs [low, high)."""
+    """The inner chunks of a window, view.chunks[first:stop]. The window contains all their tuple IDs, [low, high)."""
 
     first: int
     stop: int
@@ -42,14 +42,14 @@ class Inner(NamedTuple):
 
 
 class Middle(NamedTuple):
-    """The tuple IDs [low, high) of a window that are between two steps."""
+    """The middle of a window: the tuple IDs [low, high) from its first step to its last step."""
 
     low: int
     high: int
 
 
 class Ends(NamedTuple):
-    """The matches at the two ends of a window and the fold `between` them; of other plans all matches, and None."""
+    """The matches at the two ends of a window, and the fold `between` them. Plans without folds get all matches."""
 
     matches: Sequence[Found]
     between: Between | None = None
@@ -76,7 +76,7 @@ class WindowCase:
     _is_inner_unknown: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
-        """Look the middle up, of a plan with aggregates. O(1)."""
+        """Look up the kept fold of the window's middle, if the plan has aggregates. O(1)."""
         folding, sqc_id = folding_of(self.plan), self.clause.sqc_id
         self.keeps_folds = folding is not None and sqc_id < ALL and self.view.folds.fan > 1
         if folding is not None and self.keeps_folds:
@@ -86,12 +86,12 @@ class WindowCase:
 
     @property
     def side(self) -> Side:
-        """The clause and the range of tuple IDs in which it is looked for."""
+        """The stream, the clause and the tuple IDs of the window, as `clause_matches` takes them."""
         return self.view, self.clause, self.low, self.high
 
     @property
     def folding(self) -> StreamAggregate:
-        """The aggregates and their recipe, of a plan that has some."""
+        """The Aggregate of the plan and its recipe. The plan must have one."""
         folding = folding_of(self.plan)
         assert folding is not None
         return folding
@@ -111,12 +111,12 @@ def serves(plan: Node) -> bool:
 
 
 def accepts_rows(case: WindowCase) -> bool:
-    """Whether the service keeps folds, so that later readings may take them."""
+    """Whether the service keeps folds that later invocations may use."""
     return case.view.folds.fan > 1
 
 
 def inner_of(view: StreamView, low: int, high: int) -> Inner | None:
-    """The closed chunks between the ends of a window; None if there are none. O(log chunks)."""
+    """The closed chunks that a window contains as a whole. None if there are none. O(log chunks)."""
     chunks = view.chunks
     first = bisect_left(chunks, low, key=lambda entry: entry.data.first_id)
     stop = bisect_right(chunks, high, 0, len(chunks) - 1, key=lambda entry: entry.data.end_id)
@@ -133,12 +133,12 @@ def middle_of(low: int, high: int, chunk_rows: int) -> Middle | None:
 
 
 def only_counts(recipe: Recipe) -> bool:
-    """Whether nothing but rows is counted: of bits that are kept no list is made."""
+    """Whether all measures are count(*) and there is no GROUP BY. Then the ways count bits and list no matches."""
     return not recipe.keys and all(map(counts_rows, recipe.measures))
 
 
 def known_in(clause: ClauseRecord, recipe: Recipe, parts: Iterable[many_matches.Part]) -> list[Found] | None:
-    """The matches in parts of a few chunks; None if some would have to be searched for. O(matches)."""
+    """The stored matches in parts of chunks. None if a part has no stored result for the clause. O(matches)."""
     matches, as_bits = list[Found](), not recipe.keys and recipe.plain is not None
     for entry, start, stop in parts:
         match = (end_bits(entry, clause, start, stop) if as_bits else None) or known_matches(entry, clause, start, stop)

@@ -1,9 +1,9 @@
-"""The row of an aggregate whose inner chunks are folded: plain columns at two ends of a window, without an evaluator.
+"""The way that adds plain columns at the two ends of a window to the fold between them, without an evaluator.
 
     left end's matches ─ columns, as they lie in the chunk ─> states ─ + fold ─ + right end's matches ─> a row
 
-All other aggregates (expressions, FILTER, chunks on disk) are folded row by row into the same states, by
-`psoup.execution.aggregate.fold_rows`.
+`psoup.execution.aggregate.fold_rows` folds all other aggregates (expressions, FILTER, chunks on disk) into the same
+states.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from psoup.values.columns import Array, Column
 _NO_VALUES: Array = np.zeros(0, np.int64)
 
 MOST_MATCHES = 4
-"""Most chunks whose matches are added one by one; `fold_rows` adds the matches of several chunks together."""
+"""The most chunks whose matches are added one by one. For more, `fold_rows` is quicker: it joins chunks to one part."""
 
 
 def fits_ends(between: Between, matches: Sequence[Matches]) -> bool:
-    """Whether the values of plain columns, of few chunks in memory, are all that the row takes. O(chunks)."""
+    """Whether the measures have plain columns only, and the matches lie in few chunks, all in memory. O(chunks)."""
     recipe = between.recipe
     if recipe.keys or recipe.plain is None or len(matches) > MOST_MATCHES:
         return False
@@ -40,7 +40,7 @@ def fits_ends(between: Between, matches: Sequence[Matches]) -> bool:
 
 
 def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column]:
-    """The value of each measure, by its place; of what `fits_ends`. O(matches)."""
+    """The value of each measure, by its place. Requires `fits_ends`. O(matches)."""
     recipe, fold = between.recipe, between.fold
     if fold is not None and recipe.commutes:
         states, fold = [copied(state) for state in fold.states], None
@@ -61,30 +61,30 @@ def row_of(between: Between, matches: Sequence[Matches]) -> dict[int, Column]:
 
 
 def accepts(case: GroupCase) -> bool:
-    """Whether a window is folded but for its two ends, and these need no evaluator."""
+    """Whether the rows are the ends of a window that was read for an aggregate, and `fits_ends` accepts them."""
     between = case.rows.reading.between
     return between is not None and isinstance(case.rows, SourceRows) and fits_ends(between, case.rows.matches)
 
 
 def window_ends(case: GroupCase) -> GroupTable:
-    """The table of an aggregate without keys: its only row. O(matches)."""
+    """Compute the table of an aggregate without keys, which has one row. O(matches)."""
     between = case.rows.reading.between
     assert between is not None and isinstance(case.rows, SourceRows)
     return row_of(between, case.rows.matches), 1
 
 
 def first_of(match: Matches) -> int:
-    """A tuple ID of a chunk's matches, at least one, that is not above the first of them."""
+    """A lower bound of the tuple IDs of the matches of a chunk, inside the chunk. There must be a match."""
     return match.data.first_id + (match.start if isinstance(match, EndBits) else int(match.offsets[0]))
 
 
 def _fits_bits(recipe: Recipe, columns: Sequence[Column]) -> bool:
-    """Whether all measures are counts, sums and extremes of whole numbers without NULL, which need no offsets."""
+    """Whether kernels can fold the match bits directly: counts, sums and extremes of whole numbers without NULL."""
     return recipe.numbers is not None and not [i for i in recipe.numbers if not _is_straight(columns[i])]
 
 
 def _add_bits(recipe: Recipe, states: list[State], match: EndBits, columns: Sequence[Column]) -> None:
-    """Add matches that are kept as bits to the states, in place."""
+    """Add matches given as a bitmap to the states, in place."""
     assert recipe.plain is not None
     bits, start, stop = match.bits, match.start, match.stop
     for folding, state, indexes in zip(recipe.foldings, states, recipe.plain, strict=True):
@@ -100,13 +100,13 @@ def _add_bits(recipe: Recipe, states: list[State], match: EndBits, columns: Sequ
 
 
 def _is_straight(column: Column) -> bool:
-    """Whether a column is integers of 64 bits without NULL, as kernels take them."""
+    """Whether a column has integers of 64 bits without NULL, as the kernels require."""
     values = column.values
     return column.valid is None and values.dtype == np.int64 and values.flags.writeable
 
 
 def _added(recipe: Recipe, states: list[State], match: Matches, data: ChunkView) -> list[State]:
-    """States with the matches of a chunk."""
+    """Add the matches of a chunk to the states. Returns the states, of which some may be changed in place."""
     assert recipe.plain is not None
     if isinstance(match, EndBits) and _fits_bits(recipe, data.columns):
         _add_bits(recipe, states, match, data.columns)

@@ -1,11 +1,11 @@
-"""Aggregates: the inner chunks of a window come from folds that are kept, and only its two ends are read.
+"""The way that takes the inner chunks of a window from kept folds, and reads only the two ends.
 
     window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
                   └ left end  └ inner chunks: one fold └ right end, the open chunk at the latest
     groups    left end's matches, then the fold, then the right end's: in the order of the stream
 
-The first invocation of a clause with some measures is read tuple by tuple, and noted. From the second one on, whole
-chunks are folded once (`psoup.aggregates.folds`). So an answer that is wanted once costs no more than its rows.
+The first invocation of a clause with some measures reads all tuples and notes the clause. The second one folds whole
+chunks and keeps the folds (`psoup.aggregates.folds`). So an answer that is wanted once costs no more than its rows.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from psoup.work.read_budget import GroupBytes, ReadBudget
 
 
 def accepts(case: WindowCase) -> bool:
-    """Whether the window has inner chunks, of a clause whose folds may be kept."""
+    """Whether the window has inner chunks, and the service keeps folds for the clause."""
     return case.inner is not None
 
 
 def window_folds(case: WindowCase) -> Ends:
     """The matches of the two ends, and the fold of the chunks between them.
 
-    Raises TryNext for the first reading of a clause, which is noted, and if the folds are too large.
+    Raises TryNext if the folds are too large, or at the first reading of a clause, which it notes.
     """
     inner = case.inner
     assert inner is not None
@@ -63,12 +63,12 @@ def window_folds(case: WindowCase) -> Ends:
         fold = view.folds.fold(folds, base, stop, oldest, leaves.folded, leaves.joined, shelf, leaves.held)
     except ResourceExhausted as problem:
         raise_unless_bytes(problem)
-        if problem.facts["budget"] == budgets.GROUP_BYTES.name:  # of the shared bytes there may be more the next time
+        if problem.facts["budget"] == budgets.GROUP_BYTES.name:  # the shared budget may have more bytes next time
             folds.beyond = range(base, stop)
         fold = None
     finally:
         leaves.held.give_back()
-    if fold is None:  # tuple by tuple only the groups of the answer are held
+    if fold is None:  # the next way holds only the groups of the answer
         raise TryNext
     between = Between(recipe, (case.low, case.high), fold, inner.low)
     if leaves.found:
@@ -81,7 +81,10 @@ def window_folds(case: WindowCase) -> Ends:
 
 
 class _Leaves:
-    """Folds of runs of chunks that are not kept. `found`: the matches at the two ends, if these were searched."""
+    """Computes the folds that `Folds` lacks, from the matches of their chunks.
+
+    `ends`: the two ends of the window. `found`: their matches, if `folded` searched them in the same pass.
+    """
 
     def __init__(
         self, ends: Sequence[Side], node: Aggregate, recipe: Recipe, snapshot: Snapshot, budget: ReadBudget
@@ -96,7 +99,7 @@ class _Leaves:
         self.found: list[list[ChunkMatches]] = []
 
     def folded(self, runs: list[range]) -> list[Fold]:
-        """The fold of each run."""
+        """Fold each run of chunk numbers."""
         view, clause, *_ = self._ends[0]
         sides = [(view, clause, *_ids(view, run)) for run in runs]
         if (known := _counted(sides, self._recipe)) is not None:
@@ -113,13 +116,16 @@ class _Leaves:
         return folds
 
     def joined(self, folds: Iterable[Fold]) -> Fold:
-        """The fold of neighbouring spans, from the fold of each."""
+        """Combine the folds of neighbouring spans, given in the order of the stream."""
         self._budget.check()
         return self._recipe.joined(folds, self._groups.keys, self.held.hold)
 
 
 def _folds_of(case: WindowCase, inner: Inner) -> tuple[Folds, ShelfOnDisk | None]:
-    """The folds of a clause, and the folds on disk. Raises TryNext if there are none yet, or if they are too large."""
+    """The kept folds of a clause, and the shelf of folds on disk.
+
+    Raises TryNext if the clause is read for the first time and has no folds on disk, or if its folds are too large.
+    """
     view, clause, recipe = case.view, case.clause, case.folding.recipe
     folds = view.folds.known(clause.sqc_id, recipe, view.tenant)
     shelf = None if inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
@@ -134,7 +140,7 @@ def _folds_of(case: WindowCase, inner: Inner) -> tuple[Folds, ShelfOnDisk | None
 
 
 def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: Folds) -> None:
-    """Take missing folds of a clause from packs, which calls for many queries made. O(1) for a repeated window."""
+    """Take missing folds of a clause from the packs that tables of many queries left. O(1) for a repeated window."""
     base = view.chunks[inner.first].data.number
     inside = base, base + inner.stop - inner.first
     packs = None if recipe.keys or inside in folds.inner else view.packs.of(view.stream_id, recipe.measures)
@@ -145,7 +151,7 @@ def _borrow(view: StreamView, sqc_id: int, recipe: Recipe, inner: Inner, folds: 
 
 
 def named_folds(view: StreamView, clause: ClauseRecord, recipe: Recipe, config: EngineConfig) -> Folds:
-    """The folds of a clause, which are kept from now on; with their name on disk if the stream has chunks there."""
+    """The folds of a clause, which the service keeps from now on. They get a name if the stream has chunks on disk."""
     asked = clause.sqc_id, recipe, view.tenant
     folds = view.folds.known(*asked) or view.folds.known(*asked) or Folds(recipe)
     if folds.stream < 0 and (view.archived or view.spec.retention.archive):
@@ -155,7 +161,10 @@ def named_folds(view: StreamView, clause: ClauseRecord, recipe: Recipe, config: 
 
 
 def _counted(sides: Sequence[Side], recipe: Recipe) -> list[Fold] | None:
-    """The number of matches in each run of chunks; None if values are read, or if a chunk has to be searched."""
+    """The folds of each side for count(*) alone, from stored results.
+
+    None if a measure reads values, or if a chunk has no stored result for the clause.
+    """
     if not only_counts(recipe):
         return None
     folds = list[Fold]()
@@ -178,6 +187,6 @@ def _ends(view: StreamView, low: int, high: int, inner: Inner) -> Iterator[many_
 
 
 def _ids(view: StreamView, run: range) -> tuple[int, int]:
-    """The tuple IDs [low, high) of chunks of some numbers."""
+    """The tuple IDs [low, high) of a run of chunk numbers."""
     base = view.chunks[0].data.number
     return view.chunks[run.start - base].data.first_id, view.chunks[run.stop - 1 - base].data.end_id

@@ -1,12 +1,12 @@
-"""The middle of a window, folded: the part between its first and its last step is kept for the next invocation.
+"""The way that takes the middle of a window, from its first step to its last, from a kept fold.
 
     window    ··mm|mmmm|mmmmmm|mmmmmm|mmmm|mm        steps |   of tuple IDs, 16 of them as long as a full chunk
               tail └ middle: one fold      └ tail
 
 A window moves with each tuple, its middle with one tuple in 4,096. The part between two steps never changes, not even
-in the open chunk, as tuples only come behind it. The first invocation that needs a middle notes it, the second one
-folds it. So an answer that is wanted once costs no more than its rows. With many groups the middle is not folded:
-joining the fold of the inner chunks with the ends takes longer than reading the ends.
+in the open chunk, as new tuples get greater IDs. The first invocation that needs a middle notes it, and the second
+folds it. So an answer that is wanted once costs no more than its rows. With many groups the middle is not folded.
+Then joining the fold of the inner chunks with the ends would take longer than reading the ends.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from psoup.kernels.rows.bitmaps import count_bits
 from psoup.plan.way import TryNext
 
 _ROWS = 32
-"""Fewest rows at the two ends for each group of the inner chunks for which the middle is folded."""
+"""The middle is folded only if it adds at least this many matches for each group of the inner chunks."""
 _BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name)
-"""Budgets that a read tuple by tuple takes less of."""
+"""The budgets that a read without folds needs less of, so that it may succeed where folding fails."""
 
 
 def accepts(case: WindowCase) -> bool:
@@ -64,12 +64,15 @@ def _tails(case: WindowCase, middle: Middle, recipe: Recipe) -> list[Found]:
 
 
 def with_middle(case: WindowCase, ends: Ends) -> Ends:
-    """The ends of a window that was read in another way; its middle is folded if it was needed before."""
+    """Fold the middle of a window that another way has read, if an earlier invocation noted it.
+
+    Returns the ends outside the new fold, or `ends` unchanged.
+    """
     between, middle = ends.between, case.middle
     assert between is not None
     if middle is None or case.folded_middle is not None:
         return ends
-    if between.fold is None and only_counts(between.recipe):  # bits are counted quickly as they are
+    if between.fold is None and only_counts(between.recipe):  # counting bits is as quick as a fold
         return ends
     folds = case.view.folds.known(case.clause.sqc_id, between.recipe, case.view.tenant)
     if folds is None or _reaches_beyond(middle, case.inner):
@@ -82,18 +85,21 @@ def with_middle(case: WindowCase, ends: Ends) -> Ends:
 
 
 def raise_unless_bytes(problem: ResourceExhausted) -> None:
-    """Raise a problem again, unless it is a lack of bytes: then the window is read tuple by tuple."""
+    """Raise a problem again, unless it is a lack of bytes. Then the caller reads the window without folds."""
     if problem.facts.get("budget") not in _BYTES:
         raise problem
 
 
 def _reaches_beyond(middle: Middle, inner: Inner | None) -> bool:
-    """Whether the inner chunks are not within a middle: a chunk that ALTER ended, say, ends at any tuple ID."""
+    """Whether the inner chunks are not within the middle. A chunk that ALTER closed may end between two steps."""
     return inner is not None and (inner.low < middle.low or inner.high > middle.high)
 
 
 def _fold_middle(case: WindowCase, folds: Folds, middle: Middle, ends: Ends, between: Between) -> Ends:
-    """Fold the middle of a window and keep it, if it was noted before and that pays. O(matches)."""
+    """Fold the middle of a window and keep it, if an earlier invocation noted it and the fold saves time. O(matches).
+
+    Returns the ends outside the new fold, or `ends` unchanged.
+    """
     room, matches = case.view.folds, ends.matches
     if not room.noted(folds, middle) or any(match.errors for match in matches):
         return ends
@@ -116,7 +122,7 @@ def _fold_middle(case: WindowCase, folds: Folds, middle: Middle, ends: Ends, bet
 
 
 def _cut(match: Found, middle: Middle) -> list[Found]:
-    """The matches before the middle, those in it, and those behind it."""
+    """Cut the matches of a chunk into those before the middle, those in it, and those after it."""
     edges = [at - match.data.first_id for at in middle]
     if isinstance(match, EndBits):
         first, last = [min(max(at, match.start), match.stop) for at in edges]

@@ -1,6 +1,6 @@
-"""Aggregates over a window, read tuple by tuple: all matches of the window, no chunk is folded.
+"""The way that reads all matches of a window for an aggregate, without folds.
 
-The first invocation of a clause is read so. Later ones are if the folds are too large to be kept.
+The first invocation of a clause takes this way. Later invocations take it if the folds are too large to be kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from psoup.results.chunk_results import ALL
 
 
 def window_rows(case: WindowCase) -> Ends:
-    """All matches of the window. Raises as `matches_in`."""
+    """Return all matches of the window. Raises as `matches_in`."""
     recipe = case.folding.recipe
     return with_middle(case, Ends(_matches(case, recipe), Between(recipe, (case.low, case.high))))
 

@@ -1,7 +1,9 @@
-"""Precomputation: folds and packs of chunks that are about to leave the memory, or were put on disk.
+"""Background work that makes folds and packs before an invocation needs them, of chunks that will be on disk only.
 
-    registered aggregates ──> attempt, within a budget, noted beforehand ──> fold beside the chunk
+    registered aggregates ──> attempt, within a budget, noted beforehand ──> fold in a file of the chunk
                                 └──too much──> refusal, remembered and shown by EXPLAIN
+
+A fold has the states of one clause over some chunks, and a pack has those of many clauses.
 
 Files, in reading order:
 
@@ -9,6 +11,6 @@ Files, in reading order:
     folds_ahead    folds of single queries
     packs_ahead    packs of queries that were invoked as a table
 
-Invariant: no answer depends on this work. A fold that ended the process twice is left out by the next start.
-Not for: folds that readers leave (`aggregate.window_folds`).
+Invariant: no answer depends on this work. If the process ended twice during the same fold, the next start skips it.
+Not for: folds that readers make and keep (`aggregate.window_folds`).
 """

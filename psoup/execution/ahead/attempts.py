@@ -1,9 +1,9 @@
-"""Attempts to make a fold ahead of invocations: within a budget, noted beforehand, with remembered refusals.
+"""Attempts to make a fold before an invocation needs it. Each has a budget, and its refusal is remembered.
 
     attempt ─ refused before? ──> nothing, unless the refusal is over (`psoup.aggregates.refusals`)
             ─ begin ────────────> the host notes the attempt: if the process ends, the next start knows the fold
             ─ budget ───────────> bytes and time, charged to the tenant of the stream
-            ─ made, or refused with the bytes that it needed
+            ─ result ───────────> the fold, or a refusal with the bytes that it needed
 
 The engine has neither a clock nor a disk. A host lends both through the port `Spare`.
 """
@@ -23,17 +23,17 @@ from psoup.work.read_budget import NO_LIMIT, ReadBudget
 T = TypeVar("T")
 
 _BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name, budgets.SORT_BYTES.name)
-"""Budgets of bytes: their refusals are over once more memory is free."""
+"""Budgets of bytes. A refusal for one of them ends when enough more memory is free."""
 _TURN = 256
-"""Most folds of a tenant's turn."""
+"""The most folds in a tenant's turn."""
 _TURN_S = 0.1
-"""Most seconds of processor time of a tenant's turn."""
+"""The most seconds of processor time in a tenant's turn. The fold that reaches them still finishes."""
 _LEFT_OUT = "the process has ended twice while it was folded ahead"
-"""The refusal of a fold that may have ended the process."""
+"""The reason of the refusal if earlier processes ended during the fold, which may be the cause."""
 
 
 class Work(NamedTuple):
-    """A fold to be made ahead, over the chunk `number` of a stream. `key`: its name among refusals.
+    """A fold that background work will make, over the chunk `number` of a stream. `key`: its name among refusals.
 
     `query_id`: a query that uses the fold.
     """
@@ -56,11 +56,11 @@ class Spare(Protocol):
         ...
 
     def begin(self, work: Work) -> bool:
-        """Note the work that begins now; False if earlier processes ended during it."""
+        """Note the work that begins now. Returns False if earlier processes ended during it."""
         ...
 
     def end(self) -> None:
-        """Remove the note: the work has ended, and the process lives."""
+        """Remove the note, as the work has ended without ending the process."""
         ...
 
     def refused(self, work: Work, why: str) -> None:
@@ -87,37 +87,37 @@ class Lent:
         return closing(ReadBudget(sort_bytes=min(limit, self.limit)))
 
     def begin(self, work: Work) -> bool:
-        """Note nothing."""
+        """Allow the work. There is nowhere to note it."""
         return True
 
     def end(self) -> None:
-        """Note nothing."""
+        """Do nothing, as `begin` makes no note."""
 
     def refused(self, work: Work, why: str) -> None:
-        """Report nothing: EXPLAIN shows the refusal."""
+        """Do nothing. EXPLAIN shows the refusal."""
 
     def spent(self) -> float:
-        """Measure nothing."""
+        """Return 0, so that no turn ends because of its time."""
         return 0.0
 
 
 class Attempts:
-    """Attempts of one service. One thread at a time. `spare`: the resources of the host."""
+    """The attempts of one service. One thread at a time may use it. `spare`: the resources of the host."""
 
     def __init__(self, spare: Spare) -> None:
         self._spare = spare
         self._begun = False
         self.tried = 0
-        """Folds begun so far, refused folds among them."""
+        """The number of folds begun so far, including those refused after their begin."""
 
     def end(self) -> None:
-        """Remove the note of the last fold. Called after several attempts, as a note takes some microseconds."""
+        """Remove the note of the last fold. Callers do so once after several attempts, as it takes microseconds."""
         if self._begun:
             self._begun = False
             self._spare.end()
 
     def turn(self) -> Turn:
-        """Begin the turn of a tenant."""
+        """Begin the turn of a tenant, and its count of folds and seconds."""
         return Turn(self)
 
     def spent(self) -> float:
@@ -134,7 +134,7 @@ class Attempts:
         return min(limit, self._spare.free(tenant))
 
     def make(self, work: Work, refusals: FoldRefusals, limit: int, make: Callable[[ReadBudget], T]) -> T | None:
-        """The result of `make`, within a budget of at most `limit` bytes; None if it was refused, now or before."""
+        """Call `make` with a budget of at most `limit` bytes, and return its result. None if it is or was refused."""
         if not self.is_open(work, refusals, limit):
             return None
         if not self._spare.begin(work):

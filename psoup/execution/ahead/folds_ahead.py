@@ -1,15 +1,15 @@
-"""Folds of registered aggregates, made ahead of invocations over chunks that are sealed, or were put on disk.
+"""Background work that folds registered aggregates over sealed chunks and chunks of history.
 
     chunks    on disk ─┬─ sealed, in memory ──┬─ open         each is visited once, when it is sealed or attached
     queries   each pair of a clause and a recipe once         folded only where the matches are stored already
 
-So an aggregate over years reads no tuple, even at a first invocation after its chunks left memory.
-This is background work in small steps; an invocation computes the folds that are still missing. It serves streams with
-an archive or with history. Of many aggregates only the oldest are folded here. All of them are folded as packs
-(`psoup.execution.ahead.packs_ahead`) if they were invoked as a table. Each fold has a budget of bytes and time, and a
-refusal is remembered (`psoup.execution.ahead.attempts`).
+So an aggregate over years reads no tuple, even at a first invocation after its chunks left memory. An invocation
+computes the folds that are still missing. The work serves streams with an archive or with history. Of a stream's
+aggregates only the oldest 1,024 are folded here. `psoup.execution.ahead.packs_ahead` folds any number of aggregates
+that were invoked as a table. Each fold has a budget of bytes and time (`psoup.execution.ahead.attempts`).
 
-Tenants take turns of some folds or a tenth of a second. So slow folds of one tenant delay other tenants by one turn.
+Tenants take turns. A turn ends after 256 folds or a tenth of a second. So slow folds of one tenant delay other tenants
+by one turn.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from psoup.results.chunk_results import ALL
 from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _MOST = 1_024
-"""Most aggregates of a stream that are folded ahead."""
+"""The most aggregates of a stream that this module folds."""
 
 
 class ClauseAggregate(NamedTuple):
-    """A registered aggregate of a clause, and the first query that has it."""
+    """A registered aggregate, its clause, and the first query that has both."""
 
     query_id: int
     sqc_id: int
@@ -52,15 +52,15 @@ Wanted = tuple[ClauseRecord, ClauseAggregate]
 
 
 class FoldingAhead:
-    """Progress of the folds made ahead, over all streams. One thread at a time."""
+    """The background work of all streams, and its progress. One thread at a time may use it."""
 
     def __init__(self, spare: Spare, *, shelves: bool = True) -> None:
         """`spare`: resources of the host. `shelves`: whether folds of chunks on disk are written to disk."""
         self._attempts, self._shelves = Attempts(spare), shelves
         self._looked: dict[int, tuple[int, int]] = {}
-        """The numbers [first, stop) of the visited chunks, by stream."""
+        """The numbers [first, stop) of the chunks that were visited, by stream ID."""
         self._begun: dict[int, tuple[int, set[object]]] = {}
-        """The chunk of each stream in which a turn ended, and the aggregates visited there."""
+        """The chunk in which the last turn ended, and the aggregates visited in it, by stream ID."""
         self._tenant = ""
         """The tenant that had the latest turn."""
         self._queries: object = None
@@ -68,9 +68,9 @@ class FoldingAhead:
         self._packs = PacksAhead(self._attempts, shelves)
 
     def step(self, snapshot: Snapshot) -> int:
-        """Make some folds for the next tenant in turn. Returns the number of folds, and 0 if nothing is left to do.
+        """Make some folds and packs for the next tenant in turn.
 
-        If no fold was made, but some are left, the result is 1.
+        Returns their number, or 0 if nothing is left to do. Returns 1 if all attempts of the turn were refused.
         """
         try:
             return self._step(snapshot)
@@ -100,7 +100,7 @@ class FoldingAhead:
         wanted = list(_known(snapshot, view, self._wanted(snapshot).get(view.stream_id, [])))
         stop = self._again_from(view, wanted, stop)
         touched = list[Folds]()
-        for number in range(first - 1, base - 1, -1):  # history that was attached since
+        for number in range(first - 1, base - 1, -1):  # history attached since the last visit
             made += self._of_chunk(snapshot, view, view.chunks[number - base], wanted, touched, turn)
             if view.stream_id in self._begun:
                 break
@@ -120,7 +120,7 @@ class FoldingAhead:
         return made
 
     def _again_from(self, view: StreamView, wanted: list[Wanted], stop: int) -> int:
-        """The number of the next chunk: at most `stop`, less if a refusal of an earlier chunk is over."""
+        """The number of the next chunk to visit. It is below `stop` if the refusal of an earlier chunk is over."""
         refusals, work_bytes = view.folds.refusals, view.folds.work_bytes(view.tenant)
         for clause, aggregate in wanted if len(refusals) else ():
             refusal = refusals.of((clause.sqc_id, aggregate.recipe))
@@ -139,7 +139,10 @@ class FoldingAhead:
         touched: list[Folds],
         turn: Turn,
     ) -> int:
-        """Fold the aggregates over a chunk whose matches are stored. Continues where the last turn ended."""
+        """Fold the aggregates whose matches in a chunk are stored. Continues where the last turn ended.
+
+        Appends to `touched` the folds that grew. Returns the number of new folds.
+        """
         made, number, work_bytes = 0, entry.data.number, view.folds.work_bytes(view.tenant)
         begun, looked = self._begun.pop(view.stream_id, (number, set[object]()))
         if begun != number:
@@ -166,7 +169,10 @@ class FoldingAhead:
         return made
 
     def _wanted(self, snapshot: Snapshot) -> dict[int, list[ClauseAggregate]]:
-        """The registered aggregates, by stream. O(queries outside of blocks) after a change of queries, else O(1)."""
+        """The registered aggregates, by stream ID.
+
+        O(queries outside of blocks) after a change of the queries, else O(1).
+        """
         if snapshot.queries is not self._queries:
             by_stream: dict[int, dict[tuple[int, Recipe], ClauseAggregate]] = {}
             for stream_id, query_id, sqc_id, plan in _plans(snapshot):
@@ -184,17 +190,17 @@ class FoldingAhead:
 
 
 def _folded(node: Aggregate, matches: Sequence[ChunkMatches], snapshot: Snapshot, budget: ReadBudget) -> Fold:
-    """The fold of a chunk's matches. Its budget is charged for the groups, and for the fold itself."""
+    """Fold the matches of a chunk. The bytes of the groups and of the fold are charged to `budget`."""
     return fold_of(node, matches, snapshot, budget, keep=GroupBytes(budget).hold)
 
 
 def _work(view: StreamView, aggregate: ClauseAggregate, number: int) -> Work:
-    """The fold of an aggregate over a chunk."""
+    """Describe the fold of an aggregate over the chunk `number`, for an attempt."""
     return Work(view, (aggregate.sqc_id, aggregate.recipe), aggregate.query_id, number)
 
 
 def _known(snapshot: Snapshot, view: StreamView, standing: list[ClauseAggregate]) -> Iterator[Wanted]:
-    """The aggregates whose clauses are registered, and inside of the index."""
+    """The aggregates whose clauses are still registered, and in the predicate index."""
     for aggregate in standing:
         clause = snapshot.clauses.get(aggregate.sqc_id)
         if clause is not None and not view.outside.reasons(aggregate.sqc_id, clause.attributes):
@@ -210,7 +216,7 @@ def _is_ready(entry: ChunkEntry, wanted: list[Wanted]) -> bool:
 
 
 def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, int, Node]]:
-    """The stream, the ID, the clause and the plan of each query. A block of equal plans gives its first queries."""
+    """The stream ID, query ID, SQC ID and plan of each query. A block yields at most its first 1,024 queries."""
     for record in snapshot.queries.single():
         yield record.stream_id, record.query_id, record.sqc_id, record.query.plan
     for block in snapshot.queries.blocks:

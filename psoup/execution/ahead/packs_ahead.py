@@ -1,11 +1,12 @@
-"""Packs made ahead of invocations: aggregates that were invoked as a table are folded over sealed chunks.
+"""Background work that makes packs over sealed chunks, for aggregates that were invoked as a table.
 
     table    count, sum of 100,000 users over stream 3            aggregates never invoked as a table cost nothing
     chunks   on disk ─┬─ sealed, in memory ──┬─ open              each is folded once, for all clauses of such queries
     spans    16 chunks, 256 chunks, combined when complete        packs of chunks on disk are written to disk
 
-After a restart, the packs beside the newest chunks on disk tell which aggregates were invoked. Each pack has a budget
-of bytes and time, and a refusal is remembered (`psoup.execution.ahead.attempts`).
+A pack has the states of many clauses over a span of chunks. After a restart, the packs on disk of the newest chunks
+tell which aggregates were invoked as a table. Each pack has a budget of bytes and time, and a refusal is remembered
+(`psoup.execution.ahead.attempts`).
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
 
 _STEP = 16
-"""Most chunks to fold, and spans to write, in one step, which then takes some tens of milliseconds."""
+"""The most chunks that one step folds, and the most spans that it writes. A step takes some tens of milliseconds."""
 _LEVELS = 4
-"""Levels of spans whose newest span is searched for packs on disk."""
+"""The number of levels of spans that are searched for packs on disk after a start."""
 
 Key = tuple[int, tuple[Name, ...]]
-"""A stream ID, and the names of the states."""
+"""A stream ID, and the names of the states in its packs."""
 
 
 class ClauseStates(NamedTuple):
@@ -57,7 +58,7 @@ class ClauseStates(NamedTuple):
 
 
 class PacksAhead:
-    """Progress of the packs made ahead, over all streams. One thread at a time."""
+    """The background work that makes packs of all streams, and its progress. One thread at a time may use it."""
 
     def __init__(self, attempts: Attempts, shelves: bool) -> None:
         """`shelves`: whether packs of chunks on disk are written to disk."""
@@ -65,12 +66,12 @@ class PacksAhead:
         self._queries: object = None
         self._asking: dict[Key, ClauseStates] = {}
         self._found: set[int] = set()
-        """Streams whose packs on disk were searched after the start."""
+        """The streams whose packs on disk were searched after the start."""
 
     def step(self, snapshot: Snapshot, view: StreamView, turn: Turn) -> int:
-        """Make some packs of a stream, and write some to disk. Returns their number, and 0 if nothing is left to do.
+        """Make some packs of a stream, and write some to disk.
 
-        Nothing is begun after the end of the turn.
+        Returns their number, or 0 if nothing is left to do. Begins nothing after the end of the turn.
         """
         if view.stream_id not in self._found and view.archived:
             self._found.add(view.stream_id)
@@ -94,7 +95,7 @@ class PacksAhead:
         return made + self._shelve(snapshot, view, packs, work._replace(key=("shelve", *key)))
 
     def _shelve(self, snapshot: Snapshot, view: StreamView, packs: Packs, work: Work) -> int:
-        """Write packs of chunks on disk, even while new packs are refused. Returns the number of spans."""
+        """Write the packs of chunks on disk, even while new packs are refused. Returns the number of spans written."""
         if not self._shelves or not packs.fresh or not view.archived:
             return 0
 
@@ -109,7 +110,7 @@ class PacksAhead:
         return self._attempts.make(work, room.refusals, room.work_bytes(work.view.tenant), make)
 
     def _find(self, snapshot: Snapshot, view: StreamView, asking: dict[Key, ClauseStates]) -> None:
-        """Note the aggregates that were invoked as a table before the start, by the packs on disk."""
+        """Note the aggregates that were invoked as a table before the start. Packs on disk are the evidence."""
         for (stream_id, _), wanted in asking.items():
             if stream_id == view.stream_id and view.packs.of(stream_id, wanted.measures) is None:
                 shelf = pack_shelf(snapshot, view, Packs(tuple(wanted.measures)), UNBOUNDED)  # only for a search
@@ -117,7 +118,10 @@ class PacksAhead:
                     view.packs.known(stream_id, wanted.measures, view.tenant)
 
     def _wanted(self, snapshot: Snapshot) -> dict[Key, ClauseStates]:
-        """The registered aggregates, by stream and states. O(queries) after a change of the queries, else O(1)."""
+        """The clauses of registered aggregates, by stream and states.
+
+        O(queries) after a change of the queries, else O(1).
+        """
         if snapshot.queries is not self._queries:
             clauses, measures = defaultdict[Key, list[Array]](list), dict[Key, Sequence[Measure]]()
             first = dict[Key, int]()
@@ -153,7 +157,10 @@ def _ready(view: StreamView, packs: Packs, ids: Array) -> list[int]:
 def _made(
     snapshot: Snapshot, view: StreamView, packs: Packs, ids: Array, numbers: list[int], budget: ReadBudget
 ) -> int:
-    """Fold chunks, and the spans that end with them, if no further chunk must be read. Returns the number."""
+    """Make the packs of chunks, and of the spans that end with them. Returns the number of new packs.
+
+    A span gets no pack if another chunk would have to be read for it.
+    """
     made = 0
     reading = Reading([], None, snapshot.config.texts, budget, 0)
     spans = Spans(packs.measures, packs, Together(snapshot, view, ids, budget), reading, NO_LIMIT)
@@ -165,7 +172,7 @@ def _made(
 
 
 def _made_of(spans: Spans, shelf: PackShelf | None, number: int, base: int) -> int:
-    """Fold a chunk, and the spans that end with it. Returns the number of new packs."""
+    """Make the packs of one chunk, and of the spans that end with it. Returns the number of new packs."""
     made, fan = 0, spans.together.view.packs.fan
     level, size = 0, 1
     while (number + 1) % size == 0 and number + 1 - size >= base:
@@ -180,7 +187,7 @@ def _made_of(spans: Spans, shelf: PackShelf | None, number: int, base: int) -> i
 
 
 def _newest(shelf: PackShelf, fan: int) -> Iterator[Span]:
-    """The newest span of each level whose chunks are all on disk."""
+    """For each level, the newest span whose chunks are all on disk."""
     for level in range(_LEVELS):
         size = fan**level
         if (shelf.disk.stop // size - 1) * size >= shelf.disk.first:
@@ -188,7 +195,7 @@ def _newest(shelf: PackShelf, fan: int) -> Iterator[Span]:
 
 
 def _plans(snapshot: Snapshot) -> Iterator[tuple[int, int, Array, Node]]:
-    """The stream, the first ID, the clauses and the plan of queries with equal plans. A block is one item."""
+    """The stream ID, first query ID, SQC IDs and plan of the queries that share a plan. A block is one item."""
     alike = defaultdict[int, list[int]](list)
     plans = dict[int, tuple[int, int, Node]]()
     for record in snapshot.queries.single():
