@@ -1,4 +1,4 @@
-"""Joins: the rows of several sides that belong together, found when an answer is read.
+"""Joins: the reader finds the rows of several sides that belong together, when it makes an answer.
 
     sides ──> small_join, parallel_join     from matches to the bytes of Arrow, in few kernel calls
           └─> join_rows ──> kept_pairs      pairs that maintenance keeps
@@ -9,15 +9,15 @@
 
 Files, in reading order (`psoup.execution.ways` lists those that are ways):
 
-    sides, located_side           a side by position, whatever chunks it lies in; a side found in two calls
-    join_case, join_rows          a join to be evaluated; its rows by position, and their values
-    kept_pairs, small_pairs       pairs that are kept; pairs of small sides
+    sides, located_side           rows of a side by position across chunks; a side whose matches two calls find
+    join_case, join_rows          the case of a join for its ways; its rows by position, and their values
+    kept_pairs, small_pairs       pairs that maintenance keeps; pairs of small sides
     key_join, band_join           pairs by equalities; pairs by one band
     routed_join                   any join
-    small_join, parallel_join     whole answers of small joins, of larger ones on two threads
+    small_join, parallel_join     whole answers of small joins; those of larger joins on two threads
     join_messages                 whole answers whose columns are gathered from the chunks
     direct_join, pair_form        facts about a plan: its keys and bands; the layout of its answer
-    lookup_filter, bloom_filter   cuts of a large side before the join
+    lookup_filter, bloom_filter   semi-joins that reduce a large side before the join
     join_batch                    joined columns as Arrow messages
 
 Invariant: all ways give the same rows in the same order.

@@ -1,6 +1,8 @@
-"""Pairs of two sides by one band of columns: each row of the left side searches a range of the sorted right side.
+"""The way that joins by one band of columns. Each row of the left side searches a range of the sorted right side.
 
-s.t BETWEEN r.t - 5 AND r.t        s.t ascends: ranges of its rows, no key is hashed      psoup.joins.hash_pairs
+    s.t BETWEEN r.t - 5 AND r.t        s.t ascends, so the partners of a row of r are a range of rows of s
+
+No key is hashed. The search is in `psoup.joins.hash_pairs`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from psoup.plan.way import TryNext
 
 
 def serves(node: Join) -> bool:
-    """Whether a join of two sources is one band of columns, with constants added or not."""
+    """Whether a join has two sources and one band of columns, and nothing else. Constants may be added to them."""
     direct = direct_join(node)
     return direct is not None and not direct.keys
 
@@ -25,7 +27,10 @@ def accepts(case: JoinCase) -> bool:
 
 
 def band_join(case: JoinCase) -> FoundPairs:
-    """The pairs, in pieces. Raises TryNext if the right side does not ascend, or a sum leaves the range of its type."""
+    """Find the pairs, in pieces.
+
+    Raises TryNext if the keys of the right side do not ascend, or a sum leaves the range of its type.
+    """
     direct, room = direct_join(case.node), case.room()
     assert direct is not None
     try:

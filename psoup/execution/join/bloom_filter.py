@@ -1,11 +1,11 @@
 """A Bloom filter of the small side's keys, applied to the chunks of the large side before the join.
 
-    small part   keys 7 9      marks  . . 1 . . 1 .      a bit for each key, by its hash, some times as many as keys
-    large part   chunk 4  k: 1 7 3 9 7 …   bits of the side   ──> rows 1 3 4       no key is copied, no row is listed
-                 chunk 5  …                                       but those that are left: the join decides
+    small part   keys 7 9      marks  . . 1 . . 1 .      a bit for each key, at the place of its hash
+    large part   chunk 4  k: 1 7 3 9 7 …   match bits   ──> rows 1 3 4       no key is copied
+                 chunk 5  …
 
-`psoup.joins.semi_join` does so with keys that are gathered. This is for parts of sides by one equality of whole
-numbers.
+A row of the large side remains if the bit of its key is set. Some rows without a partner remain, too. The join drops
+them. This serves sides with an equality of whole numbers. `psoup.joins.semi_join` filters by gathered keys.
 """
 
 from __future__ import annotations
@@ -30,17 +30,25 @@ from psoup.values.columns import Array
 from psoup.work.runner import threads_of
 
 _RATIO = 4
+"""The least ratio of rows of the large side to rows of the small side, for the large side to be filtered."""
 _LARGE = 32_768
-"""Rows of a part from which on it is cut."""
-_FEWEST, _MOST, _CACHED = 16, 64, 1 << 22
-"""Bits for each key: the most while all stay in the cache. One in so many rows is left that has no partner."""
+"""The least number of rows of a large side that is filtered."""
+_FEWEST = 16
+"""The least number of bits for each key. With n bits a key, about 1/n of the rows without a partner remain."""
+_MOST = 64
+"""The most bits for each key."""
+_CACHED = 1 << 22
+"""The most bits of a filter with more than `_FEWEST` bits for each key, so that it stays in the processor's cache."""
 _NO_BITS: Array = np.zeros(0, np.uint64)
 
 Side = Sequence[Matches]
 
 
 def cut_by_marks(node: Join, parts: Sequence[Side], reading: Reading) -> Sequence[Side]:
-    """The parts of both sides, a much larger one without rows that have no partner. O(rows), 1 ns each."""
+    """Filter the larger side by the keys of the smaller one, if it is much larger. Returns both sides.
+
+    O(rows), 1 ns each.
+    """
     key = _key(node)
     counts = [sum([match.count for match in part]) for part in parts]
     small, large = (0, 1) if counts[0] < counts[1] else (1, 0)
@@ -65,14 +73,14 @@ def cut_by_marks(node: Join, parts: Sequence[Side], reading: Reading) -> Sequenc
 
 
 def _key(node: Join) -> Columns | None:
-    """An equality of two columns of whole numbers; None without one, or if there are sums, which may be errors."""
+    """An equality of two columns of whole numbers. None if there is none, or if a band has a sum, which may fail."""
     direct = direct_join(node)
     keys = () if direct is None or direct.sums else direct.keys
     return next((key for key in keys if key.kinds == (WIDE, WIDE) and min(key.columns) >= 0), None)
 
 
 def _cut(match: Matches, column: int, shift: np.uint64, marks: Array) -> Packed | None:
-    """The rows of a match whose key is marked; None if there is none."""
+    """The rows of a match whose keys are marked in the filter. None if there are none."""
     start, stop, own = bits_of(match)
     rows: Array = np.empty(stop - start + 1, np.uint16)
     rows = rows[: marked_rows(match.data.columns[column].values, start, stop, own, SPREADING, shift, marks, rows)]
@@ -80,7 +88,10 @@ def _cut(match: Matches, column: int, shift: np.uint64, marks: Array) -> Packed 
 
 
 def bits_of(match: Matches) -> tuple[int, int, Array]:
-    """The rows of a match: from where to where, and their bits, or none if these are all. O(rows), or less."""
+    """The range [start, stop) of the rows of a match, and their bitmap. The bitmap is empty if all rows match.
+
+    O(rows), or less.
+    """
     if isinstance(match, KeptBits):
         return 0, len(match.data), match.bits
     if isinstance(match, Packed) and match.held is None:

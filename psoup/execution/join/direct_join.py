@@ -1,13 +1,13 @@
-"""The common joins: two sources, with equalities of columns, bands between columns, or both.
+"""Facts about a direct join: two sources, with equalities of columns, bands between columns, or both.
 
-    r.k = s.k AND r.name = s.name      several keys: a hash of all finds pairs, each key confirms them
-    r.k = s.k AND s.at >= r.at         a band beside keys: asked of the pairs
-    s.u >= r.t - 50 AND r.t > s.u      columns (t, u), s.u - r.t from -50 to -1: whole numbers
+    r.k = s.k AND r.name = s.name      several keys: a hash of all keys finds pairs, then each key is compared
+    r.k = s.k AND s.at >= r.at         a key and a band: the key finds pairs, then the band is tested
+    s.u >= r.t - 50 AND r.t > s.u      one band of whole numbers: s.u - r.t is from -50 to -1
     s.at BETWEEN r.at AND r.at + INTERVAL 1 HOUR
 
-Both columns have one type; its order keys are whole numbers, or texts, which are only tested for equality. A band may
-add a constant to a BIGINT or a TIMESTAMP. Other joins go to `psoup.joins.join_pieces`, and so does a join with a sum
-outside the range of its type, as such a sum is an error.
+Both columns of a factor have one type. Texts are only compared for equality. A band may add a constant to a BIGINT or a
+TIMESTAMP. `psoup.joins.join_pieces` makes all other joins. It also takes a join with a sum outside the range of its
+type, as such a sum is an error.
 """
 
 from __future__ import annotations
@@ -36,31 +36,32 @@ _FORMS = {
     Kind.DOUBLE: FLOAT,
     Kind.TEXT: TEXT,
 }
-"""The kinds of keys that are gathered directly, as `MatchedSide.keys` wants them."""
+"""The kind that `MatchedSide.keys` takes, for each type of key that a direct join may have."""
 _FAR = 2**62
+"""The bounds of a band must be nearer to 0 than this."""
 _KEY_BYTES = (12, 28)
-"""Bytes of a key and its place; of a text's hash, address, size and place."""
+"""Bytes of a key and its position, for whole numbers; and of the hash, address, size and position of a text."""
 _HASH_BYTES = 12
-"""Bytes of a hash of several keys, and its place."""
+"""Bytes of a hash of several keys, and its position."""
 _RANGES = {Kind.BIGINT: (-(2**63), 2**63 - 1), Kind.TIMESTAMP: (FIRST_MICRO, LAST_MICRO)}
 
 
 class _Operand(NamedTuple):
-    """A column, and what is added to it."""
+    """One operand of a factor: a column, and the constant that is added to it."""
 
     column: AttributeRef
     shift: int
 
 
 class Columns(NamedTuple):
-    """A column of each side by its place in the schema, and their kinds for `MatchedSide.keys`."""
+    """The columns of a factor, one of each side, by place in the schema. `kinds`: as `MatchedSide.keys` takes them."""
 
     columns: tuple[int, int]
     kinds: tuple[int, int]
 
 
 class Sum(NamedTuple):
-    """A constant that is added to a column of a side, and the range of the type of the sum."""
+    """A sum of a column of a side and the constant `shift`. The type of the sum ranges from `least` to `greatest`."""
 
     side: int
     column: int
@@ -71,9 +72,9 @@ class Sum(NamedTuple):
 
 @dataclass(frozen=True)
 class DirectJoin:
-    """The conditions of a join: equal columns and bands; without keys there is exactly one band.
+    """The factors of a direct join: equalities (`keys`) and bands. Without keys there is exactly one band.
 
-    `sums`: constants that are added to columns; `text`: the factors, for messages.
+    `sums`: the sums in bands. `text`: the factors, for messages.
     """
 
     keys: tuple[Columns, ...]
@@ -83,7 +84,7 @@ class DirectJoin:
 
     @cached_property
     def read(self) -> tuple[dict[int, int], dict[int, int]]:
-        """The columns of each side that are read, and their kinds."""
+        """For each side, the columns that the factors read, and the kind of each."""
         used = (*self.keys, *(columns for columns, _ in self.bands))
         left, right = ({own.columns[side]: own.kinds[side] for own in used} for side in (0, 1))
         return left, right
@@ -95,13 +96,13 @@ class DirectJoin:
 
     @cached_property
     def row_bytes(self) -> tuple[int, int]:
-        """Bytes that the keys of a row of each side take."""
+        """Bytes that the keys of one row take, for the left and the right side."""
         left, right = (sum([_KEY_BYTES[kind == TEXT] for kind in own.values()]) for own in self.read)
         hashes = 0 if self.is_single else _HASH_BYTES
         return left + hashes, right + hashes
 
     def fits(self, keys: Sequence[Mapping[int, SideKeys]]) -> bool:
-        """Whether no sum of keys, by side and column, leaves the range of its type or of the numbers compared."""
+        """Whether all sums stay in the range of their types and of int64. `keys`: for each side, keys by column."""
         return all(
             own.least <= keys[own.side][own.column].least + own.shift
             and keys[own.side][own.column].greatest + own.shift <= own.greatest
@@ -111,7 +112,7 @@ class DirectJoin:
 
 @plan_fact
 def direct_join(node: Join) -> DirectJoin | None:
-    """The common join that a node is; None if it is another join."""
+    """The facts about a join node. None if it is not a direct join."""
     factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
     if len(node.inputs) != 2 or node.rest or not factors:
         return None
@@ -140,7 +141,10 @@ def _columns(left: AttributeRef, right: AttributeRef) -> Columns:
 
 
 def _compared(factor: PairFactor) -> tuple[str, _Operand, _Operand] | None:
-    """The factor as operator, operand of the first source, operand of the second; None if it compares anything else."""
+    """The operator of a factor and its operands, of the first and the second source.
+
+    None if an operand is neither a column nor a sum, if texts are compared other than by =, or if the types differ.
+    """
     left, right = (_operand(expr) for expr in comparable(factor.left, factor.right))
     if left is None or right is None:
         return None
@@ -154,7 +158,7 @@ def _compared(factor: PairFactor) -> tuple[str, _Operand, _Operand] | None:
 
 
 def _operand(expr: Expr) -> _Operand | None:
-    """A column, or a column and a constant."""
+    """The operand in an expression. None if this is neither a column nor a column plus or minus a constant."""
     if isinstance(expr, AttributeRef):
         return _Operand(expr, 0) if expr.type.kind in _FORMS else None
     if not (isinstance(expr, Call) and isinstance(expr.args[0], AttributeRef)):
@@ -173,7 +177,7 @@ def _operand(expr: Expr) -> _Operand | None:
 
 
 def _band(pairs: list[tuple[str, _Operand, _Operand]]) -> Band:
-    """The band that satisfies all comparisons. Keys are whole numbers, so < 5 is <= 4."""
+    """The intersection of all comparisons of two columns, as one band. Keys are whole numbers, so < 5 is <= 4."""
     low: int | None = None
     high: int | None = None
     for operator, left, right in pairs:

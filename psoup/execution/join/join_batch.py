@@ -1,12 +1,11 @@
 """Joined rows as Arrow IPC record batches, gathered from the chunks of all sides straight into the bytes.
 
     positions   r 0 0 3 …   s 7 9 7 …        of the matches of each side
-    side        from its chunks              a look for the chunk of each position
-                whole, if many are wanted: its columns side by side, by position
+    columns     from the chunks              a search for the chunk of each position
+                from one array of a column   by position, if the answer reads many rows of the side
+    texts       from the chunks              their bytes are counted first, to know the size of the message
 
-    texts       from its chunks              their bytes are counted first, as a message is as large as they are
-
-The rest is as for one stream: see `psoup.execution.rows.record_batch`. Expressions are not for this module.
+`psoup.execution.rows.record_batch` explains the messages. This module serves SELECT lists of columns only.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from psoup.work.read_budget import ReadBudget
 from psoup.work.runner import Task
 
 _WHOLE = 2
-"""Columns of a side are copied side by side if the side has at most this many rows for each row of the answer."""
+"""Columns of a side are first copied into arrays if it has at most this many rows for each row of the answer."""
 _PUT_FROM = 16_384
-"""Fewest rows of a side whose columns are copied side by side."""
+"""The least number of rows of a side whose columns are first copied into arrays."""
 MESSAGES = 8
-"""Messages of a block, and those that several threads gather at once: one begins some 50 us after it is asked to."""
+"""The number of messages in a block of memory, and of those that threads gather at once. A thread starts in 50 us."""
 _LINE = 64
-"""The multiple of bytes at which each begins."""
+"""The alignment of a message in a block, in bytes."""
 _NO_ROWS = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedForm:
-    """The form of a SELECT list over several sources; for each of these its columns.
+    """The form of a SELECT list over several sources, and the part of each source in it.
 
-    `which`: their places in the list; `kinds` and `columns`: as in `Form`, for these alone. int64. `texts`: the places
-    of those that are texts, and their columns, which are in none of these.
+    `which`: for each source, the places in the list of its columns other than texts, int64. `kinds`, `columns`: as in
+    `Form`, for these columns. `texts`: for each source, the place in the list and the column of each text.
     """
 
     form: Form
@@ -59,7 +58,7 @@ class JoinedForm:
 
 @plan_fact
 def joined_form(select: Sequence[Output], sources: int) -> JoinedForm | None:
-    """The form of a SELECT list, or None if it has expressions."""
+    """The form of a SELECT list over `sources` sources. None if the list has anything but columns."""
     form = form_of(select)
     if form is None:
         return None
@@ -74,18 +73,21 @@ def joined_form(select: Sequence[Output], sources: int) -> JoinedForm | None:
 
 
 class SideMemory:
-    """The matches of one side by address: `rows`, offsets in chunks; `sources`, `stride` and `stops` as in `gather`."""
+    """The matches of one side in the form of kernels: column addresses of its chunks, and offsets of rows.
+
+    `rows`: offsets in the chunks. `sources`, `stride`, `stops`: as the kernel `gather` takes them.
+    """
 
     __slots__ = ("_chunks", "known", "rows", "sources", "stops", "stride")
 
     def __init__(self, chunks: Sequence[ChunkView], rows: Array, stops: Array) -> None:
-        """`chunks`: at least one; `rows`: int32, chunk after chunk, up to the `stops` (int64) of each."""
+        """`chunks`: at least one. `rows`: int32, chunk after chunk. `stops`: int64, the end of each chunk in `rows`."""
         self._chunks = chunks
         self.rows = rows
         self.stops = stops
         self.sources, self.stride = tabled(chunks)
         self.known: dict[int, Array] = {}
-        """Columns without NULL that were gathered before, of 8 bytes a value: int64 by position."""
+        """Columns without NULL and with values of 8 bytes that earlier calls gathered: int64 by position."""
 
 
 def side_memory(group: Group) -> SideMemory:
@@ -99,7 +101,7 @@ class SideColumns:
     """The columns of a SELECT list that come from one side."""
 
     def __init__(self, memory: SideMemory, form: JoinedForm, place: int, budget: ReadBudget, expected: float) -> None:
-        """`expected`: how many rows will be wanted, about."""
+        """`expected`: the approximate number of rows of the answer."""
         self.which = form.which[place]
         self._kinds = form.kinds[place]
         self._columns = form.columns[place]
@@ -108,7 +110,8 @@ class SideColumns:
         self._held = 0
         self._arrays: list[Array] = []
         self.task: Task | None = None
-        """Work to do before the first row is gathered, on any thread; None if there is none."""
+        """The copy of columns into arrays, which the caller runs on any thread before `gather`. None: nothing to copy.
+        """
         self.texts = form.texts[place]
         self.nullable: Array = np.empty(len(self.which), np.uint8)
         self.nullable_texts: Array = np.empty(len(self.texts), np.uint8)
@@ -123,25 +126,28 @@ class SideColumns:
                 self._put_together()
 
     def gather(self, positions: Array, places: Array, out: Array, nulls: Array) -> None:
-        """Write the columns of the rows at some positions (int32 or int64[n]): see the kernels."""
+        """Write the columns of the rows at `positions` (int32 or int64[n]). The kernels explain the other arguments."""
         if len(self.which):
             gather_at(self.which, *self._ask, positions, places, out, nulls)
         for which, column in self.texts:
             gather_texts_at(which, column, *self._of_texts, positions, places, out, nulls)
 
     def measure(self, positions: Array, nullable: Array, texts: Array) -> None:
-        """Note by place which columns may be NULL (uint8), and how many bytes the texts of each have (int64)."""
+        """Fill two arrays by place in the SELECT list, for the rows at `positions`.
+
+        `nullable`, uint8: whether the column may be NULL. `texts`, int64: the bytes of its texts.
+        """
         nullable[self.which] = self.nullable
         for (which, column), may_be_null in zip(self.texts, self.nullable_texts.tolist(), strict=True):
             nullable[which], texts[which] = may_be_null, text_bytes_at(column, *self._of_texts, positions)
 
     def close(self) -> None:
-        """Give back what it holds; what was put together stays while a message may read it."""
+        """Return the bytes of the copies to the budget. The arrays stay alive while a message may read them."""
         self._budget.give_back_joined(self._held)
         self._held = 0
 
     def _put_together(self) -> None:
-        """Make a copy of the columns, if there is room for it."""
+        """Prepare the `task` that copies the columns into arrays, if the budget has room for these."""
         memory, rows, nullable = self._memory, len(self._memory.rows), bool(self.nullable.any())
         known = {w: memory.known[c] for w, c in enumerate(self._columns.tolist()) if c in memory.known}
         new = np.array([w for w in range(len(self._columns)) if w not in known], np.int64)
@@ -165,10 +171,10 @@ class SideColumns:
 
 
 class Blocks:
-    """Memory for large messages, several in one block, of which readers may hold some.
+    """Allocates memory for large messages, `MESSAGES` of them in one block.
 
-    The allocator gives single ones back to the system, as soon as they are freed: to fetch 12 MB again took 3 ms, to
-    write them 2.
+    The allocator returns large arrays to the system when they are freed. Fetching 12 MB again took 3 ms, and writing
+    them 2 ms. A block lives as long as any message in it.
     """
 
     def __init__(self, budget: ReadBudget) -> None:
@@ -177,7 +183,7 @@ class Blocks:
         self._free: Array = np.zeros(0, np.uint8)
 
     def take(self, size: int) -> Array:
-        """Some arbitrary bytes: uint8[size]."""
+        """Allocate uint8[size], not cleared, from the block. Outside the block if the budget has no room for one."""
         if len(self._free) < size:
             self.close()
             try:
@@ -190,7 +196,7 @@ class Blocks:
         return out
 
     def close(self) -> None:
-        """Leave the block to the messages in it."""
+        """Return the bytes of the block to the budget. The messages in it keep it alive."""
         self._budget.give_back_joined(self._held)
         self._held = 0
         self._free = self._free[:0]
@@ -200,7 +206,7 @@ class JoinedMessage(Message):
     """Some rows of a join, measured but not yet gathered."""
 
     def __init__(self, form: JoinedForm, sides: Sequence[SideColumns], positions: Sequence[Array]) -> None:
-        """`positions`: int32 or int64 of one length, for each side."""
+        """`positions`: for each side the position of each row, int32 or int64."""
         self._joined = form
         self._sides = sides
         self._positions = positions
@@ -212,14 +218,14 @@ class JoinedMessage(Message):
         self._measure(form.form, len(positions[0]), nullable, texts)
 
     def gather_into(self, out: Array) -> None:
-        """Gather it beforehand, on any thread, into `out`: uint8[size]."""
+        """Gather the message into `out`, uint8[size], on any thread. `gathered` returns it later."""
         if not self._exact:
             out[:] = 0
         self._write(out)
         self._early = out
 
     def gathered(self) -> Array:
-        """The message, uint8[size], which is the caller's."""
+        """The message, uint8[size]. The caller owns the array."""
         early, self._early = self._early, None
         return super().gathered() if early is None else early
 
@@ -228,7 +234,7 @@ class JoinedMessage(Message):
             side.gather(positions, self._places, out, nulls)
 
     def halves(self) -> tuple[Message, Message]:
-        """The first and the second half of the rows, of which there are two at least."""
+        """Split the message into its first and second half. It must have at least two rows."""
         middle = self.rows // 2
         first, second = ([own[part] for own in self._positions] for part in (slice(middle), slice(middle, None)))
         return JoinedMessage(self._joined, self._sides, first), JoinedMessage(self._joined, self._sides, second)

@@ -1,10 +1,10 @@
-"""A join to be evaluated, and the pieces of pairs that a way of evaluating it gives.
+"""The case of a join that a way evaluates, and the pieces of rows that the way returns.
 
     JoinCase   node, reading ──> sides, opened when a way first reads them
-    Pieces     positions in each side, in the order of FROM, piece by piece; what they hold until they are closed
+    Pieces     positions in each side, in the order of FROM, piece by piece
 
-The ways are listed in `psoup.execution.ways`. Conditions that are neither keys nor bands are tested here, on the pairs
-that any way gives.
+`psoup.execution.ways` lists the ways. They find pairs by keys and bands. This module tests all other conditions of a
+join of two sources on these pairs.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ from psoup.plan.way import Ways
 from psoup.values.columns import Array
 
 FIRST = 8_192
-"""Most rows of the first piece if all rows are wanted: each piece costs some 20 us beside its rows."""
+"""The most rows of the first piece if the caller reads all rows. Each piece costs some 20 us, whatever its rows."""
 
 
 class Pieces(Protocol):
-    """Rows of a join in pieces: positions (int32 or int64) in each of the `sides`, in the order of FROM."""
+    """The rows of a join, in pieces. A piece has the positions of its rows (int32 or int64) in each of the `sides`.
+
+    The rows are in the order of FROM: by the position in the first side, then in the second side, and so on.
+    """
 
     @property
     def sides(self) -> Sequence[MatchedSide]:
-        """The sides that the positions count."""
+        """The sides to which the positions refer."""
         ...
 
     @property
     def errors(self) -> int:
-        """Values so far that could not be computed."""
+        """The number of values so far that could not be computed."""
         ...
 
     def __iter__(self) -> Iterator[list[Array]]: ...
@@ -50,20 +53,20 @@ class Pieces(Protocol):
 
 @dataclass(slots=True)
 class JoinCase:
-    """An evaluation of a join. `few`: only the first rows are wanted."""
+    """One evaluation of a join. `few`: the caller reads only the first rows."""
 
     node: Join
-    """The join; of two sources without the conditions that are tested on pairs."""
+    """The join for the ways. A join of two sources has only its keys and bands here."""
     reading: Reading
     ways: Ways[JoinCase, Pieces]
     few: bool = False
     rest: Join | None = None
-    """The join with the conditions that are tested on pairs; None without such conditions."""
+    """The whole join, with the conditions that `pieces` tests on pairs. None if there are none."""
     opened: list[MatchedSide] = field(default_factory=list)
 
     @property
     def sides(self) -> list[MatchedSide]:
-        """All sides, large ones without rows that cannot have a partner. O(chunks + look-ups) the first time."""
+        """All sides. Large sides are reduced by `lookup_filter`. O(chunks + look-ups) the first time."""
         if not self.opened:
             self.opened = open_sides(cut_down(self.node, self.reading), self.reading)
         return self.opened
@@ -75,15 +78,15 @@ class JoinCase:
 
     @property
     def limits(self) -> JoinLimits:
-        """The limits of the pairs that are found."""
+        """The limits of candidates, bytes and the sizes of pieces."""
         return self.reading.joins if self.few else _for_all(self.reading.joins)
 
     def room(self) -> JoinBudget:
-        """A new account of candidates and bytes."""
+        """Open a new account for the candidates and bytes of this join."""
         return JoinBudget(self.limits, self.reading.budget)
 
     def pieces(self) -> Pieces:
-        """The rows, by the first way that accepts the case. Raises ResourceExhausted (JOIN_BUDGET)."""
+        """Find the rows by the first way that accepts the case. Raises ResourceExhausted (JOIN_BUDGET)."""
         pieces = self.ways.take(self.node, self)
         return pieces if self.rest is None else _Tested(pieces, self.rest, self.reading)
 
@@ -95,25 +98,25 @@ class JoinCase:
 
 
 def join_case(node: Join, reading: Reading, ways: Ways[JoinCase, Pieces], *, few: bool = False) -> JoinCase:
-    """The case of a join, all of whose sides have a row."""
+    """Make the case of a join. Each of its sides must have a row."""
     if node.rest and len(node.inputs) == 2:
         return JoinCase(without_rest(node), reading, ways, few, node)
     return JoinCase(node, reading, ways, few)
 
 
 def open_sides(matches: Sequence[Sequence[object]], reading: Reading) -> list[MatchedSide]:
-    """Sides of some matches. `reading`: the budget and the threads that they use."""
+    """Open a side for the matches of each source. The sides use the budget and the threads of `reading`."""
     limits = reading.texts, reading.budget, reading.joins.bytes, reading.run
     return [MatchedSide(side, *limits) for side in matches]  # type: ignore[arg-type]
 
 
 class FoundPairs:
-    """Pieces of pairs of columns alone: no value has to be computed, so there are no errors."""
+    """Pieces of a way that compares columns only. No value has to be computed, so there are no errors."""
 
     errors = 0
 
     def __init__(self, sides: Sequence[MatchedSide], pieces: Iterable[list[Array]], room: JoinBudget) -> None:
-        """`room`: the account that holds the bytes behind the pieces."""
+        """`room`: the account of the bytes that the pieces hold."""
         self.sides = sides
         self.close = room.close
         self._pieces = pieces
@@ -123,7 +126,7 @@ class FoundPairs:
 
 
 class _Tested:
-    """The pairs of other pieces that satisfy the conditions of a join which are neither keys nor bands."""
+    """The rows of `pieces` that satisfy the conditions of a join that are neither keys nor bands."""
 
     def __init__(self, pieces: Pieces, node: Join, reading: Reading) -> None:
         self.sides = pieces.sides
@@ -144,5 +147,5 @@ class _Tested:
 
 @lru_cache
 def _for_all(limits: JoinLimits) -> JoinLimits:
-    """The limits of a read of all rows; computed once, as every invocation asks for them."""
+    """The limits if the caller reads all rows. Cached, as every invocation needs them."""
     return replace(limits, first=FIRST)

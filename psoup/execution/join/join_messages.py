@@ -1,8 +1,9 @@
-"""The rows of a join as Arrow messages: columns gathered from the chunks of all sides, message by message.
+"""The way that shows a join as Arrow messages, whose columns it gathers from the chunks of all sides.
 
-    pieces of positions ─ psoup.execution.join.join_batch ─> messages; large ones gathered beforehand, on threads
+    pieces of positions ─ psoup.execution.join.join_batch ─> messages
 
-For SELECT lists of columns of sides in memory, without ORDER BY, DISTINCT or GROUP BY.
+Threads gather large messages before the caller asks for them. This way serves SELECT lists of columns, without
+ORDER BY, DISTINCT or GROUP BY, if all sides are in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from psoup.plan.nodes import Join, Limit, Node, Project
 from psoup.work.runner import serial, threads_of
 
 _LARGE = 400_000
-"""Fewest bytes of a message that is gathered beside further messages: some 50 us."""
+"""The least bytes of a message that a thread gathers while others gather further messages. It takes some 50 us."""
 
 
 def serves(plan: Node) -> bool:
@@ -36,7 +37,7 @@ def accepts(case: AnswerCase) -> bool:
 
 
 def join_messages(case: AnswerCase) -> Iterator[JoinedMessage]:
-    """The rows in order, as messages."""
+    """Find the rows of the join, in order, and yield them as messages."""
     rows, form = case.rows(), joined_form(case.plan.schema, len(case.reading.matches))
     assert isinstance(rows, JoinRows) and form is not None
     return _gathered(rows, _messages(rows, form, case.most_rows), case.most_bytes)
@@ -55,7 +56,7 @@ def _messages(rows: JoinRows, form: JoinedForm, most: int) -> Generator[JoinedMe
 
 
 def _columns(rows: JoinRows, form: JoinedForm, piece: Piece) -> list[SideColumns]:
-    """The columns of all sides. The rows of a first piece tell how many rows there will be, about."""
+    """Prepare the columns of all sides. The first `piece` serves to estimate the number of rows of the answer."""
     driving, sides, reading = piece[0], rows.sides, rows.reading
     expected = len(driving) * sides[0].rows / (int(driving[-1]) + 1)
     expected = expected if rows.limit is None else min(expected, rows.limit)
@@ -68,7 +69,10 @@ def _columns(rows: JoinRows, form: JoinedForm, piece: Piece) -> list[SideColumns
 def _gathered(
     rows: JoinRows, messages: Generator[JoinedMessage, None, None], most_bytes: int
 ) -> Iterator[JoinedMessage]:
-    """The same messages; large ones gathered several at once, each on a thread, but for more than `most_bytes`."""
+    """Yield the same messages in order, and gather several large ones at once, on threads.
+
+    Messages of more than `most_bytes` are not gathered here.
+    """
     waiting, blocks = list[JoinedMessage](), Blocks(rows.reading.budget)
     most = MESSAGES if threads_of(rows.reading.run) > 1 else 1
     try:
@@ -91,7 +95,7 @@ def _gathered(
 
 
 def _early(rows: JoinRows, messages: list[JoinedMessage], blocks: Blocks) -> list[JoinedMessage]:
-    """The same messages, gathered."""
+    """Gather the messages on the threads of the read, and return them."""
     work = [partial(message.gather_into, blocks.take(message.size)) for message in messages]
     threads = threads_of(rows.reading.run) if len(work) > 1 else 1
     shares = [work[place::threads] for place in range(threads)]

@@ -1,9 +1,9 @@
-"""The rows of a join: a position in each of its sides, found when the answer is read, and shown by gathering from each.
+"""The rows of a join. A row is a position in each of its sides until its columns are gathered from the sides.
 
     node, matches ─ a way of joining ─> pieces: one array of positions for each source, in FROM order
                                       └─ SELECT reads (source, column): gathered from its side, one scope for all
 
-For a sort, a row is the row of a matrix: its positions. Nothing is kept of rows that have been shown.
+A sort holds the positions of the rows as a matrix, one row each. Rows that were shown leave nothing in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from psoup.plan.way import Ways
 from psoup.values.columns import Array, Column
 
 Piece = list[Array]
-"""Some rows: their positions in each side."""
+"""Some rows of a join: for each side the positions of the rows in it."""
 
 
 def has_no_rest(node: Join) -> bool:
@@ -37,7 +37,7 @@ def has_no_rest(node: Join) -> bool:
 
 
 def count_rows(case: JoinCase) -> int:
-    """The number of rows, which are found for that. Raises as `JoinCase.pieces`."""
+    """Find all rows and count them. Raises as `JoinCase.pieces`."""
     reading, total = case.reading, 0
     found = case.pieces()
     try:
@@ -60,7 +60,7 @@ class JoinWays:
 
 @dataclass(slots=True)
 class JoinRows:
-    """The rows of a join; `limit`: only the first of them after `skip`."""
+    """The rows of a join. `limit`: the most rows that remain after the first `skip`."""
 
     reading: Reading
     node: Join
@@ -68,22 +68,22 @@ class JoinRows:
     limit: int | None = None
     skip: int = 0
     sides: Sequence[MatchedSide] = ()
-    """The sides that the positions of the rows count; known once the first row is found."""
+    """The sides to which positions refer. Empty before `pieces` has started."""
     _cases: list[JoinCase] = field(default_factory=list)
     """The evaluations whose sides are open."""
 
     @property
     def count(self) -> int | None:
-        """The number of rows: not known before they are found."""
+        """None, as the number of rows is not known before the join has run."""
         return None
 
     def cut(self, rows: int | None, skip: int) -> None:
-        """Leave only the first rows after `skip`; once. O(1)."""
+        """Keep only `rows` rows after the first `skip`. Called once. O(1)."""
         self.limit = rows
         self.skip = skip
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows, in order, at most so many rows at a time."""
+        """Compute expressions over the rows, in order, at most `most` rows at a time."""
         flat = _Flat(outputs)
         try:
             for piece in self.pieces(most):
@@ -92,13 +92,13 @@ class JoinRows:
             self.close()
 
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
-        """The rows as int32[n, sources], at most so many at once, and expressions over them, in parts."""
+        """Yield rows as positions, int32[n, sources], at most `most` at once, and the values of `keys` in parts."""
         flat = _Flat(keys)
         for piece in self.pieces(most):
             yield np.stack(piece, axis=1).astype(np.int32, copy=False), self._computed(flat, piece)
 
     def counts(self, most: int) -> Iterator[int]:
-        """The number of rows, in parts. `most`: rows that are found at once if no way counts them without."""
+        """Yield counts that sum to the number of rows. `most`: the most rows of a piece, if LIMIT cuts the rows."""
         if self.limit is not None or self.skip or not self._has_rows:
             for piece in self.pieces(most):
                 yield len(piece[0])
@@ -116,13 +116,13 @@ class JoinRows:
         return case
 
     def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
-        """Compute expressions over rows (int32[n, sources]) in their order, at most so many at a time."""
+        """Compute expressions over the rows `places` (int32[n, sources]), in their order, at most `most` at a time."""
         flat = _Flat(outputs)
         for start in range(0, len(places), most):
             yield from self._computed(flat, list(places[start : start + most].T))
 
     def close(self) -> None:
-        """Give back what the sides hold: no row can be shown any more."""
+        """Close the sides and return their bytes. After that no row can be shown."""
         for side in self.sides:
             side.close()
         for case in self._cases:
@@ -131,7 +131,7 @@ class JoinRows:
         self._cases = []
 
     def pieces(self, most: int) -> Iterator[Piece]:
-        """The rows that are not cut, at most so many in each piece. The caller closes the rows."""
+        """Find the rows that LIMIT and `skip` leave, at most `most` in each piece. The caller then calls `close`."""
         reading, skip, left = self.reading, self.skip, self.limit
         if not self._has_rows:
             return
@@ -155,7 +155,7 @@ class JoinRows:
             found.close()
 
     def _computed(self, flat: _Flat, piece: Piece) -> Iterator[list[Column]]:
-        """Compute expressions over some rows, in one part or several, in order."""
+        """Compute expressions over the rows of a piece. Yields several parts if texts are too large for one."""
         reading, rows = self.reading, len(piece[0])
         whole: list[Column] | None = None
         with suppress(TooMuchText):
@@ -170,7 +170,7 @@ class JoinRows:
 
 
 class _Flat:
-    """Expressions over several sources as expressions over one scope, whose columns come from any of them."""
+    """Expressions over several sources, rewritten to read one scope that has the columns of all sources."""
 
     def __init__(self, exprs: Sequence[Expr]) -> None:
         read = dict.fromkeys(column for expr in exprs for column in columns_of(expr))

@@ -1,13 +1,14 @@
-"""The rows of a join from kept pairs: pairs with both tuples in the answer; pairs that are not kept are found as ever.
+"""The way that filters the kept pairs of a join by the matches of both sides, and joins only the remaining chunks.
 
                       chunks of the right side   4   5   6   open
-    chunks of the left side   7                  k   k   k   ○        k   kept: its pairs, a look at both sides for each
-                              8                  k   k   k   ○        ○   found by a join of these parts of the sides
+    chunks of the left side   7                  k   k   k   ○        k   a block of kept pairs: filtered by both sides
+                              8                  k   k   k   ○        ○   no kept pairs: another way joins these chunks
                               open               ○   ○   ○   ○
 
-All pairs are sorted into the order of FROM. The sides keep only rows that are in some pair. Two conditions, both known
-beforehand: the pairs are fewer than the matches of both sides, and most matches are in chunks with pairs. Otherwise, or
-if an operand cannot be computed, the way gives up.
+A block has the pairs of one chunk on the left and one on the right (`psoup.joins.pairs_store`). All pairs are sorted
+into the order of FROM. The returned sides have only the rows of these pairs. The way gives up unless two conditions
+hold. The kept pairs must be fewer than the matches of both sides, and at least half of the matches must be in chunks
+with kept pairs. It also gives up if an operand cannot be computed.
 """
 
 from __future__ import annotations
@@ -31,25 +32,30 @@ from psoup.plan.way import TryNext
 from psoup.values.columns import Array
 
 _FEW = 16_384
-"""Most pairs that are used if only the first rows are wanted: some 50 us."""
+"""The most kept pairs to filter if the caller reads only the first rows. It takes some 50 us."""
 _HOLES = 4
-"""Most joins of parts without kept pairs."""
+"""The most joins of chunks without kept pairs."""
 _SHIFT = 16
+"""The code of a row is the place of its match << 16, plus its offset in the chunk."""
 _BYTES = 64
-"""Bytes that a pair takes until all are sorted."""
+"""Bytes that a pair takes until all pairs are sorted."""
 
 Side = Sequence[Matches]
 
 
 class _Hole(NamedTuple):
-    """Matches of both sides, by their places, whose pairs are not kept."""
+    """Chunks of both sides between which there are no kept pairs, by the places of their matches."""
 
     lefts: list[int]
     rights: list[int]
 
 
 class _Use(NamedTuple):
-    """The row of each match on the left and the matches on the right whose blocks are used; the holes."""
+    """The blocks of kept pairs that an answer uses.
+
+    `rows`: for each match on the left its place, its row of the table, and the block of each match on the right, or -1.
+    `holes`: the chunks that must be joined. `pairs`: the number of pairs in the blocks.
+    """
 
     rows: list[tuple[int, PairRow, Array]]
     holes: list[_Hole]
@@ -57,14 +63,14 @@ class _Use(NamedTuple):
 
 
 def accepts(case: JoinCase) -> bool:
-    """Whether pairs of this join are kept."""
+    """Whether maintenance keeps pairs of this join."""
     return case.reading.pairs is not None
 
 
 def kept_pairs(case: JoinCase) -> FoundPairs:
-    """The rows of a join by its kept pairs; its sides are the tuples that are in some pair.
+    """Find the rows of a join from its kept pairs. The sides of the result have only rows that are in a pair.
 
-    Raises TryNext if that costs more than to find the pairs, ResourceExhausted, and what ends the read.
+    Raises TryNext if joining would be quicker, ResourceExhausted, and the errors of the read's budget.
     """
     reading = case.reading
     assert reading.pairs is not None
@@ -83,7 +89,7 @@ def kept_pairs(case: JoinCase) -> FoundPairs:
 
 
 def count_kept_pairs(case: JoinCase) -> int:
-    """The number of rows. Raises as `kept_pairs`."""
+    """Count the rows. Raises as `kept_pairs`."""
     found = kept_pairs(case)
     try:
         return sum([len(piece[0]) for piece in found])
@@ -98,7 +104,7 @@ def _pieces(positions: Sequence[Array], most: int) -> list[list[Array]]:
 
 
 def _codes_of(use: _Use, case: JoinCase, sides: Sequence[Side], room: JoinBudget) -> list[Array]:
-    """All pairs as codes, in the order of FROM."""
+    """All pairs as two arrays of codes, one for each side, in the order of FROM."""
     room.hold(_BYTES * use.pairs, "its kept pairs")
     parts = [_met(use, *sides)]
     for hole in use.holes:
@@ -112,7 +118,7 @@ def _codes_of(use: _Use, case: JoinCase, sides: Sequence[Side], room: JoinBudget
 
 
 def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use:
-    """The blocks that are used. Raises TryNext if it is better to use none. O(chunks of both sides)."""
+    """Choose the blocks to use. Raises TryNext if joining would be quicker. O(chunks of both sides)."""
     numbers = np.array([match.data.number for match in rights], np.int64)
     counts = np.array([match.count for match in lefts], np.int64), np.array([match.count for match in rights], np.int64)
     rows, holes, pairs = list[tuple[int, PairRow, Array]](), dict[bytes, _Hole](), 0
@@ -140,7 +146,7 @@ def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use:
 
 
 def _blocks(row: PairRow, numbers: Array, least: int) -> Array:
-    """The block of each chunk on the right in a row, by its number; -1 where it is not kept."""
+    """The place in `row` of the block of each chunk number on the right, or -1 if its pairs are not kept."""
     blocks = numbers - row.first
     inside = (numbers >= least) & (blocks >= 0) & (blocks < len(row.kept))
     inside[inside] = row.kept[blocks[inside]]
@@ -148,7 +154,7 @@ def _blocks(row: PairRow, numbers: Array, least: int) -> Array:
 
 
 def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
-    """The kept pairs that both sides have, as codes: the place of the match, and the row in its chunk."""
+    """The kept pairs whose two rows are among the matches, as two arrays of codes."""
     spans: Array = np.full((len(rights), 3), -1, np.int64)
     bits = list[Array]()
     for place, match in enumerate(rights):
@@ -173,9 +179,9 @@ def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
 
 
 def _found(hole: _Hole, case: JoinCase, sides: Sequence[Side]) -> list[Array]:
-    """The pairs of parts of both sides, as codes.
+    """Join the chunks of a hole by another way. Returns the pairs as two arrays of codes.
 
-    Raises TryNext if the pairs are too many to sort, if a part is on disk, or if a value cannot be computed.
+    Raises TryNext if the pairs are too many to sort, if a chunk is on disk, or if a value cannot be computed.
     """
     node, reading = case.node, case.reading
     parts = [[side[place] for place in places] for side, places in zip(sides, hole, strict=True)]
@@ -206,20 +212,20 @@ def _found(hole: _Hole, case: JoinCase, sides: Sequence[Side]) -> list[Array]:
 
 
 def _places(cut: Side, part: Side, places: Sequence[int]) -> list[int]:
-    """The place of each match that is left of a part, among those of the whole side."""
+    """The place in the whole side of each match in `cut`. `places`: the places of the matches of `part`."""
     known = {match.data.number: place for match, place in zip(part, places, strict=True)}
     return [known[match.data.number] for match in cut if match.count]
 
 
 def _codes(side: MatchedSide, places: Sequence[int], positions: Array) -> Array:
-    """Rows of a part of a side as codes."""
+    """The codes of the rows at `positions` of a part of a side. `places`: the place of each match in the whole side."""
     memory = side.memory
     parts = np.searchsorted(memory.stops, positions, "right")
     return (np.array(places, np.int64)[parts] << _SHIFT) + memory.rows[positions]
 
 
 def _numbered(side: Side, codes: Array) -> tuple[list[Packed], Array]:
-    """The matches of a side that have some of the codes, and the position of each code among their rows."""
+    """The rows of a side that the codes name, as matches, and the position of each code among these rows."""
     rows, positions = np.empty(len(codes), np.int64), np.empty(len(codes), np.int32)
     marks: Array = np.zeros(len(side) << (_SHIFT - 6), np.uint64)
     rows = rows[: number_rows(codes, marks, rows, positions)]

@@ -1,10 +1,10 @@
-"""Pairs of two sides by equalities of columns, with bands of columns beside them: a hash join over gathered keys.
+"""The way that joins two sides by equalities of columns: a hash join over gathered keys. Bands are tested on its pairs.
 
     r.k = s.k                          keys gathered from the chunks
 
-    r.k = s.k AND r.name = s.name      a hash of both keys, each pair confirmed
+    r.k = s.k AND r.name = s.name      a hash of both keys finds pairs, then both keys are compared
 
-    r.k = s.k AND s.t >= r.t           pairs by the key, each tested for the band
+    r.k = s.k AND s.t >= r.t           the key finds pairs, then the band is tested
 
 The steps are in `psoup.joins.hash_pairs`.
 """
@@ -24,17 +24,17 @@ from psoup.values.columns import Array
 from psoup.work.runner import serial
 
 SHARED = 50_000
-"""Fewest rows of both sides whose keys are gathered on two threads: some 150 us for each side."""
+"""The least sum of the rows of both sides for which two threads gather the keys. A side then takes some 150 us."""
 
 
 def serves(node: Join) -> bool:
-    """Whether a join of two sources has an equality of columns, and no operand but columns and shifted columns."""
+    """Whether a join is a direct join with an equality of columns (`direct_join`)."""
     direct = direct_join(node)
     return direct is not None and bool(direct.keys)
 
 
 def counts(node: Join) -> bool:
-    """Whether the number of pairs follows from the number of rows of each key: one equality, nothing else."""
+    """Whether the number of rows of each key gives the number of pairs. It does for one equality and nothing else."""
     direct = direct_join(node)
     return direct is not None and direct.is_single and not node.rest
 
@@ -45,7 +45,7 @@ def accepts(case: JoinCase) -> bool:
 
 
 def key_join(case: JoinCase) -> FoundPairs:
-    """The pairs, in pieces.
+    """Find the pairs, in pieces.
 
     Raises TryNext if a sum leaves the range of its type, or if many rows have one key and no band is sorted.
     """
@@ -58,7 +58,7 @@ def key_join(case: JoinCase) -> FoundPairs:
 
 
 def count_keys(case: JoinCase) -> int:
-    """The number of pairs, which are not found for that. Raises TryNext if keys are too far apart. O(rows of sides)."""
+    """Count the pairs without finding them. Raises TryNext if keys are too far apart. O(rows of both sides)."""
     room = case.room()
     try:
         direct = direct_join(case.node)
@@ -71,7 +71,7 @@ def count_keys(case: JoinCase) -> int:
 
 
 def gather_keys(direct: DirectJoin, case: JoinCase, room: JoinBudget) -> list[dict[int, SideKeys]]:
-    """The keys of both sides by column, charged to the room."""
+    """Gather the keys of both sides, by column. Their bytes are charged to `room`."""
     sides, (left, right) = case.sides, direct.row_bytes
     room.hold(left * sides[0].rows + right * sides[1].rows, "the keys of its sides")
     keys: list[dict[int, SideKeys]] = [{}, {}]

@@ -1,11 +1,11 @@
-"""A side of a join all of whose chunks are in memory and evaluated: two kernel calls find its matches in all chunks.
+"""A located side: a side of a join whose matches in all chunks two kernel calls find.
 
-    locate      the number of matches, and the form in which each chunk keeps them
+    locate      the number of matches, and the form in which each chunk stores them
     rows        the offsets of the matches, chunk after chunk, in one array
-    sequence    the same matches chunk by chunk, as `psoup.execution.select.clause_matches` has them
+    sequence    the same matches chunk by chunk, as `psoup.execution.select.clause_matches` returns them
 
-Nearly all sides are so. A look-up of one chunk with an object for its matches takes 15 us, and a window has many. The
-addresses of a window's chunks stay known to all queries until the next tuple comes.
+All its chunks must be in memory and evaluated for the clause, as nearly always. A look-up of one chunk takes 15 us, and
+a window has many chunks. All queries share the addresses of a window's chunks until the next tuple comes.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ from psoup.work.read_budget import ReadBudget
 from psoup.work.runner import Runner
 
 _MOST = 4_096
-"""Most chunks of a side: a longer call would not notice that its caller has gone."""
+"""The most chunks of a located side. In a longer kernel call the read could not notice that its caller has gone."""
 _DENSE = 16
-"""Most tuples of a window for each match for which shorter values save time. Rarer matches have a cache line each."""
+"""Copies of columns in 32 bits save time only if at least one tuple in 16 matches. Else each match costs a cache line.
+"""
 _AT_ONCE = 16
-"""Most chunks whose columns one invocation shortens, in a millisecond or two."""
+"""The most chunks whose columns one invocation copies to 32 bits. It takes a millisecond or two."""
 _FIRST_ID = attrgetter("data.first_id")
 
 
 class ChunkRun:
-    """Neighbouring chunks, all in memory, as kernels take them. `asked`: the argument of the kernel `locate`."""
+    """Neighbouring chunks, all in memory, in the form of kernels. `asked`: int64[chunks, 4], for `locate`."""
 
     __slots__ = ("_shortened", "_table", "asked", "chunks", "covered_before")
 
     def __init__(self, chunks: list[ChunkView], asked: Array, covered_before: int) -> None:
-        """`covered_before`: clauses with a smaller SQC ID were evaluated over all of them."""
+        """`covered_before`: all chunks are evaluated for the clauses with smaller SQC IDs."""
         self.chunks = chunks
         self.asked = asked
         self.covered_before = covered_before
@@ -58,7 +59,7 @@ class ChunkRun:
         self._shortened = set[int]()
 
     def shorten(self, column: int, room: KeyRoom) -> None:
-        """See `KeyRoom.shorten`; of all chunks but the last, which may get tuples, and of some in one call."""
+        """Call `KeyRoom.shorten` for the column in the closed chunks, at most `_AT_ONCE` of them in one call."""
         if column in self._shortened:
             return
         left = [chunk for chunk in self.chunks[:-1] if chunk.caches.short.get(column) in (None, ASKED)]
@@ -70,7 +71,7 @@ class ChunkRun:
 
     @property
     def table(self) -> ChunkTable:
-        """The addresses of the columns. O(chunks * columns), once."""
+        """The addresses of all columns of the chunks. O(chunks * columns), once."""
         if self._table is None:
             self._table = self._tabled()
         return self._table
@@ -81,7 +82,10 @@ class ChunkRun:
 
 
 class ChunkTable(NamedTuple):
-    """Sources and stride of `psoup.kernels.rows.batch_body`, and whether some column has validity in some chunk."""
+    """Column addresses of chunks: `sources` and `stride` as `psoup.kernels.rows.batch_body` takes them.
+
+    `nullable`: whether any column has a validity array in any chunk.
+    """
 
     sources: Array
     stride: int
@@ -89,7 +93,7 @@ class ChunkTable(NamedTuple):
 
 
 class Located(Sequence[Known]):
-    """The matches of a side, in `chunks`; as a sequence, as `psoup.execution.select.clause_matches` has them."""
+    """The matches of a located side. As a sequence it has the matches of each chunk, as in `clause_matches`."""
 
     __slots__ = ("_known", "_places", "_rows", "_run", "_side", "_size")
 
@@ -111,17 +115,17 @@ class Located(Sequence[Known]):
 
     @property
     def known_size(self) -> int:
-        """The number of matches if it is known, else -1. O(1)."""
+        """The number of matches if an earlier call has counted them, else -1. O(1)."""
         return self._size
 
     def note(self, size: int) -> None:
-        """Take the number of matches that a kernel has located."""
+        """Store the number of matches that a kernel has returned. A negative number is an internal error."""
         ensure(size >= 0, "located", "a clause is covered, and some chunk says it is not", clause=self._side[1].sqc_id)
         self._size = size
 
     @property
     def found(self) -> tuple[Array, Array, int, int]:
-        """Arguments of kernels: the located places, the chunks, the slot of the clause, the number of rows."""
+        """Arguments of kernels: the result of `locate`, the chunks, the slot of the clause, the number of matches."""
         size = self.size
         return self._places, self._run.asked, self._side[1].slot, size
 
@@ -133,7 +137,7 @@ class Located(Sequence[Known]):
         return run.asked, low, high, clause.sqc_id, clause.slot, self._size, self._places, sources, stride
 
     def shorten(self, column: int, room: KeyRoom) -> None:
-        """Note that the values of a column were read, if the matches are so dense that fewer bytes save time."""
+        """Count a read of a column, if its matches are dense enough for copies in 32 bits (`KeyRoom.shorten`)."""
         _, _, low, high = self._side
         if column >= 0 and high - low <= _DENSE * self.size:
             self._run.shorten(column, room)
@@ -145,18 +149,18 @@ class Located(Sequence[Known]):
 
     @property
     def table(self) -> ChunkTable:
-        """The chunks as kernels want them: see `ChunkRun`."""
+        """The addresses of all columns of the chunks."""
         return self._run.table
 
     @property
     def stops(self) -> Array:
-        """The end of each chunk's rows, int64."""
+        """For each chunk, the end of its matches in `rows`: int64[chunks]."""
         ends: Array = self.found[0][:, 4].cumsum()
         return ends
 
     @property
     def rows(self) -> Array:
-        """Offsets in the chunks, chunk after chunk, ascending in each: int32[size]. O(size), once."""
+        """The offsets of the matches in their chunks, chunk after chunk: int32[size]. O(size), once."""
         if self._rows is None:
             places, asked, slot, size = self.found
             rows = scratch_array(size, np.int32)
@@ -167,7 +171,7 @@ class Located(Sequence[Known]):
 
     @property
     def whole(self) -> bool:
-        """Whether every tuple of the window matches, as there is no condition."""
+        """Whether every tuple of the window matches, as the clause has no condition."""
         return not self._side[1].factors
 
     def __len__(self) -> int:
@@ -190,17 +194,20 @@ class Located(Sequence[Known]):
 
 
 def located(side: Side) -> Located | None:
-    """The matches of a side; None unless all chunks are in memory, evaluated as a whole and without errors."""
+    """The matches of a side as a located side.
+
+    None if a chunk is on disk, is not evaluated for the clause as a whole, or has errors.
+    """
     run = run_of(side)
     return None if run is None else Located(side, run)
 
 
 RUNS = NoteKind[tuple[int, int, bool], ChunkRun | None](64)
-"""The notes of `run_of` in a stream. Key: the first chunk, the chunk behind the last, whether there are conditions."""
+"""The cache of `run_of` for a stream. Key: the first chunk, the last chunk + 1, whether the clause has conditions."""
 
 
 def run_of(side: Side) -> ChunkRun | None:
-    """The chunks of a side; None as of `located`."""
+    """The chunks of a side. None if `located` would return None."""
     view, clause, low, high = side
     chunks = view.chunks
     first, stop = max(bisect_right(chunks, low, key=_FIRST_ID) - 1, 0), len(chunks)
@@ -216,7 +223,10 @@ def run_of(side: Side) -> ChunkRun | None:
 
 
 def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:
-    """The chunks, as they are asked for a clause with conditions (`searched`), or without; None as of `located`."""
+    """Make the run of some chunks. `searched`: for clauses with conditions.
+
+    None if there are too many chunks, if one is on disk, or if results that are searched have errors or gaps.
+    """
     if not 0 < len(entries) <= _MOST:
         return None
     numbers, chunks, covered_before = list[int](), list[ChunkView](), ALL + 1
@@ -238,7 +248,7 @@ def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:
 def found_sides(
     sides: Sequence[Side], run: Runner, archive_rows: int, budget: ReadBudget, texts: TextLimits
 ) -> list[Sequence[Known]]:
-    """The matches of the sides of a join. Raises as `matches_together`."""
+    """Find the matches of the sides of a join, of located sides if possible. Raises as `matches_together`."""
     found: list[Sequence[Known] | None] = [located(side) for side in sides]
     known = [own for own in found if own is not None]
     if len(known) == len(found):  # nearly always
@@ -249,20 +259,20 @@ def found_sides(
 
 
 def count_of(matches: Sequence[Matches]) -> int:
-    """The number of rows that match."""
+    """The number of matches of a side."""
     return matches.size if isinstance(matches, Located) else sum([match.count for match in matches])
 
 
 def all_in_memory(matches: Sequence[Matches]) -> bool:
-    """Whether all chunks with matches are in memory. O(chunks); O(1) for a side that is located."""
+    """Whether all chunks with matches are in memory. O(chunks), or O(1) for a located side."""
     return isinstance(matches, Located) or all(match.data.in_memory for match in matches if match.count)
 
 
 def errors_of(matches: Sequence[Known]) -> int:
-    """The number of tuples that are left out as a value could not be computed. A located side has none."""
+    """The number of tuples that a side lacks because a value could not be computed. A located side has no errors."""
     return 0 if isinstance(matches, Located) else sum([match.errors for match in matches])
 
 
 def chunks_of(matches: Sequence[Matches]) -> list[Chunk]:
-    """The chunks that have matches; all chunks of the window if the side is located."""
+    """The chunks that have matches. For a located side: all chunks of the window."""
     return list(matches.chunks) if isinstance(matches, Located) else [match.data for match in matches]

@@ -1,11 +1,11 @@
-"""A semi-join by look-ups: a large side of a join keeps only rows that key indexes find for a small side's keys.
+"""A semi-join by key indexes. A large side of a join keeps only rows that the indexes find for a small side's keys.
 
     r  50 rows    k: 7 9 …  ──look-ups──> 12 rows of chunk 3, none of chunk 4, 1 of chunk 5 …
     s  16 M rows  by the key index of s.k in each of its chunks, made when it is first needed: `psoup.data.key_room`
 
-The rows that remain go through the join as ever. Rows without a partner by one equality are left out, so the answer is
-the same. A side is cut only if none of its operands can fail, and one row of it always remains. So the errors of the
-sides stay the same. Chunks without an index stay whole.
+The join then pairs the rows that remain. The filter drops only rows without a partner by one equality, so the answer is
+the same. It filters a side only if none of its operands can fail, and always leaves one row. So the errors of the sides
+stay the same. Chunks without an index keep all their rows.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from psoup.plan.nodes import Join
 from psoup.values.columns import Array, float_keys
 
 _SMALL = 4_096
-"""Most rows of the small side."""
+"""The most rows of the small side."""
 _DENSE = 8
-"""A chunk of the large side is looked up if at least one row in this many matches; fewer are read sooner."""
+"""The filter searches a chunk if at least one row in 8 matches. The join reads fewer rows more quickly than that."""
 _NUMBERS = frozenset({Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE})
-"""Kinds that compare without a cast, but DECIMAL with DOUBLE, of which the cast is no column."""
+"""Types whose values the filter compares across types. DECIMAL with DOUBLE has a cast, so its operand is no column."""
 _MOST = 2**63 - 1
 
 Sides = Sequence[Sequence[Matches]]
@@ -44,7 +44,10 @@ Sides = Sequence[Sequence[Matches]]
 
 @dataclass(frozen=True, slots=True)
 class _LookUp:
-    """An equality: an operand of the side `source`, whose values are looked up in a column of the side `large`."""
+    """An equality by which the side `large` can be filtered.
+
+    The values of `operand`, on the side `source`, are searched in the key indexes of `column`.
+    """
 
     source: int
     operand: Expr
@@ -53,8 +56,10 @@ class _LookUp:
 
 
 def cut_down(node: Join, reading: Reading) -> Sides:
-    """The matches of all sides, of large ones those that may have a partner. O(chunks + look-ups), O(sides) the first
-    time. Raises what the read's budget raises."""
+    """Filter the large sides of a join, and return the matches of all sides.
+
+    O(chunks + look-ups). The first time it makes key indexes, in O(rows of the sides). Raises as the read's budget.
+    """
     sides = list(reading.matches)
     counts = [count_of(side) for side in sides]
     least, most = min(counts), max(counts)
@@ -81,7 +86,7 @@ def _is_worth(small: int, large: int, shape: Shape) -> bool:
 
 
 def _look_ups(node: Join) -> list[_LookUp]:
-    """The equalities by which sides may be cut, in both directions."""
+    """The equalities by which sides can be filtered, in both directions."""
     operands = list[tuple[tuple[int, Expr], tuple[int, Expr]]]()
     for factor in (*node.keys, *node.bands):
         own, other = comparable(factor.left, factor.right)
@@ -101,7 +106,10 @@ def _has_index(column: AttributeRef) -> bool:
 
 
 def _numbers(look_up: _LookUp, side: MatchedSide) -> Array:
-    """The different values of an operand that the column may have, as its key indexes have them: int64."""
+    """The distinct values of an operand, as int64 in the form of the column's key indexes.
+
+    Values that the type of the column cannot have are left out.
+    """
     (own,) = side.columns([look_up.operand])
     wanted, kinds = look_up.column.type, (own.type.kind, look_up.column.type.kind)
     if own.valid is not None:
@@ -123,11 +131,14 @@ def _numbers(look_up: _LookUp, side: MatchedSide) -> Array:
 
 
 def _cut(matches: Sequence[Matches], column: int, numbers: Array, room: KeyRoom, reading: Reading) -> Sequence[Matches]:
-    """The matches with one of some values in a column; chunks without an index stay whole. At least one row remains."""
+    """Keep only the matches whose value in `column` is among `numbers`, in chunks with a key index.
+
+    At least one match remains. Returns `matches` unchanged if the filter would drop too few of them.
+    """
     kept: list[Matches | None] = list(matches)
     dense = [(k, match.data, match.count) for k, match in enumerate(matches) if match.count * _DENSE >= len(match.data)]
     for k, chunk, _ in dense:
-        soon = k < len(matches) - 1 and chunk.in_memory  # the last may be open, and another one next time
+        soon = k < len(matches) - 1 and chunk.in_memory  # the last chunk may be open and still get tuples
         weight = room.shape.key_probes if soon else SLOW
         if room.probed(chunk, column, weight):
             reading.budget.check()
@@ -152,7 +163,7 @@ def _cut(matches: Sequence[Matches], column: int, numbers: Array, room: KeyRoom,
 
 
 def _common(offsets: Array, rows: Array) -> Array:
-    """The rows that are among the offsets; both ascending."""
+    """The intersection of `rows` and `offsets`. Both are ascending."""
     first, last = int(offsets[0]), int(offsets[-1])
     low, high = np.searchsorted(rows, (first, last + 1))
     rows = rows[low:high]

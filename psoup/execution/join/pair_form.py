@@ -1,6 +1,6 @@
-"""Facts about a join plan that the one-kernel join needs: output layout and kernel arguments.
+"""Facts about a plan that `small_join` and `parallel_join` need: the layout of the answer, and arguments of kernels.
 
-For two sources, one equality of columns or one band, and a SELECT list of columns other than texts.
+Such plans have two sources, one equality of columns or one band, and a SELECT list of columns other than texts.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from psoup.plan.plan_facts import plan_fact
 from psoup.values.columns import Array
 
 SMALL = 32_767
-"""Most rows of a side of a join that is found in one call, in less than a millisecond."""
+"""The most rows of a side of a join that one kernel call answers. It takes less than a millisecond."""
 _LEAST = -(2**63)
 _MOST = 2**63 - 1
 
 
 @dataclass(slots=True)
 class PairForm:
-    """The layout of an answer and arguments of kernels; `text`: the factor, for messages.
+    """The layout of an answer, and arguments of kernels. `text`: the factor, for messages.
 
-    `asked`: the fields of a `PairQuestion`. `numbers`: the fields of `BatchPlaces`.
+    `asked`: the fields of a `PairQuestion`. `numbers`: the fields of `BatchPlaces`. `columns`: int64[n, 3], for each
+    column of SELECT its side, kind and place in the schema. `shown`: the same for each side, with places in SELECT.
     """
 
     form: JoinedForm
@@ -37,12 +38,12 @@ class PairForm:
     text: str
     shown: tuple[tuple[Array, Array, Array], ...]
     crowded: int = 0
-    """Invocations that will not be tried by halves, as the pairs were too many, or the keys too far apart."""
+    """The number of next invocations that skip `parallel_join`, as it gave up. It counts down to 0."""
 
 
 @plan_fact
 def pair_form(plan: Node) -> PairForm | None:
-    """Facts about a join plan that the one-kernel join needs; None if its joins are found in another way."""
+    """The facts about a join plan. None if neither `small_join` nor `parallel_join` serves it."""
     if not (isinstance(plan, Project) and isinstance(plan.input, Join)):
         return None
     direct, form = direct_join(plan.input), joined_form(plan.schema, len(plan.input.inputs))
@@ -63,7 +64,7 @@ def pair_form(plan: Node) -> PairForm | None:
 
 
 def _fitting(direct: DirectJoin) -> tuple[int, int, int, int]:
-    """The least key and the greatest of the left side, and of the right one, with which `DirectJoin.fits`."""
+    """The least and the greatest key for which `DirectJoin.fits` holds: of the left side, then of the right side."""
     ends = [[_LEAST, _MOST], [_LEAST, _MOST]]
     for own in direct.sums:
         ends[own.side][0] = max(ends[own.side][0], own.least - own.shift)

@@ -1,9 +1,10 @@
-"""The answer of the common join of two larger sides by an equality: on two threads, where there are such.
+"""The way that answers a join of two larger sides by one equality. Two threads share the work, if the read has them.
 
     left ── read_side ──┐     ┌── meet_chained ── first half of the pairs ── gather_pairs ──> the bytes of Arrow
     right ── read_side ─┴─────┴── meet_chained ── second half ────────────── gather_pairs ──> …
 
-Pieces that grow, found by one thread and gathered by two, took half as long again.
+Each thread reads the keys of one side. Then each finds the pairs of half of the left rows and gathers their messages.
+An earlier design, where one thread found growing pieces and two gathered them, took 1.5 times as long.
 """
 
 from __future__ import annotations
@@ -30,29 +31,31 @@ from psoup.plan.way import TryNext
 from psoup.values.columns import Array, new_array, scratch_array
 
 _MOST = 262_144
-"""Rows of a side at most: what is done in one call takes some milliseconds, after which the budget is asked."""
+"""The most rows of a side. One call then takes some milliseconds, after which the read checks its budget."""
 _UNLIKE = 16
-"""Rows of a side for each one of the other at most: of sides that differ more the larger one is cut down first."""
+"""The greatest ratio of rows of both sides. If it is greater, other ways first reduce the larger side by a semi-join.
+"""
 _PAIRS = 524_288
-"""Pairs at most that are found before the first is given out."""
+"""The most pairs that this way finds. It finds all of them before it yields the first message."""
 _ROW_BYTES = 16
-"""Bytes of a row of a side, its code, its key, the next row of its chain."""
+"""Bytes of a row of a side: its code, its key, and the next row of its chain."""
 _PLACES = 131_072
-"""Fewest places of keys: they fit in the cache of a core."""
+"""The least length of the array of keys. Such an array fits in the cache of a core."""
 _SPREAD = 8
-"""Most places of keys for each row of the right side.
+"""The length of the array of keys is this number for each row of the right side, or `_PLACES` if that is more.
 
 With two million tuples a side, 2 % selected and six places a row, pieces by hashes took 1.7 times as long; with four
 million 1.25 times.
 """
 _SPARE = 1_024
+"""The pairs for which each thread has room beyond the expected number."""
 _CROWDED = 64
-"""Invocations of a plan that go another way after this one has given up."""
+"""The number of invocations of a plan that skip this way after it has given up."""
 _NOTHING = np.zeros(0, np.int32)
 
 
 class _Side(NamedTuple):
-    """The rows of a side as codes of tuples, and their keys, by position; `located` keeps the chunks."""
+    """The rows of a side by position: their codes (int32) and their keys (int64). `located` keeps the chunks alive."""
 
     located: Located
     table: ChunkTable
@@ -61,7 +64,7 @@ class _Side(NamedTuple):
 
 
 class _Chains(NamedTuple):
-    """The rows of each key, from `least` on: see `psoup.kernels.join.parallel_pairs`."""
+    """The rows of each key as chains. `heads[key - least]` starts a chain (`psoup.kernels.join.parallel_pairs`)."""
 
     least: int
     heads: Array
@@ -75,7 +78,7 @@ def serves(plan: Node) -> bool:
 
 
 def accepts(case: AnswerCase) -> bool:
-    """Whether the sides are located, one is not small, none is large, and they are not very unlike."""
+    """Whether both sides are located, no pairs are kept, and the sizes of the sides are in this module's bounds."""
     one, other = case.reading.matches
     if case.reading.pairs is not None or not (isinstance(one, Located) and isinstance(other, Located)):
         return False
@@ -84,9 +87,9 @@ def accepts(case: AnswerCase) -> bool:
 
 
 def parallel_join(case: AnswerCase) -> Iterator[Message]:
-    """The rows in order. Raises TryNext if keys are far apart or NULL, or if the pairs are too many to be held.
+    """Find the rows, in order. Raises TryNext if keys are far apart or may be NULL, or if there are too many pairs.
 
-    Then the next invocations of the plan give up at once.
+    After that the next `_CROWDED` invocations of the plan raise TryNext at once.
     """
     known, reading = pair_form(case.plan), case.reading
     one, other = reading.matches
@@ -100,7 +103,7 @@ def parallel_join(case: AnswerCase) -> Iterator[Message]:
         room.hold(_ROW_BYTES * (one.size + other.size) + 4 * _places(sides), "the keys of its sides")
         messages = _found(known, sides, reading, room, case.most_rows)
         room.look(sum([message.rows for message in messages]), known.text)
-    except (ResourceExhausted, TryNext) as problem:  # other ways give out what they have found before they hold more
+    except (ResourceExhausted, TryNext) as problem:  # other ways need less memory, as they yield pieces while they join
         room.close()
         known.crowded = _CROWDED
         raise TryNext from problem
@@ -111,7 +114,7 @@ def parallel_join(case: AnswerCase) -> Iterator[Message]:
 
 
 def _places(sides: Sequence[Located]) -> int:
-    """The number of keys that there may be from the least to the greatest."""
+    """The greatest difference of two keys, plus 1, that this way accepts: the length of the array of keys."""
     return max(_SPREAD * sides[1].size, _PLACES)
 
 
@@ -125,7 +128,7 @@ def _given(messages: list[HalvedMessage], room: JoinBudget) -> Iterator[Message]
 def _found(
     known: PairForm, sides: Sequence[Located], reading: Reading, room: JoinBudget, most: int
 ) -> list[HalvedMessage]:
-    """All messages, gathered. Raises TryNext if keys are far apart, or may be NULL, or if there are many pairs."""
+    """Find all pairs and gather all messages. Raises TryNext as `parallel_join`."""
     for own, kind, column in zip(sides, known.asked[:2], known.asked[2:4], strict=True):
         if kind == WIDE and reading.keys is not None:
             own.shorten(column, reading.keys)
@@ -142,7 +145,7 @@ def _found(
 
     reading.run([partial(keys, 1, heads, following), partial(keys, 0, _NOTHING, _NOTHING)])
     (ready, _, _), (other_ready, least, greatest) = ends
-    keys_there = min(greatest - least + 1, sides[1].size)  # those far apart are gaps, and not rows without a partner
+    keys_there = min(greatest - least + 1, sides[1].size)  # at most one key for each row of the right side
     expected = sides[0].size * sides[1].size // keys_there
     if not (ready and other_ready) or expected > _PAIRS // 2:
         raise TryNext
@@ -170,10 +173,10 @@ def _found(
 
 
 class HalvedMessage(Message):
-    """Some rows of a join, by their positions in both sides."""
+    """Some rows of a join as a message, given by their positions in both sides."""
 
     def __init__(self, known: PairForm, sides: Sequence[_Side], positions: tuple[Array, Array]) -> None:
-        """`positions`: int32, at least one each."""
+        """`positions`: for each side the position of each row, int32. There must be at least one row."""
         self._known = known
         self._sides = sides
         self._positions = positions
@@ -186,7 +189,7 @@ class HalvedMessage(Message):
         self._measure(form, len(positions[0]), nullable, np.zeros(len(nullable), np.int64))
 
     def gather_early(self) -> None:
-        """Gather it beforehand, on any thread."""
+        """Gather the message now, on any thread. `gathered` returns it later."""
         out = new_array(self.size, np.uint8)
         if not self._exact:
             out[:] = 0
@@ -194,7 +197,7 @@ class HalvedMessage(Message):
         self._early = out
 
     def gathered(self) -> Array:
-        """The message, uint8[size], which is the caller's."""
+        """The message, uint8[size]. The caller owns the array."""
         early, self._early = self._early, None
         return super().gathered() if early is None else early
 
@@ -203,7 +206,7 @@ class HalvedMessage(Message):
         gather_pairs(self._known.asked, self._known.columns, one, other, *self._positions, self._places, out, nulls)
 
     def halves(self) -> tuple[Message, Message]:
-        """The first and the second half of the rows, of which there are two at least."""
+        """Split the message into its first and second half. It must have at least two rows."""
         middle = self.rows // 2
         first, second = (
             (self._positions[0][part], self._positions[1][part]) for part in (slice(middle), slice(middle, None))

@@ -1,8 +1,8 @@
-"""Rows of any join: operands computed, partial tuples sent through steps whose order adapts (an eddy).
+"""The way that serves every join: an eddy, which routes partial tuples through join steps in an order that adapts.
 
     r, s, t  ─ psoup.joins.join_pieces ─> pieces of positions, one array for each source
 
-This way serves every join: of sides on disk, of expressions, of three sources and more.
+It also serves sides on disk, factors with expressions, and joins of three sources or more.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from psoup.values.columns import Array
 
 
 def routed_join(case: JoinCase) -> RoutedPieces:
-    """The rows, in pieces; nothing is computed before the first is asked for."""
+    """Find the rows, in pieces. The join starts when the caller asks for the first piece."""
     return RoutedPieces(case)
 
 
 class RoutedPieces:
-    """The pieces of `psoup.joins.join_pieces`, with the sides that they count."""
+    """The pieces of `psoup.joins.join_pieces`, with the sides to which their positions refer."""
 
     def __init__(self, case: JoinCase) -> None:
         reading = case.reading
@@ -41,7 +41,7 @@ class RoutedPieces:
 
     @property
     def errors(self) -> int:
-        """Values so far that could not be computed."""
+        """The number of values so far that could not be computed."""
         return self._join.errors
 
     def __iter__(self) -> Iterator[list[Array]]:
@@ -50,5 +50,5 @@ class RoutedPieces:
 
 @plan_fact
 def _learned_of(node: Join) -> Learned:
-    """Step statistics learned by earlier joins of this plan; shared by all queries of the form."""
+    """Statistics of join steps from earlier joins of this plan. All queries of one template share them."""
     return Learned()

@@ -1,14 +1,14 @@
-"""A side of a join: the matches of a source by position, whatever chunks they are in.
+"""A side of a join: the matches of one source, numbered by position across its chunks.
 
     position   0 1 2 | 3 4 | 5 6 7 8            chunk by chunk, in stream order
                chunk 4 | 5   | 6 (on disk)
 
-    columns(exprs)          expressions over all rows: keys           read once, in groups of chunks
-    take(exprs, positions)  over some rows, in any order and again    from columns that are kept while they are small,
+    columns(exprs)          over all rows, for keys                   read once, in groups of chunks
+    take(exprs, positions)  over some rows, in any order, repeated    from whole columns in memory, if they are small,
                                                                       else chunk by chunk, each row once
 
-Columns read from disk are kept if there is room, as each piece of an answer would open the same files again. A side
-lives as long as one reading of an answer.
+The side keeps columns that it read from disk, if the budget has room. Else each piece of an answer would open the same
+files again. A side lives as long as one reading of an answer.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ from psoup.work.read_budget import NO_LIMIT, ReadBudget
 from psoup.work.runner import Runner, serial
 
 _WHOLE_FROM = 4_096
-"""Most rows in memory for which a column is always gathered whole."""
+"""The most rows of a side in memory for which `take` always gathers the whole column."""
 _WHOLE_SHARE = 64
-"""A column is gathered whole if the side has at most this many rows for each row taken: more pieces will follow."""
+"""Larger sides gather a whole column if they have at most this many rows for each row that one call of `take` reads."""
 _STRAIGHT = frozenset({Kind.BIGINT, Kind.TIMESTAMP})
+"""Types of columns that `gather_keys` reads without a conversion."""
 _GROUP_ROWS = 65_536
-"""Rows over which expressions are computed at once."""
+"""The most rows over which expressions are computed at once, unless one chunk has more."""
 
 
 class MatchedSide:
-    """The matches of one source, by position. `rows`: how many. `close` gives back what it holds."""
+    """The matches of one source, by position. `rows`: their number. `close` returns the bytes that the side holds."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class MatchedSide:
         most: int = NO_LIMIT,
         run: Runner = serial,
     ) -> None:
-        """`most`: bytes of all columns that `columns` computes at once; `run`: threads that may read the disk."""
+        """`most`: the most bytes of the result of `columns`. `run`: the threads that may read the disk."""
         self._matches = matches
         self.rows = count_of(matches)
         self.in_memory = all_in_memory(matches)
@@ -67,17 +68,17 @@ class MatchedSide:
         self._most = most
         self._run = run
         self._whole: dict[int, Column | None] = {}
-        """Columns that are kept; None: too large for that."""
+        """Whole columns by place in the schema. None: too large to keep."""
         self._held = 0
 
     @cached_property
     def _group(self) -> Group:
-        """The chunks that have rows, and these."""
+        """The chunks that have matches, and the offsets of these."""
         return [(match.data, match.offsets) for match in self._matches if match.count]
 
     @property
     def memory(self) -> SideMemory:
-        """All rows by address; there must be some, all in memory. O(rows), once."""
+        """All rows in the form of kernels. There must be a row, and all chunks must be in memory. O(rows), once."""
         if self._memory is None:
             found = self._matches
             if isinstance(found, Located):
@@ -87,7 +88,10 @@ class MatchedSide:
         return self._memory
 
     def keys(self, column: int, kind: int) -> SideKeys:
-        """The keys of a column, by its place in the schema and its kind: of `gather_keys`, or TEXT. As `memory`."""
+        """The keys of a column, given by its place in the schema. Requires rows in memory, as `memory` does.
+
+        `kind`: a kind of the kernel `gather_keys`, or TEXT.
+        """
         memory = self.memory
         if kind == TEXT:
             return self._texts_of(column, memory)
@@ -99,7 +103,7 @@ class MatchedSide:
         return SideKeys(keys, None if count == self.rows else kept[:count], least, greatest)
 
     def _texts_of(self, column: int, memory: SideMemory) -> SideKeys:
-        """Hashes of texts for keys, and where these lie: in the chunks, which the matches keep."""
+        """The keys of a TEXT column: hashes, and addresses of the texts in the chunks. The matches keep these alive."""
         keys, places = scratch_array(self.rows, np.int64), scratch_array(self.rows, np.int64)
         sizes, kept = scratch_array(self.rows, np.int32), scratch_array(self.rows, np.int32)
         ask = (memory.sources, memory.stride, memory.rows, memory.stops)
@@ -128,7 +132,7 @@ class MatchedSide:
         return columns
 
     def _straight(self, exprs: Sequence[Expr]) -> list[Column] | None:
-        """Columns of whole numbers or times without NULL, straight from the chunks in memory; None if some is not."""
+        """Gather the columns straight from chunks in memory. None unless all are BIGINT or TIMESTAMP without NULL."""
         if not self.in_memory or 8 * self.rows * len(exprs) > self._most:
             return None
         columns = [expr for expr in exprs if isinstance(expr, AttributeRef) and expr.type.kind in _STRAIGHT]
@@ -146,13 +150,13 @@ class MatchedSide:
     def take(self, exprs: Sequence[Expr], positions: Array) -> list[Column]:
         """Compute expressions over the rows at `positions` (integers, any order, also repeated).
 
-        Raises TooMuchText if their texts are more than may be together: ask for fewer rows.
+        Raises TooMuchText if the texts of several rows exceed the limit. The caller then takes fewer rows.
         """
         columns = self.gather([column for expr in exprs for column in columns_of(expr)], positions)
         return shown(list(exprs), columns, len(positions), None, self._texts, self._budget)
 
     def gather(self, refs: Iterable[AttributeRef], positions: Array) -> dict[int, Column]:
-        """Columns, by their places in the schema, of the rows at `positions`. Raises TooMuchText as `take`."""
+        """Gather columns, by place in the schema, over the rows at `positions`. Raises TooMuchText as `take`."""
         types = {ref.index: ref.type for ref in refs}
         if not len(positions):
             return {index: empty_column(data_type) for index, data_type in types.items()}
@@ -160,18 +164,18 @@ class MatchedSide:
         columns = {index: column for index in types if (column := self._whole.get(index)) is not None}
         self._refuse_texts(columns.values(), positions)
         rows = scratch_array(len(positions) if columns else 0, np.int64)
-        rows[:] = positions if columns else 0  # as NumPy takes them: it would convert them for each column
+        rows[:] = positions if columns else 0  # int64, or NumPy would convert the positions again for each column
         taken = {index: column.take(rows) for index, column in columns.items()}
         return taken | self._by_chunks(frozenset(types.keys() - columns.keys()), positions)
 
     def close(self) -> None:
-        """Drop the columns that are kept."""
+        """Drop the whole columns, and return their bytes to the budget."""
         self._whole.clear()
         self._budget.give_back_joined(self._held)
         self._held = 0
 
     def _keep(self, indices: Set[int], wanted: int) -> None:
-        """Keep some columns of all rows, if that is worth their memory for so many rows that are wanted."""
+        """Gather whole columns and keep them, if the side is small or `wanted` rows are a large share of it."""
         if not indices or self.rows > max(_WHOLE_FROM if self.in_memory else 0, _WHOLE_SHARE * wanted):
             return
         try:
@@ -182,7 +186,7 @@ class MatchedSide:
         self._whole |= columns if held else dict.fromkeys(indices)
 
     def _may_hold(self, columns: Mapping[int, Column]) -> bool:
-        """Charge columns of all rows to the read, if there is room for them."""
+        """Charge whole columns to the budget. Returns False if it has no room for them."""
         size = sum(column.nbytes for column in columns.values())
         try:
             self._budget.hold_joined(size)
@@ -192,7 +196,7 @@ class MatchedSide:
         return True
 
     def _by_chunks(self, indices: frozenset[int], positions: Array) -> dict[int, Column]:
-        """Columns of rows, each row read once and repeated."""
+        """Gather columns at `positions` chunk by chunk. Each row is read once, however often it is repeated."""
         if not indices:
             return {}
         rows, back = np.unique(positions, return_inverse=True)
@@ -201,7 +205,7 @@ class MatchedSide:
         return {index: column.take(back) for index, column in columns.items()}
 
     def _at(self, rows: Array) -> Group:
-        """The tuples at ascending positions, as a group."""
+        """The tuples at ascending positions, as chunks and offsets."""
         first = list(accumulate([len(offsets) for _, offsets in self._group[:-1]], initial=0))
         place = np.searchsorted(np.array(first, np.int64), rows, "right") - 1
         starts = np.flatnonzero(np.diff(place, prepend=-1))
@@ -213,7 +217,7 @@ class MatchedSide:
         return group
 
     def _groups(self) -> list[Group]:
-        """All rows in groups of at most _GROUP_ROWS."""
+        """All rows in groups of chunks. A group has at most `_GROUP_ROWS` rows, or a single chunk."""
         groups: list[Group] = [[]]
         room = _GROUP_ROWS
         for data, offsets in self._group:
@@ -225,7 +229,7 @@ class MatchedSide:
         return groups
 
     def _refuse_texts(self, columns: Iterable[Column], positions: Array) -> None:
-        """Raise TooMuchText if the texts at some positions, several, are more than may be together."""
+        """Raise TooMuchText if there are several positions and their texts exceed the limit."""
         size = 0
         for column in columns:
             if column.type.kind is Kind.TEXT:

@@ -1,10 +1,10 @@
-"""The answer of the common join of two small sides, in one call.
+"""The way that answers a join of two small sides in one kernel call.
 
     two clauses, chunks ─ answer_located ─> where the matches lie ─> the bytes of Arrow
                                   └─> tuples of both sides, by code ─ gather_coded ─> messages, if there are several
 
-For two sources and one equality of columns or one band. Both sides are in memory and evaluated, and the SELECT list has
-columns other than texts. For a few rows the objects of the general way took longer than the rows.
+It serves one equality of columns or one band, and a SELECT list of columns other than texts. Both sides must be located
+(in memory and evaluated). With few rows, the objects of the general way would take longer than the join itself.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from psoup.plan.way import TryNext
 from psoup.values.columns import Array
 
 _PAIRS = 65_536
-"""Most pairs of one call."""
+"""The most pairs of one call."""
 _LOOKED = 262_144
-"""Most places of keys that one call looks at."""
+"""The most candidates of pairs that one call compares."""
 _BYTES = 2 * 32 * SMALL + 8 * _PAIRS
-"""Most bytes that one call holds: rows, their keys, and pairs."""
+"""The most bytes that one call holds: rows, their keys, and pairs."""
 _SPARE = 8
-"""Scratch arrays, of half a megabyte, that are kept for the next calls."""
+"""The most pairs of scratch arrays, half a megabyte each, that are kept for the next calls."""
 _READY_BYTES = 1 << 20
-"""Most bytes of a message that the call itself writes."""
+"""The most bytes of a message that the kernel call itself writes."""
 
 Codes = tuple[Array, Array]
-"""Tuples of both sides, by code: int32[n]."""
+"""The codes of the tuples of each row, in both sides: int32[n] each."""
 
 
 def serves(plan: Node) -> bool:
@@ -46,7 +46,7 @@ def serves(plan: Node) -> bool:
 
 
 def accepts(case: AnswerCase) -> bool:
-    """Whether both sides are located, neither is known to be large, no pairs are kept, and limits allow one call."""
+    """Whether both sides are located and not known to be large, no pairs are kept, and the limits allow one call."""
     one, other = case.reading.matches
     limits = case.reading.joins
     return (
@@ -59,14 +59,17 @@ def accepts(case: AnswerCase) -> bool:
 
 
 def small_join(case: AnswerCase) -> Iterator[Message]:
-    """The rows in order. Raises TryNext if a side or the pairs are too many, ResourceExhausted (JOIN_BUDGET)."""
+    """Find the rows, in order. Raises ResourceExhausted (JOIN_BUDGET).
+
+    Raises TryNext if a side or the pairs are too many for one call, or if the budget has no room.
+    """
     known, reading = pair_form(case.plan), case.reading
     one, other = reading.matches
     assert known is not None and isinstance(one, Located) and isinstance(other, Located)
     room, most = JoinBudget(reading.joins, reading.budget), case.most_rows
     try:
         room.hold(_BYTES, "the keys of its sides")
-    except ResourceExhausted as problem:  # other ways give out what they have found before they hold more
+    except ResourceExhausted as problem:  # other ways need less memory, as they yield pieces while they join
         raise TryNext from problem
     left, right = scratch = _scratch()
     places: Array = np.empty((len(known.columns), 3), np.int64)
@@ -91,7 +94,7 @@ def small_join(case: AnswerCase) -> Iterator[Message]:
 
 
 def _scratch() -> tuple[Array, Array]:
-    """Two arrays, int32[_PAIRS], for this call alone: of an earlier call, as new ones took 5 to 10 us."""
+    """Take two scratch arrays, int32[_PAIRS], of an ended call, or allocate them. New arrays took 5 to 10 us."""
     try:
         return _spare.pop()
     except IndexError:
@@ -99,16 +102,16 @@ def _scratch() -> tuple[Array, Array]:
 
 
 _spare: list[tuple[Array, Array]] = []
-"""Arrays of calls that have ended; several threads take and give them."""
+"""Scratch arrays of calls that have ended. Several threads take from and add to the list."""
 
 
 class PairedRows(Message):
-    """Rows of a join as a message, measured but not yet gathered."""
+    """Some rows of a join as a message whose size is known, but whose bytes are not yet written."""
 
     def __init__(
         self, known: PairForm, sides: Sequence[Located], tables: tuple[ChunkTable, ChunkTable], codes: Codes
     ) -> None:
-        """`sides`: what keeps the chunks of the `tables`; `codes`: at least one row."""
+        """`sides`: they keep the chunks of the `tables` alive. `codes`: at least one row."""
         self._known = known
         self._sides = sides
         self._tables = tables
@@ -125,18 +128,18 @@ class PairedRows(Message):
         gather_coded(*self._ask, *self._codes, self._places, out, nulls)
 
     def part(self, start: int, stop: int) -> PairedRows:
-        """Some of the rows."""
+        """The message of the rows [start, stop)."""
         left, right = self._codes
         return PairedRows(self._known, self._sides, self._tables, (left[start:stop], right[start:stop]))
 
     def halves(self) -> tuple[Message, Message]:
-        """The first and the second half of the rows, of which there are two at least."""
+        """Split the message into its first and second half. It must have at least two rows."""
         middle = self.rows // 2
         return self.part(0, middle), self.part(middle, self.rows)
 
 
 class PairedMessage(PairedRows):
-    """The same, gathered with the pairs."""
+    """Some rows of a join as a message whose bytes the kernel wrote when it found the pairs."""
 
     def __init__(
         self,
@@ -147,7 +150,7 @@ class PairedMessage(PairedRows):
         places: Array,
         message: Array,
     ) -> None:
-        """`places`, `message`: of `answer_located`."""
+        """`places`, `message`: results of the kernel `answer_located`."""
         self._known = known
         self._sides = sides
         self._tables = tables
@@ -165,6 +168,6 @@ class PairedMessage(PairedRows):
         return self._form.exact and bool((self._places[:, 0] < 0).all())
 
     def gathered(self) -> Array:
-        """The message, uint8[size]; once it is given away, gathered anew."""
+        """The message, uint8[size]. The caller owns the array. A second call gathers the rows again."""
         message, self._message = self._message, self._message[:0]
         return message if len(message) else self.part(0, self.rows).gathered()

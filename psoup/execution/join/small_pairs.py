@@ -1,8 +1,8 @@
-"""Pairs of two small sides by one equality: found in one call, as one piece.
+"""The way that finds the pairs of two small sides by one equality, in one kernel call and as one piece.
 
     r 300 rows, s 9,000 rows ─ pair_small ─> left 0 0 3 …, right 7 9 7 …
 
-Keys are read from the chunks; neither side is copied. Some 0.1 ms.
+The kernel reads the keys from the chunks, and copies neither side. It takes some 0.1 ms.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from psoup.plan.way import TryNext
 from psoup.values.columns import Array
 
 _SMALL = 16_384
-"""Most rows of a side."""
+"""The most rows of a side."""
 _LOOKED = 65_536
-"""Most places that one call may look at."""
+"""The most candidates of pairs that one call compares."""
 _KEY_BYTES = 20
-"""Bytes of a row of the right side while it is sorted by its key."""
+"""Bytes of a row of the right side while the kernel sorts the side by its key."""
 
 
 def serves(node: Join) -> bool:
@@ -32,13 +32,13 @@ def serves(node: Join) -> bool:
 
 
 def accepts(case: JoinCase) -> bool:
-    """Whether both sides are small and in memory, and the limits allow as many candidates as one call looks at."""
+    """Whether both sides are small and in memory, and the limits allow the candidates of one call."""
     left, right = case.sides
     return max(left.rows, right.rows) <= _SMALL and case.limits.pairs >= _LOOKED and case.in_memory
 
 
 def small_pairs(case: JoinCase) -> FoundPairs:
-    """All pairs as one piece. Raises TryNext if they are too many for one call."""
+    """Find all pairs, as one piece. Raises TryNext if they are too many for one call."""
     room = case.room()
     try:
         pairs = _pairs(_direct(case), case, room)
@@ -49,7 +49,7 @@ def small_pairs(case: JoinCase) -> FoundPairs:
 
 
 def count_small_pairs(case: JoinCase) -> int:
-    """The number of pairs. Raises TryNext if they are too many for one call."""
+    """Count the pairs. Raises TryNext if they are too many for one call."""
     room = case.room()
     try:
         return len(_pairs(_direct(case), case, room)[0])
