@@ -1,7 +1,7 @@
-"""An answer to be shown: its plan, what its rows are read with, and the most rows and bytes of a part of it.
+"""The case of an answer: its plan, its reading, and the most rows and bytes of a part of the answer.
 
-The ways of showing an answer are listed in `psoup.execution.ways`. Each gives parts in order: a message, or the columns
-of some rows.
+`psoup.execution.ways` lists the ways of showing an answer. Each yields parts in order. A part is a message, or the
+columns of some rows.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from psoup.plan.nodes import Node
 from psoup.values.columns import Column
 
 AnswerPart = Message | list[Column]
-"""Some rows: measured but not yet gathered, or their columns."""
+"""Some rows: a message whose size is known but whose bytes are not yet written, or the computed columns."""
 AnswerParts = Iterator[Message] | Iterator[list[Column]] | Iterator[AnswerPart]
 
 
 @dataclass(slots=True)
 class AnswerCase:
-    """A reading of an answer."""
+    """The case of an answer, which a way of the step `answer` shows."""
 
     plan: Node
     reading: Reading
     most_rows: int
-    """Most rows of a part."""
+    """The most rows of a part."""
     most_bytes: int
-    """Most bytes of a message, or one row."""
+    """The most bytes of a message. A message of a single row may have more."""
     rows_of: Callable[[Node, Reading], Any]
-    """`psoup.execution.plan.rows_of`, which evaluates the nodes."""
+    """The function `psoup.execution.plan.rows_of`, which evaluates the nodes of the plan."""
 
     def rows(self) -> Any:
-        """The rows of the plan as references; nothing is read yet."""
+        """The rows of the plan as references to tuples. This reads no tuple yet."""
         return self.rows_of(self.plan, self.reading)

@@ -1,8 +1,8 @@
-"""The part of FlatBuffers that finds numbers in the header of an Arrow IPC message.
+"""A reader of FlatBuffers, the format of the header of an Arrow IPC message. It finds the places of fields.
 
-    table ── vtable ──> where each field lies, or that it has its default
+    table ── vtable ──> the place of each field, or none if the field has its default
 
-The messages are pyarrow's or a stranger's; reading past the end raises struct.error.
+The message may come from pyarrow or from a client. Reading past its end raises struct.error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 
 
 class Flat:
-    """A FlatBuffers table: Message, DictionaryBatch or RecordBatch of Arrow's Message.fbs."""
+    """A FlatBuffers table in `raw`: a Message, DictionaryBatch or RecordBatch of Arrow's Message.fbs."""
 
     def __init__(self, raw: memoryview, position: int) -> None:
         self.raw = raw
@@ -25,19 +25,19 @@ class Flat:
         return Flat(raw, struct.unpack_from("<I", raw, 0)[0])
 
     def place(self, field: int) -> int | None:
-        """The place of the field's value, or None if it has its default."""
+        """The place of a field's value, in bytes from the start of `raw`. None if the field has its default."""
         if field >= self.fields:
             return None
         offset = struct.unpack_from("<H", self.raw, self.vtable + 4 + 2 * field)[0]
         return self.position + offset if offset else None
 
     def table(self, field: int) -> Flat | None:
-        """The table that the field refers to."""
+        """The table to which a field refers. None if the field has its default."""
         place = self.place(field)
         return None if place is None else Flat(self.raw, place + struct.unpack_from("<I", self.raw, place)[0])
 
     def vector(self, field: int) -> tuple[int, int] | None:
-        """The place of a vector's first element, and the number of elements."""
+        """The place of the first element of a vector field, and the number of elements. None if it has its default."""
         place = self.place(field)
         if place is None:
             return None

@@ -1,4 +1,4 @@
-"""The rows of any plan as columns: expressions computed, rows sorted, told apart, grouped, as its nodes say."""
+"""The way that shows any plan: the nodes of the plan sort and group its rows and compute its columns."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from psoup.execution.rows.answer_case import AnswerCase, AnswerPart
 
 
 def computed_rows(case: AnswerCase) -> Iterator[AnswerPart]:
-    """The rows in their order. Raises ResourceExhausted if too many have to be sorted, joined or grouped."""
+    """Compute the rows, in order. Raises ResourceExhausted if the plan must sort, join or group too many rows."""
     outputs = [output.expr for output in case.plan.schema]
     yield from case.rows().columns(outputs, case.most_rows)

@@ -2,9 +2,9 @@
 
     [length, header][validity a0][values a0][values a1] …        one array; `read` makes a batch of it without a copy
 
-The headers of two batches of one SELECT list differ in some numbers only. So pyarrow writes a header once, and each
-batch is a copy with its own numbers. This takes a quarter of the time of a batch made column by column. SELECT lists
-with expressions are not for this module.
+The headers of two batches of one SELECT list differ only in the number of rows and in the sizes and places of buffers.
+So pyarrow writes a sample header once. Each message copies the header and fills in its own numbers. This takes a
+quarter of the time of a batch made column by column. This module serves SELECT lists of columns only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from psoup.values.columns import Array, scratch_array
 from psoup.values.kinds import TYPES, arrow_type
 
 _VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
-"""Bytes of a value; of a text an estimate."""
+"""Bytes of a value, by the kind of its column. The bytes of a text are an estimate."""
 
 
 Part = tuple[ChunkView, Array]
@@ -50,20 +50,23 @@ Part = tuple[ChunkView, Array]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The part that all batches of one SELECT list share."""
+    """The facts that all messages of one SELECT list share: types of columns, and the sample header.
+
+    `kinds`, `columns`: int64, for each column its kind for the kernels and its place in the schema.
+    """
 
     schema: pa.Schema
     schema_message: bytes
     kinds: Array
     columns: Array
     texts: tuple[int, ...]
-    """The columns that are texts."""
+    """The places in SELECT of columns that are texts."""
     row_bytes: int
-    """Bytes of a row, about."""
+    """The approximate bytes of a row."""
     exact: bool
-    """Whether no value leaves padding behind it, which would have to be cleared: it leaves the process."""
+    """Whether no value leaves padding. Padding must be cleared, as it leaves the process."""
     header: Array
-    """int64[n]: the header of a batch of one row; the numbers below are places in it."""
+    """The header of a batch of one row, int64[n]. The fields below are indexes of its numbers."""
     rows_at: int
     body_at: int
     nodes_at: int
@@ -72,12 +75,12 @@ class Form:
 
 
 def tabled(chunks: Sequence[ChunkView]) -> tuple[Array, int]:
-    """Some chunks, at least one, as kernels want them: sources and stride of `kernels.gather`. O(chunks * columns).
+    """The column addresses of at least one chunk: `sources` and `stride` of the kernel `gather`. O(chunks * columns).
 
-    The caller keeps the chunks alive.
+    The caller must keep the chunks alive.
     """
     sources = [data.addresses() for data in chunks]
-    if len(chunks) == 1:  # nearly always: nothing is put together
+    if len(chunks) == 1:  # nearly always, and needs no copy
         return sources[0], len(sources[0])
     table, stride = np.concatenate(sources), len(sources[0])
     if len(table) != stride * len(chunks):
@@ -88,9 +91,9 @@ def tabled(chunks: Sequence[ChunkView]) -> tuple[Array, int]:
 
 
 def addressed(parts: Sequence[Part]) -> tuple[Array, int, Array, Array]:
-    """Some rows of chunks, at least one, as kernels want them: sources, stride, rows and stops of `kernels.gather`.
+    """The arguments `sources`, `stride`, `rows` and `stops` of the kernel `gather`, for at least one part.
 
-    The caller keeps the chunks alive. O(rows) for several chunks.
+    The caller must keep the chunks alive. O(rows) for several chunks.
     """
     sources, stride = tabled([data for data, _ in parts])
     if len(parts) == 1:
@@ -100,7 +103,7 @@ def addressed(parts: Sequence[Part]) -> tuple[Array, int, Array, Array]:
 
 
 class Message:
-    """Some rows, measured but not yet gathered: `size` bytes."""
+    """Some rows as an Arrow message of `size` bytes, which are written when the caller asks for them."""
 
     def __init__(self, form: Form, parts: Sequence[Part]) -> None:
         self._parts = parts
@@ -114,7 +117,10 @@ class Message:
         self._measure(form, len(self._offsets), nullable, texts)
 
     def _measure(self, form: Form, rows: int, nullable: Array, texts: Array) -> None:
-        """Lay out so many rows; `nullable`: uint8, `texts`: int64, bytes of text; for each column."""
+        """Lay out the message of `rows` rows, and compute `size`.
+
+        For each column, `nullable` (uint8) says whether it may have NULL, `texts` (int64) has the bytes of its texts.
+        """
         self._form = form
         self.rows = rows
         self._places: Array = np.empty((len(nullable), 3), np.int64)
@@ -127,11 +133,11 @@ class Message:
 
     @property
     def can_be_cut(self) -> bool:
-        """Whether it has no NULL and no padding: see `Cuts`."""
+        """Whether the message has no NULL and no padding, as `Cuts` requires."""
         return self._exact
 
     def gathered(self) -> Array:
-        """The message, uint8[size]. O(rows * columns), and the bytes of text."""
+        """The message, uint8[size]. O(rows * columns + bytes of texts)."""
         out = scratch_array(self.size, np.uint8)
         if not self._exact:
             out[:] = 0
@@ -139,7 +145,7 @@ class Message:
         return out
 
     def _write(self, out: Array) -> None:
-        """Write the message to `out`, uint8[size], which is clear, unless no value leaves padding."""
+        """Write the message to `out`, uint8[size]. The caller has cleared `out` if the message may have padding."""
         form, start = self._form, self._header.nbytes
         nodes = self._header[form.nodes_at : form.nodes_at + 2 * len(form.kinds)]
         nulls: Array = np.zeros(len(form.kinds), np.int64)  # `nodes[1::2]` of one column is of another type to kernels
@@ -148,13 +154,13 @@ class Message:
         out[:start] = self._header.view(np.uint8)
 
     def _gather(self, out: Array, nulls: Array) -> None:
-        """Write the columns, and the number of NULLs of each."""
+        """Write the columns to `out`, and the number of NULLs of each column to `nulls`."""
         form = self._form
         ask = (form.kinds, form.columns, self._sources, self._stride, self._offsets, self._stops, self._places)
         gather(*ask, out, nulls)
 
     def halves(self) -> tuple[Message, Message]:
-        """The first and the second half of the rows, of which there are two at least."""
+        """Split the message into its first and second half. It must have at least two rows."""
         middle, first, second = self.rows // 2, list[Part](), list[Part]()
         for data, offsets in self._parts:
             if middle > 0:
@@ -166,10 +172,10 @@ class Message:
 
 
 class Cuts:
-    """The messages of some rows each of a large one, at little cost for each: values that leave no padding, no NULL."""
+    """Cuts a large message without NULL and padding into messages of fewer rows, without copying the values."""
 
     def __init__(self, message: Message) -> None:
-        """Gather the message, which `can_be_cut`."""
+        """Gather the message. Its `can_be_cut` must be True."""
         self._form, places = message._form, message._places
         body = message.gathered().data[message._header.nbytes :]
         ends = [*places[1:, 1].tolist(), len(body)]
@@ -180,7 +186,7 @@ class Cuts:
         self._headers = dict[int, bytes]()
 
     def rows(self, start: int, stop: int) -> list[bytes | memoryview]:
-        """The message of rows `start` to `stop`, at least one, in parts. O(columns)."""
+        """The message of the rows [start, stop), at least one, as parts to be concatenated. O(columns)."""
         header = self._headers.get(stop - start)
         if header is None:
             header = self._headers[stop - start] = self._header(stop - start)
@@ -198,19 +204,19 @@ class Cuts:
 
 
 def read(message: Array, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch in a message, sharing its memory."""
+    """Make a record batch of a message. The batch shares the memory of the message."""
     return pa.ipc.read_record_batch(pa.py_buffer(message), schema)
 
 
 def row_bytes(select: Sequence[Output]) -> int:
-    """Bytes that a row of an answer takes, about."""
+    """The approximate bytes of a row of an answer."""
     form = form_of(select)
     return form.row_bytes if form else sum(_VALUE_BYTES[TYPES[output.type.kind].layout] for output in select)
 
 
 @plan_fact
 def form_of(select: Sequence[Output]) -> Form | None:
-    """The form of a SELECT list, or None if it has expressions."""
+    """The form of a SELECT list. None if the list has anything but columns."""
     if not all(isinstance(output.expr, AttributeRef) for output in select):
         return None
     return _form(tuple([(o.name, o.expr.index, o.type) for o in select if isinstance(o.expr, AttributeRef)]))
@@ -218,7 +224,7 @@ def form_of(select: Sequence[Output]) -> Form | None:
 
 @lru_cache(4_096)
 def _form(columns: tuple[tuple[str, int, DataType], ...]) -> Form:
-    """The form of columns by name, place and type: queries that were registered one by one have lists of their own."""
+    """The form of columns, given by name, place and type. Cached, as different plans may have equal columns."""
     schema = pa.schema([(name, arrow_type(kind)) for name, _, kind in columns])
     sample = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
     raw = sample.serialize().to_pybytes()
@@ -248,6 +254,6 @@ def _form(columns: tuple[tuple[str, int, DataType], ...]) -> Form:
 
 
 def _word(place: int) -> int:
-    """The word at a place: Arrow puts headers and the numbers in them at multiples of 8 bytes."""
+    """Convert a place in bytes to an index of int64. Arrow aligns headers and their numbers to 8 bytes."""
     ensure(place % 8 == 0, "message", "a number in a header of Arrow is not at a multiple of 8", place=place)
     return place // 8

@@ -2,8 +2,9 @@
 
     matches, a group at a time ─> gather the columns that are read ─> expressions ─> a column for each output
 
-A group whose values would take too much memory is computed in halves, again and again. So are the rows of an expression
-that raises, down to the row that raises; its value is an error. This module knows no windows, order or Arrow.
+A group whose values would take too much memory is split into halves, until each part fits. If an expression raises,
+its rows are split into halves, down to the row that raises. The value of this row is an error. This module knows no
+windows, order or Arrow.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ from psoup.work.runner import Runner, serial, threads_of
 
 _NOT_READ = empty_column(BIGINT)
 _SHARED = 4_096
-"""Fewest consecutive rows whose column shares the memory of its chunk; fewer are copied."""
+"""The least number of consecutive rows whose column shares the memory of its chunk. Fewer rows are copied."""
 
 _AHEAD = 32
-"""Chunks that are announced to the disk before they are read."""
+"""The number of chunks that are prefetched from disk."""
 _SHARED_FROM = 8
-"""Fewest chunks on disk that are read on several threads."""
+"""The least number of chunks on disk that several threads read."""
 
 _FEW_ROWS = 1_024
-"""Most rows whose computed numbers are small, however many expressions there are."""
+"""The most rows whose computed values other than texts are always small, for any number of expressions."""
 
 Group = list[tuple[Chunk, Array]]
-"""Matches in order: some offsets of each chunk."""
+"""Matches in order: chunks, and offsets of rows in each."""
 
 _Part = tuple[Chunk, Array, int, int]
-"""A chunk, offsets in it, and where these start and stop among the rows of their group."""
+"""A chunk, offsets in it, and the range [start, stop) of these rows in their group."""
 
 
 def computed(
@@ -56,7 +57,7 @@ def computed(
 ) -> Iterator[list[Column]]:
     """Compute the output expressions over a group of matches, in one part or several, in order.
 
-    `run`: the threads that may read what is on disk.
+    `run`: the threads that may read chunks on disk.
 
     Raises ResourceExhausted if the computed texts of one row are more than `texts` allows, and what `budget` raises.
     """
@@ -66,12 +67,12 @@ def computed(
     if columns is not None:
         yield columns
         return
-    for half in _halves(group):  # not in a handler: its exception would hold what was made of the whole
+    for half in _halves(group):  # not in the handler: its exception would keep the values of the whole group alive
         yield from computed(outputs, half, now, texts, budget, run)
 
 
 def _halves(group: Group) -> tuple[Group, Group]:
-    """The first half of the rows, and the second."""
+    """Split a group into the first half of its rows, and the second half."""
     room = sum(len(offsets) for _, offsets in group) // 2
     first: Group = []
     rest: Group = []
@@ -92,10 +93,10 @@ def computed_at_once(
     budget: ReadBudget,
     run: Runner = serial,
 ) -> list[Column]:
-    """Compute the output expressions over one group of matches; only the columns they read are gathered.
+    """Compute the output expressions over one group of matches. Gathers only the columns that they read.
 
-    Raises TooMuchText if the texts of several rows are more than `texts` allows; ResourceExhausted if the computed
-    texts of one row are; and what `budget` raises.
+    Raises TooMuchText if the texts of several rows are more than `texts` allows. Raises ResourceExhausted if the
+    computed texts of one row are. Raises the errors of `budget`.
     """
     columns, rows = gathered(frozenset().union(*map(attributes_of, outputs)), group, texts, run)
     return shown(outputs, columns, rows, now, texts, budget)
@@ -104,9 +105,9 @@ def computed_at_once(
 def gathered(
     indices: frozenset[int], group: Group, texts: TextLimits, run: Runner = serial
 ) -> tuple[dict[int, Column], int]:
-    """Gather columns, by their places in the schema, over a group of matches; also the number of rows.
+    """Gather columns, by their places in the schema, over a group of matches. Also returns the number of rows.
 
-    Raises TooMuchText, before they are gathered, if the texts of several rows are more than `texts` allows together.
+    Raises TooMuchText, before it gathers, if the sum of the texts of several rows is more than `texts` allows.
     """
     parts, rows = [], 0
     for data, offsets in group:
@@ -126,7 +127,7 @@ def shown(
     texts: TextLimits,
     budget: ReadBudget,
 ) -> list[Column]:
-    """Compute the output expressions over `columns`, by their places. Raises as `computed_at_once`."""
+    """Compute the output expressions over gathered `columns`, given by place. Raises as `computed_at_once`."""
     memo: dict[Expr, Column] = {}
     made = 0
     if rows > _FEW_ROWS and rows * _bytes_each(outputs) > texts.of(rows):
@@ -143,7 +144,7 @@ def shown(
 
 
 def _bytes_each(outputs: list[Expr]) -> int:
-    """Bytes of a computed row, without its texts."""
+    """Bytes of the computed values of a row, without its texts."""
     return sum([value_bytes(expr.type) for expr in set(outputs) if not isinstance(expr, AttributeRef)])
 
 
@@ -156,7 +157,7 @@ def _row_too_large(size: int, texts: TextLimits) -> ResourceExhausted:
 
 
 def _stored_text(index: int, parts: list[_Part], fetched: dict[int, dict[int, Column]]) -> int:
-    """The bytes that the texts of a column have in the matches; 0 if it is not TEXT."""
+    """The bytes of the texts of a column in the matches. 0 if the column is not TEXT."""
     if index < 0:
         return 0
     size = 0
@@ -170,7 +171,7 @@ def _stored_text(index: int, parts: list[_Part], fetched: dict[int, dict[int, Co
 
 
 def _fetch(indices: frozenset[int], parts: list[_Part], run: Runner) -> dict[int, dict[int, Column]]:
-    """The columns of parts on disk, all of a chunk at once: by the part's place, then by index."""
+    """Read the columns of the parts on disk. The result has them by place of the part, then by place in the schema."""
     archived = [(place, own[0], own[1]) for place, own in enumerate(parts) if isinstance(own[0], ArchivedChunk)]
     if not archived:
         return {}
@@ -190,7 +191,7 @@ def _fetch(indices: frozenset[int], parts: list[_Part], run: Runner) -> dict[int
 
 
 def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[int, Column]]) -> Column:
-    """A column of the matches."""
+    """Gather one column over the matches. `fetched`: the result of `_fetch`."""
     if index == ID_INDEX:
         return Column(BIGINT, np.concatenate([offsets + data.first_id for data, offsets, _, _ in parts]))
     if index == TIME_INDEX or fetched:
@@ -218,7 +219,7 @@ def _consecutive(offsets: Array) -> tuple[int, int] | None:
 
 
 def _scope(gathered: dict[int, Column], rows: int, now: int | None, texts: TextLimits) -> Scope:
-    """The gathered columns in the schema's places; all other places are empty and not read."""
+    """Make a scope with the gathered columns at their places in the schema. Other places stay empty."""
     columns = tuple(gathered.get(i, _NOT_READ) for i in range(max(gathered, default=-1) + 1))
     pseudo = (gathered.get(ID_INDEX), gathered.get(TIME_INDEX))
     ids, times = (None if column is None else column.values for column in pseudo)

@@ -1,10 +1,10 @@
-"""A sort in the making: the keys of rows as they come, and in the end the tuple IDs in the order of the answer.
+"""The sort of one answer. It collects tuple IDs and sort keys part by part, and returns the IDs in the answer's order.
 
     group of matches ──> (IDs, keys) held ──too many?──> only those that can be in the answer (DISTINCT, LIMIT)
     all of them      ──> IDs, sorted                     keys are dropped; 4 or 8 bytes a row are left
 
-Rows themselves are not held: the reader of the answer gathers them by their IDs, piece by piece. The bytes held are
-charged to the budget of the read, and so are the rows (`sort_rows`).
+Other columns are not in memory. The caller gathers them by the IDs, piece by piece. The sort charges its bytes to the
+budget of the read, and `sort_rows` bounds its rows.
 """
 
 from __future__ import annotations
@@ -26,30 +26,36 @@ from psoup.values.columns import Array, Column, concat_columns, concatenated, va
 from psoup.work.read_budget import ReadBudget
 
 _REDUCED_FROM = 262_144
-"""Rows from which on it is worth while to drop those that cannot be in the answer."""
+"""The sort drops rows when it holds more than this many, and more than `_GROWN` times those that the last drop left."""
 _GROWN = 4
-"""Useless rows are dropped again when this many times the rows, or bytes, of the answer are held."""
+"""The sort grows to at most this multiple of the rows, or bytes, that the last drop left, before it drops rows again.
+"""
 _REDUCED_BYTES = 1 << 25
-"""Bytes that came from which on it is worth while to drop rows: of few rows with long keys."""
+"""The sort also drops rows when new rows have more than these bytes, and more than `_GROWN` times those of the others.
+"""
 _ROOM_SHARE = 8
-"""The share of the room that useless rows may take."""
+"""The sort also drops rows when new rows take more than an eighth of the bytes that the budget leaves for them."""
 _PIECE_SHARE = 16
-"""The share of the room that the keys of a piece of rows take."""
+"""The keys of one piece of rows take at most a sixteenth of the bytes that the budget allows."""
 _MOST_BYTES = 1 << 28
-"""Bytes of the room, of a read that has no limit, by which the size of a piece is chosen."""
+"""The bytes that a read without a limit assumes, to derive the size of a piece."""
 _LEAST_ROWS = 64
+"""The least number of rows of a piece."""
 _ID_BYTES = 8
+"""Bytes of a tuple ID."""
 
 
 def most_held(rows: int, limit: int | None) -> int:
-    """The most of so many rows that a sort holds of which an answer shows the first `limit`."""
+    """An upper bound of the rows that a sort of `rows` rows holds at once, if the answer shows the first `limit`."""
     return rows if limit is None else min(rows, max(_REDUCED_FROM, _GROWN * limit))
 
 
 class Sorting:
-    """The sort of one answer: its rows told apart by `distinct` (() keeps all), sorted by `order`, the first `limit`.
+    """The sort of one answer.
 
-    `wanted`: the expressions to evaluate for each group; `close` gives everything back.
+    `distinct`: of rows with equal values of these expressions only the first remains. () keeps all rows. `order`: the
+    keys of ORDER BY. `limit`: only the first rows of the order remain. `wanted`: the expressions whose values `add`
+    takes. `close` returns all bytes to the budget.
     """
 
     def __init__(
@@ -70,26 +76,26 @@ class Sorting:
         """The approximate bytes of the sort keys of one piece of rows."""
         self._groups: list[tuple[Array, list[Column]]] = []
         self.reduced = 0
-        """The number of times that rows were dropped which cannot be in the answer."""
+        """The number of times that the sort dropped rows that cannot be in the answer."""
         self._fresh = 0
-        """Bytes that came since rows were dropped."""
+        """The bytes that were added after the last drop of rows."""
         self._rows = 0
         self._of_use = 0
         self._held = 0
 
     def rows_at_once(self, most: int) -> int:
-        """The number of rows that may come together, at most `most`: their keys take little of the room."""
+        """The most rows for one call of `add_all`: at most `most`, and their keys without texts fit in one piece."""
         each = _ID_BYTES + sum([value_bytes(expr.type) for expr in self.wanted])
         return min(most, max(self._piece // each, _LEAST_ROWS))
 
     def texts(self, limits: TextLimits) -> TextLimits:
-        """Limits under which the keys of several rows that come together take little of the room."""
+        """Reduce the limits of texts so that the texts of several rows fit in one piece."""
         return limits.in_pieces(self._piece)
 
     def add_all(self, ids: Array, parts: Iterable[list[Column]]) -> None:
-        """Add a group of matches in parts: their tuple IDs (int64[n]) and, part by part, the values of `wanted`.
+        """Add a group of matches: their tuple IDs (int64[n]), and the values of `wanted` in parts.
 
-        A part is charged before the next one is made: of several rows it takes a sixteenth of the room at most.
+        Each part is charged before the caller computes the next one.
         """
         start = 0
         for keys in parts:
@@ -98,7 +104,7 @@ class Sorting:
             start = stop
 
     def add(self, ids: Array, keys: list[Column]) -> None:
-        """Add one part."""
+        """Add one part: tuple IDs, and the values of `wanted`. Raises ResourceExhausted."""
         needed = _bytes(ids, keys)
         self._hold(needed)
         self._groups.append((ids, keys))
@@ -114,7 +120,7 @@ class Sorting:
             raise over_rows(self._rows, self._most_rows)
 
     def order(self) -> Array:
-        """Return tuple IDs in the order of the answer, int64 or (less the least of them) uint32; see `least`. Once."""
+        """Return the IDs that `add` took, in the order of the answer. Called once."""
         if not self._groups:
             return np.zeros(0, np.int64)
         ranks = 8 * self._rows * (len(self.wanted) + 1)
@@ -128,17 +134,17 @@ class Sorting:
         return sorted_ids
 
     def close(self) -> None:
-        """Give back all memory that is still held."""
+        """Drop all rows, and return their bytes to the budget. Idempotent."""
         self._groups = []
         self._give_back(self._held)
 
     @property
     def reducible(self) -> bool:
-        """Whether a row may turn out not to be in the answer."""
+        """Whether the sort can drop rows, because of DISTINCT or LIMIT."""
         return self._told_apart > 0 or self._limit is not None
 
     def _arranged(self, keys: list[Column], limit: int | None) -> Array:
-        """The rows of the answer in its order, among those that are held."""
+        """The places of the answer's rows among `keys`, in the order of the answer."""
         distinct = self._distinct(keys)
         if distinct is not None:
             keys = _taken_columns(keys, distinct, self._budget)
@@ -150,26 +156,26 @@ class Sorting:
         return rows if distinct is None else _taken(distinct, rows, self._budget)
 
     def _distinct(self, keys: list[Column]) -> Array | None:
-        """The first rows of their kind, ascending; None if all rows are."""
+        """The places of the rows that DISTINCT keeps, ascending. None if it keeps all."""
         if not self._told_apart:
             return None
         rows = distinct_rows(keys[: self._told_apart], self._budget)
         return None if len(rows) == len(keys[0]) else rows
 
     def _enough(self) -> int:
-        """Bytes that are held beside rows of use before those of no use are dropped: there has to be room for that."""
+        """The bytes of new rows at which the sort drops rows. The drop itself needs free bytes of the budget."""
         used = self._held - self._fresh
         return min(max(_REDUCED_BYTES, _GROWN * used), max(self._budget.sort_bytes - used, 0) // _ROOM_SHARE)
 
     def _work(self) -> int:
-        """Bytes that sorting what is held makes beside it: columns are put together, and then ranked, one by one."""
+        """An upper bound of the bytes that a sort of the held rows allocates. It joins and ranks column by column."""
         columns = [*zip(*(keys for _, keys in self._groups), strict=True)]
         sizes = [sum([part.nbytes for part in parts]) for parts in columns]
         texts = [size for size, expr in zip(sizes, self.wanted, strict=True) if expr.type.kind is Kind.TEXT]
         return max(max(sizes, default=0), 8 * self._rows * (len(columns) + 1) + max(texts, default=0))
 
     def _reduce(self) -> None:
-        """Hold only rows that can be in the answer, in the order in which they came."""
+        """Drop the rows that cannot be in the answer. The others stay in the order in which they were added."""
         with self._while_held(self._work()):
             ids, keys = self._joined()
             rows = self._distinct(keys) if self._limit is None else self._useful(keys)
@@ -186,13 +192,13 @@ class Sorting:
         self.reduced += 1
 
     def _useful(self, keys: list[Column]) -> Array:
-        """The rows that are in the answer if no more come, ascending."""
+        """The places of the rows that the answer would have if no more rows were added, ascending."""
         useful: Array = np.zeros(len(keys[0]), np.bool_)
         useful[self._arranged(keys, self._limit)] = True
         return flagged(useful, self._budget)
 
     def _joined(self) -> tuple[Array, list[Column]]:
-        """All rows that are held, as one group; of each column the parts go when it is put together."""
+        """Concatenate all held rows to one group. It drops the parts of a column as soon as the column is joined."""
         groups, self._groups = self._groups, []
         check = self._budget.check
         ids = concatenated([ids for ids, _ in groups], check)
@@ -202,7 +208,7 @@ class Sorting:
 
     @contextmanager
     def _while_held(self, size: int) -> Iterator[None]:
-        """A context in which bytes are charged. Raises ResourceExhausted."""
+        """A context in which `size` more bytes are charged. Raises ResourceExhausted."""
         self._hold(size)
         try:
             yield
@@ -227,7 +233,7 @@ def _taken(values: Array, rows: Array, budget: ReadBudget) -> Array:
 
 
 def _taken_columns(columns: list[Column], rows: Array, budget: ReadBudget) -> list[Column]:
-    """The columns at some rows, one at least, by pieces."""
+    """Take at least one row of each column, piece by piece."""
     return [
         concat_columns([column.take(rows[piece]) for piece in pieces(len(rows), budget)], budget.check)
         for column in columns
@@ -235,7 +241,7 @@ def _taken_columns(columns: list[Column], rows: Array, budget: ReadBudget) -> li
 
 
 def over_rows(rows: int, most: int) -> ResourceExhausted:
-    """The error of more rows than a sort may hold."""
+    """Make the error of a sort with more rows than it may hold."""
     return ResourceExhausted(
         f"ORDER BY or DISTINCT over {rows:,} rows is more than the {most:,} that one invocation may hold (sort_rows);"
         " narrow the window or the WHERE clause, or add a LIMIT",

@@ -1,10 +1,12 @@
-"""ORDER BY and DISTINCT over the columns of one answer.
+"""ORDER BY and DISTINCT over the columns of one answer, by radix sort of ranks.
 
-Every column becomes int64 ranks that order as its values do (NaN greatest, -0.0 = 0.0, text by UTF-8 bytes), NULL
-set apart; then rows are sorted by ranks alone, by counting (`psoup.kernels.rows.radix_sort`). Equal rows keep their
-order, so the first row of each group is the row that came first. All passes go by pieces of `PIECE` rows, and the
-budget is checked before each: a pass over millions of rows would keep a processor from calls of others for some tens of
-milliseconds. Texts of which most differ are told apart in one step.
+A column is first converted to ranks: int64 that have the order of its values. NaN is the greatest number, -0.0 equals
+0.0, and texts have the order of their UTF-8 bytes. NULL is sorted by a separate flag. Then rows are sorted by their
+ranks (`psoup.kernels.rows.radix_sort`). The sort is stable, so DISTINCT keeps the row that came first.
+
+All passes go by pieces of `PIECE` rows, and check the budget before each piece. A pass over millions of rows would
+block other calls for some tens of milliseconds. One step still takes a whole column: the dictionary of texts that
+mostly differ.
 """
 
 from __future__ import annotations
@@ -23,25 +25,25 @@ from psoup.values.limbs import integers
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _FEW = 8_192
-"""Rows up to which a digit has 8 bits: with more its table is larger than what is sorted."""
+"""The most rows for which a digit of the radix sort has 8 bits, not 11. A larger table would not pay for few rows."""
 
 
 PIECE = 32_768
-"""Rows between two checks of the budget: some tenths of a millisecond of most passes."""
+"""The number of rows between two checks of the budget. Most passes take some tenths of a millisecond for them."""
 
 _SAME = 8
-"""Texts are told apart by pieces if each is there so often in the first one: what is left of the pieces is few."""
+"""Texts are dictionary-encoded by pieces if the first piece has at least 8 rows for each distinct text."""
 
 
 def pieces(rows: int, budget: ReadBudget) -> Iterator[slice]:
-    """The rows in pieces; the budget is checked before each."""
+    """Yield the rows in pieces, and check the budget before each."""
     for start in range(0, rows, PIECE):
         budget.check()
         yield slice(start, min(start + PIECE, rows))
 
 
 def ranks(column: Column, budget: ReadBudget = UNBOUNDED) -> Array:
-    """int64[n] that order as the values do, equal where they are equal; NULL rows have 0. O(n log n) for TEXT."""
+    """The ranks of a column: int64[n] with the order and equality of its values. NULL has 0. O(n log n) for TEXT."""
     if column.type.kind is Kind.TEXT:
         return _text_ranks(column, budget)
     if column.type.kind is Kind.WIDE:
@@ -53,7 +55,7 @@ def ranks(column: Column, budget: ReadBudget = UNBOUNDED) -> Array:
 
 
 def _by_pieces(rows: int, make: Callable[[slice], Array], budget: ReadBudget) -> Array:
-    """int64[rows], made piece by piece."""
+    """Compute int64[rows] piece by piece: `make` computes a piece."""
     if rows <= PIECE:
         return make(slice(0, rows))
     made: Array = np.empty(rows, np.int64)
@@ -68,7 +70,7 @@ def _narrow_ranks(column: Column) -> Array:
 
 
 def _text_ranks(column: Column, budget: ReadBudget) -> Array:
-    """The ranks of texts: their places among the different ones. By pieces if these are few."""
+    """The ranks of texts: their places in the sorted dictionary of distinct texts."""
     first = pc.dictionary_encode(column.slice(0, min(len(column), PIECE)).to_arrow())
     if len(column) <= PIECE:
         return _ranked(first.dictionary)[_codes(first)]
@@ -93,7 +95,7 @@ def _text_ranks(column: Column, budget: ReadBudget) -> Array:
 
 
 def _ranked(dictionary: pa.Array) -> Array:
-    """int64[texts], at least one: the places of different texts in their order."""
+    """The rank of each text of a dictionary: int64[max(texts, 1)]."""
     order = pc.array_sort_indices(dictionary.cast(pa.large_binary()))
     rank: Array = np.zeros(max(len(order), 1), np.int64)
     rank[order.to_numpy()] = np.arange(len(order))
@@ -101,13 +103,16 @@ def _ranked(dictionary: pa.Array) -> Array:
 
 
 def _codes(encoded: pa.DictionaryArray) -> Array:
-    """The place of each text among the different ones; 0 for NULL."""
+    """The dictionary code of each row. 0 for NULL."""
     codes: Array = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
     return codes
 
 
 def _wide_ranks(values: Array) -> Array:
-    """The ranks of numbers of up to 128 bits; themselves if all fit. O(n), else O(n log n)."""
+    """The ranks of numbers of up to 128 bits. If all fit in 64 bits, the numbers are their ranks, in O(n).
+
+    Else O(n log n).
+    """
     numbers = integers(values)
     if numbers.dtype != object:
         return numbers
@@ -129,7 +134,7 @@ def sorted_rows(keys: Sequence[Column], order: Sequence[OrderKey], budget: ReadB
 
 
 def _inverted(rank: Array, budget: ReadBudget) -> Array:
-    """Ranks in the other order."""
+    """The ranks for descending order."""
     return _by_pieces(len(rank), lambda piece: ~rank[piece], budget)
 
 
@@ -139,7 +144,7 @@ def _flags(flags: Array, budget: ReadBudget) -> Array:
 
 
 def sorted_by(keys: Array, rows: Array, budget: ReadBudget) -> Array:
-    """`rows` (uint32[k]) sorted by `keys` (int64, at their places); those with equal keys keep their order."""
+    """Sort `rows` (uint32[k]) by `keys[row]` (int64). The sort is stable."""
     if len(rows) < 2:
         return rows
     ends_of = [(int(keys[piece].min()), int(keys[piece].max())) for piece in pieces(len(keys), budget)]
@@ -157,7 +162,7 @@ def sorted_by(keys: Array, rows: Array, budget: ReadBudget) -> Array:
 
 
 def _pass(keys: Array, least: int, shift: int, rows: Array, ends: Array, out: Array, budget: ReadBudget) -> None:
-    """As `digit_pass`, by pieces."""
+    """Make the pass of `digit_pass` piece by piece."""
     if len(rows) <= PIECE:
         budget.check()
         digit_pass(keys, least, shift, rows, ends, out)
@@ -171,7 +176,7 @@ def _pass(keys: Array, least: int, shift: int, rows: Array, ends: Array, out: Ar
 
 
 def distinct_rows(columns: Sequence[Column], budget: ReadBudget) -> Array:
-    """The first row of every distinct combination, in the order the rows came, int64. NULLs are equal here."""
+    """The first row of every distinct combination of values, ascending, int64. NULL equals NULL here."""
     count = len(columns[0])
     rows: Array = np.arange(count, dtype=np.uint32)
     levels = list(_levels(columns, budget))
@@ -189,7 +194,7 @@ def distinct_rows(columns: Sequence[Column], budget: ReadBudget) -> Array:
 
 
 def flagged(flags: Array, budget: ReadBudget) -> Array:
-    """int64[k]: where the flags (bool[n]) are set."""
+    """The places of the flags (bool[n]) that are set: int64[k], ascending."""
     found: Array = np.empty(int(np.count_nonzero(flags)), np.int64)
     start = 0
     for piece in pieces(len(flags), budget):
@@ -201,7 +206,7 @@ def flagged(flags: Array, budget: ReadBudget) -> Array:
 
 
 def _levels(columns: Sequence[Column], budget: ReadBudget) -> Iterator[Array]:
-    """The arrays that rows are told apart by."""
+    """Yield the arrays whose values together distinguish rows: ranks, and flags of NULL."""
     for column in columns:
         yield ranks(column, budget)
         if column.valid is not None:

@@ -1,8 +1,8 @@
-"""The rows of one source as Arrow messages, gathered from its chunks: nothing is computed, nothing is sorted.
+"""The way that shows columns of one source as Arrow messages, gathered from its chunks without expressions or a sort.
 
     matches ─ groups of chunk and offsets ─ psoup.execution.rows.record_batch ─> messages
 
-Rows of chunks on disk come as columns.
+A group of rows with a chunk on disk comes as columns instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def serves(plan: Node) -> bool:
 
 
 def source_messages(case: AnswerCase) -> Iterator[AnswerPart]:
-    """The rows in the order of the stream."""
+    """Yield the rows, in the order of the stream."""
     rows, schema, reading = case.rows(), case.plan.schema, case.reading
     form = form_of(schema)
     assert isinstance(rows, SourceRows) and form is not None

@@ -1,9 +1,9 @@
-"""The rows of one source: its matches in stream order, as references to tuples; columns are gathered last.
+"""The rows of one source: its matches in stream order, as references to tuples until their columns are gathered.
 
     matches, chunk by chunk ─> groups of chunk and ascending offsets ─> columns
     tuple IDs in any order  ─> sorted, chunk by chunk, and back      ─> columns
 
-`Reading` is what all rows of one answer are evaluated with, of however many sources.
+`Reading` has the matches, limits and budget of one answer, over one source or several.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from psoup.work.read_budget import GroupBytes, HeldBytes, ReadBudget
 from psoup.work.runner import Runner, serial
 
 _DISK_ROWS = 16_384
-"""Rows that a sorted answer gathers at once from files."""
+"""The least number of rows that a sorted answer gathers at once if chunks are on disk."""
 _JOINS = JoinLimits()
 _GROUPS = GroupLimits()
 
 
 def groups(matches: Sequence[Matches], max_rows: int, limit: int | None = None, skip: int = 0) -> Iterator[Group]:
-    """The matches in order but for the first `skip`, in groups of at most `max_rows`, `limit` in all."""
+    """Yield the matches in groups of at most `max_rows`. Skips the first `skip` matches, and yields at most `limit`."""
     group: Group = []
     room, left = max_rows, limit
     for match in matches:
@@ -69,9 +69,9 @@ def by_ids(
     texts: TextLimits,
     budget: ReadBudget,
 ) -> Iterator[list[Column]]:
-    """Compute output expressions for tuples of `chunks` in the order of `ids` (int64[n]); in parts if texts are long.
+    """Compute output expressions over the tuples `ids` (int64[n]) of `chunks`, in the order of `ids`.
 
-    O(n), and a visit of each chunk. Raises as `outputs.computed`.
+    Yields several parts if texts are too large for one. O(n + chunks). Raises as `computed`.
     """
     budget.check()
     order = sorted_by(ids, np.arange(len(ids), dtype=np.uint32), budget)
@@ -85,7 +85,7 @@ def by_ids(
     columns: list[Column] | None = None
     with suppress(TooMuchText):
         columns = computed_at_once(outputs, group, now, texts, budget)
-    if columns is None:  # not in a handler: its exception would hold what was made of the whole
+    if columns is None:  # not in the handler: its exception would keep the values of the whole alive
         middle = len(ids) // 2
         yield from by_ids(outputs, chunks, ids[:middle], now, texts, budget)
         yield from by_ids(outputs, chunks, ids[middle:], now, texts, budget)
@@ -97,7 +97,7 @@ def by_ids(
 
 @dataclass(slots=True)
 class Reading:
-    """The matches and limits that rows are evaluated with. `errors`: values that could not be computed, now NULL."""
+    """The matches, limits and budget of one answer. `errors`: the number of values that are NULL as they failed."""
 
     matches: Sequence[Sequence[Matches]]
     """The matches of each source, in the order of FROM."""
@@ -105,7 +105,7 @@ class Reading:
     texts: TextLimits
     budget: ReadBudget
     sort_rows: int
-    """The number of rows that may be sorted."""
+    """The most rows that the answer may sort."""
     joins: JoinLimits = _JOINS
     groups: GroupLimits = _GROUPS
     run: Runner = serial
@@ -116,23 +116,23 @@ class Reading:
     """The kept pairs of a join; None if none are kept."""
     errors: int = 0
     join_errors: int = 0
-    """Values that conditions over several sources lack, as they could not be computed: of the rows found so far."""
+    """The number of failed values in conditions over several sources, in the rows found so far."""
     folded_errors: int = 0
-    """Values of keys, arguments and FILTER of aggregates that could not be computed: of the rows folded so far."""
+    """The number of failed values of keys, arguments and FILTER of aggregates, in the rows folded so far."""
 
     between: Between | None = None
-    """Of an aggregate without keys: what is folded already, between two ends of the window, whose matches are given."""
+    """The fold between the two ends of the window. Then `matches` has only the ends. None for plans without folds."""
 
     room: HeldBytes | None = None
-    """The account that groups of many queries are charged to; None: the budget, as for one query."""
+    """The account for the bytes of groups of many queries. None: the budget, as for one query."""
 
     def charged(self) -> HeldBytes:
-        """The account that groups of many queries are charged to."""
+        """The account for the bytes of groups of many queries."""
         return GroupBytes(self.budget) if self.room is None else self.room
 
     @contextmanager
     def texts_within(self, limits: TextLimits) -> Iterator[None]:
-        """A context in which texts have other limits; nothing is given out in it."""
+        """A context in which texts have other limits. The caller must not yield rows inside it."""
         before, self.texts = self.texts, limits
         try:
             yield
@@ -140,25 +140,25 @@ class Reading:
             self.texts = before
 
     def count(self, columns: Sequence[Column]) -> None:
-        """Count the errors of some values."""
+        """Add the errors in these columns to `errors`."""
         self.errors += sum(int(np.count_nonzero(c.error)) for c in columns if c.error is not None)
 
     def count_folded(self, columns: Sequence[Column]) -> None:
-        """Count the errors of values that are folded into groups."""
+        """Add the errors in these columns, which are folded into groups, to `folded_errors`."""
         self.folded_errors += sum(int(np.count_nonzero(c.error)) for c in columns if c.error is not None)
 
     def begin(self) -> None:
-        """Count anew: the rows are read from the first."""
+        """Set the numbers of errors to 0, as the caller will read the rows from the first."""
         self.errors = self.join_errors = self.folded_errors = 0
 
     def computed(self, outputs: list[Expr], group: Group) -> Iterator[list[Column]]:
-        """Compute expressions over some tuples, in parts."""
+        """Compute expressions over a group of tuples, in one part or several."""
         return computed(outputs, group, self.now, self.texts, self.budget, self.run)
 
 
 @dataclass(slots=True)
 class SourceRows:
-    """The matches of one source; `limit`: only the first of them after `skip`."""
+    """The matches of one source as rows. `limit`: the most rows that remain after the first `skip`."""
 
     reading: Reading
     matches: Sequence[Matches]
@@ -166,27 +166,27 @@ class SourceRows:
     skip: int = 0
 
     def cut(self, rows: int | None, skip: int) -> None:
-        """Leave only the first rows after `skip`; once. O(1)."""
+        """Keep only `rows` rows after the first `skip`. Called once. O(1)."""
         self.limit = rows
         self.skip = skip
 
     @property
     def count(self) -> int:
-        """The number of matches, before any are cut."""
+        """The number of matches, without regard to `limit` and `skip`."""
         return sum(match.count for match in self.matches)
 
     def groups(self, most: int) -> Iterator[Group]:
-        """The tuples in groups, at most so many in each."""
+        """Yield the tuples in groups of at most `most` rows."""
         return groups(self.matches, most, self.limit, self.skip)
 
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
-        """The tuple IDs of the rows, at most so many at once, and expressions over them, in parts."""
+        """Yield tuple IDs of rows, at most `most` at once, and the values of `keys` over them in parts."""
         for group in self.groups(most):
             self.reading.budget.check()
             yield ids_of(group), self.reading.computed(keys, group)
 
     def arranged(self, outputs: list[Expr], ids: Array, most: int) -> Iterator[list[Column]]:
-        """Compute expressions over tuples in the order of their IDs, about `most` at a time."""
+        """Compute expressions over the tuples `ids`, in that order, at most `most` at a time, or 16,384 from disk."""
         chunks = [match.data for match in self.matches]
         if any(not chunk.in_memory for chunk in chunks):
             most = max(most, _DISK_ROWS)
@@ -196,10 +196,10 @@ class SourceRows:
             yield from by_ids(outputs, chunks, piece, reading.now, reading.texts, reading.budget)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, as these rows hold no bytes."""
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows, in order, at most so many rows at a time."""
+        """Compute expressions over the rows, in order, at most `most` rows at a time."""
         for group in self.groups(most):
             self.reading.budget.check()
             yield from self.reading.computed(outputs, group)

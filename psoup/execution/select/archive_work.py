@@ -1,10 +1,10 @@
-"""The work of an invocation on disk: the tuples to evaluate, the expected seconds, and the refusal of too much.
+"""The work of an invocation on disk: the tuples to evaluate, the expected seconds, and the refusal if it is too much.
 
     1,200,000,000 tuples in 18,311 chunks, of a clause over 1 column   about 41 s, and 10 s is the most   refused
        10,000,000 tuples in    153 chunks                              about 0.4 s                        evaluated
 
-The engine has no clock. The host measures how fast tuples on disk are evaluated (`psoup.work.read_budget.Archive`). It
-also measures each read while it runs, and a read that turns out too long is refused then.
+The engine has no clock. The host measures how fast readers evaluate tuples on disk (`psoup.work.read_budget.Archive`).
+It also measures each read while it runs, and the engine refuses a read that turns out to take too long.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from psoup.phrases import counted
 from psoup.work.read_budget import ReadBudget
 
 COVER = "`psoup spark cover ID`"
-"""Advice that ends the refusal. The SDK replaces it by one with the client's own name of the query."""
+"""The command that a refusal recommends. The SDK replaces it by a command with the client's own name of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveWork:
-    """Tuples on disk to be evaluated for a clause, and the chunks that hold them. `kind`: see `Search.kind`."""
+    """The numbers of tuples on disk to evaluate for a clause, and of their chunks. `kind`: see `Search.kind`."""
 
     kind: str
     tuples: int
     chunks: int
 
     def expected(self, budget: ReadBudget) -> float | None:
-        """The expected seconds; None if nothing was measured yet."""
+        """The expected seconds. None if the host has measured nothing yet."""
         return None if budget.archive is None else budget.archive.expected(self.kind, self.tuples)
 
     def problem(self, archive_rows: int, budget: ReadBudget) -> str:
-        """The reason why the work is too much, as a clause of a sentence; empty if it is not."""
+        """The reason why the work is too much, as a part of a sentence. Empty if it is not too much."""
         if self.tuples > archive_rows:
             return f"one invocation may evaluate {archive_rows:,} (archive_rows)"
         expected = self.expected(budget)
@@ -51,9 +51,9 @@ class ArchiveWork:
             raise self._refusal(problem, _figures(self.expected(budget) or 0.0, budget.archive.seconds))
 
     def begin(self, budget: ReadBudget) -> Callable[[int], None] | None:
-        """Start the measurement. The returned function takes numbers of evaluated tuples, and raises as `refuse`.
+        """Start the measurement of a read. The read passes the numbers of tuples that it has evaluated to the result.
 
-        None: there is nothing to measure.
+        The result raises as `refuse`, if the read takes too long. None if there is nothing to measure.
         """
         archive = budget.archive
         if archive is None or not self.tuples:
@@ -79,7 +79,7 @@ class ArchiveWork:
 
 
 def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int, budget: ReadBudget) -> None:
-    """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if the work on several streams together is too much."""
+    """Raise ResourceExhausted, reason ARCHIVE_BUDGET, if the sum of the work on all streams is too much."""
     for _, work in _by_stream(works):
         work.refuse(archive_rows, budget)
     tuples, chunks = sum(work.tuples for _, work in works), sum(work.chunks for _, work in works)
@@ -102,7 +102,7 @@ def refuse_together(works: Sequence[tuple[str, ArchiveWork]], archive_rows: int,
 
 
 def _by_stream(works: Sequence[tuple[str, ArchiveWork]]) -> list[tuple[str, ArchiveWork]]:
-    """The work, summed for each stream and kind of clause."""
+    """Sum the work for each stream and kind of clause."""
     together = dict[tuple[str, str], ArchiveWork]()
     for name, work in works:
         before = together.get((name, work.kind), ArchiveWork(work.kind, 0, 0))

@@ -1,12 +1,12 @@
-"""The matches of one clause in one range of tuples: from the Results Structure where covered, else evaluated.
+"""The matches of one clause in one range of tuples. Where the Results Structure has no coverage, they are evaluated.
 
     ChunkMatches   offsets, 8 bytes a row; holds the results of the whole chunk
-    KeptBits       the stored bits of a whole chunk, for a side of a join that may be cut down
-    Packed         for an answer that waits for its reader: a range, 2 bytes a row, or a bit for each row of the chunk
+    KeptBits       the stored bitmap of a whole chunk, for a side of a join that a semi-join may reduce
+    Packed         compact, for an answer that waits for its client: a range, 2 bytes a row, or a bitmap
 
-The same rule serves late registration, eviction, recovery and clauses outside of the index: an answer is exact,
-whatever is covered. If the evaluation of rows raises, the rows are halved until each error has its row. The
-clauses that one tuple matched are found by `psoup.answer.tuples.queries_of_tuple`.
+The same rule serves late registration, eviction, recovery and clauses outside of the index. So an answer is exact,
+whatever is covered. If the evaluation of rows raises, it is repeated for each half, until each error has its row.
+`psoup.answer.tuples.queries_of_tuple` finds the clauses that one tuple matched.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ from psoup.work.read_budget import NO_LIMIT, UNBOUNDED, ReadBudget
 from psoup.work.runner import Runner, Task, serial, threads_of
 
 _FEW = 4_096
-"""Most rows for which 2 bytes each are less than a bit for each row of a full chunk."""
+"""The most rows that take less memory as offsets of 2 bytes than as a bitmap of a full chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Offsets in little memory. `held`: uint16, or bits from `start` on; None: all rows of a range."""
+    """The offsets of matches in a compact form. `start`: the first offset. `count`: the number of offsets.
+
+    `held`: the offsets as uint16, or a bitmap from `start` on as uint8. None: all rows [start, start + count) match.
+    """
 
     data: Chunk
     start: int
@@ -60,7 +63,7 @@ class Packed:
 
 
 def packed(match: Matches) -> Packed:
-    """The same rows in little memory. `match` must have at least one row. O(rows)."""
+    """Convert matches to the compact form. `match` must have at least one row. O(rows)."""
     if isinstance(match, Packed):
         return match
     offsets, count = match.offsets, len(match.offsets)
@@ -75,24 +78,24 @@ def packed(match: Matches) -> Packed:
 
 
 _SHARED_FROM = 8
-"""Fewest chunks to search for which several threads are worth their start."""
+"""The least number of chunks to search for which several threads are worth their start."""
 
 _CHECKED = 16
-"""Chunks between two checks of the budget: some microseconds each."""
+"""The number of chunks between two checks of the budget. A chunk takes some microseconds."""
 
 _EVERY: Array = np.arange(CHUNK_ROWS)
-"""The offsets of all rows of a chunk, int64, read-only. A new array for each chunk took 0.2 ms, in fresh memory."""
+"""The offsets of all rows of a full chunk, int64. Nobody may change it. A new array for each chunk took 0.2 ms."""
 
 _AHEAD = 32
-"""Chunks that are announced to the disk ahead of their search (prefetch)."""
+"""The number of chunks that are prefetched from disk before their search."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkMatches:
-    """Rows of one chunk that a clause matched: ascending int64 offsets.
+    """The matches of a clause in one chunk, or a part of it. `offsets`: int64, ascending.
 
-    `errors`: tuples left out by a value that could not be computed. They are counted over the whole chunk if
-    `covered`, else over the evaluated part.
+    `errors`: the number of tuples that the clause rejects because a value could not be computed. It counts the whole
+    chunk if `covered`, else the evaluated part.
     """
 
     entry: ChunkEntry
@@ -113,7 +116,7 @@ class ChunkMatches:
 
 @dataclass(frozen=True, slots=True)
 class KeptBits:
-    """The `count` matches of a clause in a whole chunk, as the stored bits: uint64[words]."""
+    """The `count` matches of a clause in a whole chunk, as the stored bitmap: uint64[words]."""
 
     entry: ChunkEntry
     bits: Array
@@ -134,7 +137,7 @@ class KeptBits:
         return offsets
 
     def among(self, rows: Array) -> Array:
-        """The matches among some rows, int64. O(rows)."""
+        """The elements of `rows`, int64 offsets, that match. O(rows)."""
         return rows[(self.bits[rows >> 6] >> (rows & 63).view(np.uint64)) & np.uint64(1) != 0]
 
 
@@ -161,11 +164,11 @@ def matches_in(
     budget: ReadBudget = UNBOUNDED,
     texts: TextLimits = TextLimits(),
 ) -> list[ChunkMatches]:
-    """Find the clause's matches with IDs in [low, high), chunk by chunk, oldest first; empty chunks are left out.
+    """Find the clause's matches with IDs in [low, high), chunk by chunk, oldest first. Empty chunks are left out.
 
-    Chunks that were not evaluated are searched on the threads of `run`, one thread for each chunk. Raises
-    ResourceExhausted, reason ARCHIVE_BUDGET, if the search would read more than `archive_rows` tuples on disk. It also
-    does if the search would take longer than the budget allows.
+    The threads of `run` search chunks that were not evaluated, each chunk on one thread. Raises ResourceExhausted,
+    reason ARCHIVE_BUDGET, if the search would read more than `archive_rows` tuples on disk. It also raises it if the
+    search would take longer than the budget allows.
     """
     if low >= high:
         return []
@@ -190,7 +193,7 @@ def matches_together(
 ) -> list[list[ChunkMatches]]:
     """Find the matches of several clauses, each in a range of its stream, as `matches_in` does for one.
 
-    Raises ResourceExhausted, reason ARCHIVE_BUDGET, if all tuples to evaluate on disk together are too many.
+    Raises ResourceExhausted, reason ARCHIVE_BUDGET, if the sum of the tuples to evaluate on disk is too large.
     """
     matches_of_sides = sides_of_join(sides, run, archive_rows, budget, texts, whole=True)
     return [[match for match in matches if isinstance(match, ChunkMatches)] for matches in matches_of_sides]
@@ -205,7 +208,7 @@ def sides_of_join(
     *,
     whole: bool = False,
 ) -> list[list[Known]]:
-    """Find the matches of several clauses, as `matches_together`. Stored bits stay bits unless `whole`."""
+    """Find the matches of several clauses, as `matches_together`. `whole`: convert stored bitmaps to offsets."""
     looked = [_looked_up(*side, budget, whole=whole) for side in sides]
     searches = list[tuple[StreamView, ClauseRecord, Search, _Looked]]()
     for (view, clause, *_), (parts, matches, unknown) in zip(sides, looked, strict=True):
@@ -225,9 +228,9 @@ def sides_of_join(
 def _looked_up(
     view: StreamView, clause: ClauseRecord, low: int, high: int, budget: ReadBudget, *, whole: bool = True
 ) -> _Looked:
-    """The parts of chunks with IDs in [low, high), their matches where stored, and the places of unknown parts.
+    """Look up the stored matches with IDs in [low, high). `whole`: convert stored bitmaps to ChunkMatches.
 
-    `whole`: stored bits are returned as ChunkMatches.
+    Returns the parts of chunks, the matches in each part, and the places of the parts that must be evaluated.
     """
     parts, matches = list[_Part](), list[Known | None]()
     unknown = list[int]()
@@ -272,7 +275,7 @@ def _looked_up(
 def _by_key(
     search: Search, parts: list[_Part], unknown: list[int], matches: list[Known | None], budget: ReadBudget
 ) -> list[int]:
-    """Fill in the unknown parts that key indexes can answer. Returns the places that are left."""
+    """Fill in the unknown parts that key indexes can answer. Returns the places of the parts that stay unknown."""
     if not search.may_look_up([parts[k][0].data for k in unknown]):
         return unknown
     results, left = search.look_up([(parts[k][0].data, *parts[k][1:]) for k in unknown], budget)
@@ -289,7 +292,7 @@ def _work(search: Search, parts: list[_Part], unknown: list[int]) -> ArchiveWork
 
 
 def search_of(view: StreamView, clause: ClauseRecord, texts: TextLimits) -> Search:
-    """The clause, ready for search. Expressions that have raised before are evaluated a few rows at a time."""
+    """Prepare the search of a clause. If it is outside of the index, the search evaluates a few rows at a time."""
     wary = frozenset[Expr]()
     if view.outside.reasons(clause.sqc_id, clause.attributes):
         wary = frozenset(term.attribute for factor in clause.factors for term in factor.terms)
@@ -304,7 +307,7 @@ def chunk_matches(
     budget: ReadBudget = UNBOUNDED,
     search: Search | None = None,
 ) -> ChunkMatches:
-    """Find the clause's matches in rows [start, stop) of one chunk. `search`: as `search_of`; None: made here."""
+    """Find the clause's matches in rows [start, stop) of one chunk. `search`: a result of `search_of`, or None."""
     parts = []
     for part in _split(entry, clause, start, stop):
         match = known_matches(*part[:1], clause, *part[1:])
@@ -317,7 +320,7 @@ def chunk_matches(
 
 
 def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> list[_Part]:
-    """The rows in two parts, if only the first rows are covered; else in one."""
+    """Split rows into the covered ones and the rest, if only the first rows are covered. Else return one part."""
     upto = entry.results.covered_to(clause.sqc_id)
     if start < upto < stop and not _errors(entry.results, clause):
         return [(entry, start, upto), (entry, upto, stop)]
@@ -325,7 +328,7 @@ def _split(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> li
 
 
 def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
-    """Errors of the clause in a whole chunk. They are not stored by row: a part with errors is evaluated again."""
+    """The number of errors of the clause in a whole chunk. Results do not store the rows that have the errors."""
     if not results.errors and results.failures is NO_FAILURES:
         return 0
     if not is_lone(clause.factors):
@@ -334,7 +337,7 @@ def _errors(results: ChunkResults, clause: ClauseRecord) -> int:
 
 
 def known_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
-    """The stored matches of a clause; None if the part must be evaluated."""
+    """The stored matches of a clause in the rows [start, stop) of a chunk. None if the rows must be evaluated."""
     results = entry.results
     if not clause.factors:
         return ChunkMatches(entry, _EVERY[start:stop], 0, True)
@@ -347,7 +350,7 @@ def known_matches(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int
 
 
 def _kept(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> ChunkMatches | None:
-    """Matches that a job stored beside the chunk for any of the clause's queries; None if it stored none."""
+    """The matches on disk that a Spark job stored for a query of the clause. None if there are none."""
     data = entry.data
     if not isinstance(data, ArchivedChunk):
         return None
@@ -361,7 +364,7 @@ def _kept(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> Chu
 
 
 def is_kept(entry: ChunkEntry, clause: ClauseRecord) -> bool:
-    """Whether the job that wrote a chunk on disk stored the clause's matches in it. May wait for the disk."""
+    """Whether a Spark job stored the clause's matches in a chunk on disk. May wait for the disk."""
     return _kept(entry, clause, 0, 0) is not None
 
 
@@ -379,7 +382,7 @@ def _search(
     budget: ReadBudget,
     work: ArchiveWork,
 ) -> None:
-    """Fill in the unknown parts. Each thread takes the next part that no thread has taken."""
+    """Evaluate the unknown parts and fill in their matches. Each thread takes the next part that is not taken yet."""
     progress = work.begin(budget)
     waiting, later = iter(unknown), iter(unknown[_AHEAD:])
     for k in unknown[:_AHEAD]:

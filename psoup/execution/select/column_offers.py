@@ -1,8 +1,9 @@
-"""Offers of a reader's results to the writer, for chunks whose results were evicted. The next reader finds them stored.
+"""Offers: a reader that has evaluated a chunk with evicted results offers the matches to the writer, to store them.
 
     window   ··· | 7 evicted, evaluated | 8 evicted, evaluated | 9 kept |     columns of 7 and 8 are offered
 
-The writer takes offers as its next maintenance, while it has room (`psoup.results.offers`).
+A column has the matches of one clause in one chunk. Maintenance takes the offers while results have room in memory
+(`psoup.results.offers`). The next reader finds them stored.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ from psoup.values.columns import Array
 
 
 def is_wanted(view: StreamView, entry: ChunkEntry) -> bool:
-    """Whether columns of a chunk may be offered: its results were evicted, and there is room for more. O(1)."""
+    """Whether a reader may offer columns of a chunk: its results were evicted, and results have room. O(1)."""
     results = entry.results
     return entry.data.in_memory and view.offers.wants(results) and len(results.late) < MOST_LATE
 
 
 def _failed(entry: ChunkEntry, attributes: Iterable[int]) -> bool:
-    """Whether any value of the attributes failed in a chunk, for any clause."""
+    """Whether a chunk has errors in any of the attributes, or stored failures of any clause."""
     results = entry.results
     return results.failures is not NO_FAILURES or any(results.errors.get(attribute, 0) for attribute in attributes)
 
 
 def offer(view: StreamView, clause: ClauseRecord, evaluated: Sequence[tuple[ChunkEntry, int, int, Any]]) -> None:
-    """Offer the matches of a clause, for those parts that are whole chunks. O(matches) if they are wanted.
+    """Offer the matches of a clause in those parts that are whole chunks. O(matches) if the writer wants them.
 
-    `evaluated`: for each part the chunk, the first row, the end of its rows, and the `ChunkMatches`.
+    `evaluated`: for each part the chunk, its rows [start, stop), and the `ChunkMatches`.
     """
     if not view.offers.free or clause.sqc_id >= ALL or view.outside.reasons(clause.sqc_id, clause.attributes):
         return
@@ -52,7 +53,8 @@ def offer(view: StreamView, clause: ClauseRecord, evaluated: Sequence[tuple[Chun
 def offer_pairs(view: StreamView, entry: ChunkEntry, sqc_ids: Array, places: Array, pairs: Pairs) -> None:
     """Offer the matches of many clauses in a whole chunk. `places`: the clauses to offer, among `sqc_ids`, ascending.
 
-    None of them may have an error. `pairs`: places and offsets. O(pairs log pairs) if they are wanted.
+    None of these clauses may have an error. `pairs`: the matches, as places among `sqc_ids` and offsets.
+    O(pairs log pairs) if the writer wants them.
     """
     if not is_wanted(view, entry) or _failed(entry, entry.results.errors):
         return

@@ -1,11 +1,11 @@
-"""The matches of many clauses of one stream in one range of tuples, chunk by chunk: all clauses at once.
+"""The matches of many clauses of one stream in one range of tuples. Each chunk is read once for all clauses.
 
     chunk   evaluated            stored pairs, all clauses at once         `psoup.results.sets`
             not evaluated        an index of the clauses that lack the chunk, matched as on arrival
             by a job, on disk;   one clause at a time, as in an invocation `psoup.execution.select.clause_matches`
             few clauses lack it
 
-The matches equal those that `matches_in` finds for each clause, whatever is covered.
+A clause lacks a chunk if it was not evaluated over it. The matches equal those that `matches_in` finds for each clause.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from psoup.work.read_budget import ReadBudget
 _NOTHING: Array = np.zeros(0, np.int64)
 _FIRST_ID = attrgetter("data.first_id")
 _PAIR_BYTES = 16
-"""Bytes of a pair."""
+"""Bytes of a pair of a clause and a match."""
 _RESULT_BYTES = 1 << 24
-"""Bytes of results that an evaluation may always take, however few pairs are allowed."""
+"""The bytes of results that an evaluation may always take, even if few pairs are allowed."""
 _NO_RANGES: Array = np.zeros((0, 2), np.int64)
 
 Part = tuple[ChunkEntry, int, int]
 """A chunk, the first of its rows, and the end of its rows."""
 
 Progress = Callable[[int], None] | None
-"""Takes the number of tuples on disk that were evaluated; raises if the read takes too long."""
+"""The reader passes it the number of tuples on disk that it has evaluated. It raises if the read takes too long."""
 
 
 @dataclass(slots=True)
 class ManyMatches:
-    """The matches of clauses in one chunk. `errors`: of each clause, int64[k]; None: no errors."""
+    """The matches of clauses in one chunk. `errors`: the number of errors of each clause, int64[k]. None: no errors."""
 
     entry: ChunkEntry
     pairs: Pairs
@@ -77,7 +77,7 @@ class ManyMatches:
 class _Alike:
     """Clauses that read the same attributes in the same way.
 
-    `places`: among the wanted clauses. `lone`: whether errors count by attribute; else by clause.
+    `places`: their places among the wanted clauses. `lone`: whether results count errors by attribute, not by clause.
     """
 
     places: Array
@@ -87,23 +87,26 @@ class _Alike:
 
 @dataclass(slots=True)
 class Together:
-    """Clauses of one stream that are matched together. `ids`: SQC IDs, int64[k], ascending, distinct, with a WHERE."""
+    """Clauses of one stream whose matches are found in one pass. `ids`: SQC IDs, int64[k], ascending and distinct.
+
+    Each clause must have a condition.
+    """
 
     snapshot: Snapshot
     view: StreamView
     ids: Array
     budget: ReadBudget
     _clauses: list[tuple[Any, Array, Array]] | None = None
-    """Records and blocks of the clauses; None before the first use."""
+    """The records and blocks of the clauses. None before the first use."""
     _index: tuple[bytes, _Index] | None = field(default=None)
-    """An index of the clauses that the last chunk lacked, under their places."""
+    """An index of the clauses that lacked the last chunk, with their places as its key."""
     wanted: WantedClauses = field(init=False)
 
     def __post_init__(self) -> None:
         self.wanted = WantedClauses(self.ids)
 
     def found(self, low: int, high: int, limit: int) -> Iterator[ManyMatches]:
-        """The matches with IDs in [low, high), oldest chunk first; chunks without matches are left out.
+        """Find the matches with IDs in [low, high), oldest chunk first. Chunks without matches are left out.
 
         Raises TooManyPairs if a chunk has more than `limit`, ResourceExhausted for too many tuples on disk.
         """
@@ -116,7 +119,7 @@ class Together:
                 yield matches
 
     def counted(self, part: Part, limit: int, progress: Progress) -> tuple[Array, Array | None]:
-        """The number of matches of each clause in a part of a chunk, int64[k], and its errors. Raises as `in_chunk`."""
+        """Count the matches of each clause in a part of a chunk: int64[k]; and the errors. Raises as `in_chunk`."""
         entry, start, stop = part
         if all_evaluated(entry.results, self.ids):
             counts = kept_counts(entry.results, self.wanted, start, _end(entry, stop), limit)
@@ -125,7 +128,7 @@ class Together:
         return np.bincount(matches.pairs.which, minlength=len(self.ids)), matches.errors
 
     def in_chunk(self, entry: ChunkEntry, start: int, stop: int, limit: int, progress: Progress) -> ManyMatches:
-        """The matches in a part of a chunk. `progress`: the result of `begin`. Raises TooManyPairs."""
+        """Find the matches in a part of a chunk. `progress`: the result of `begin`. Raises TooManyPairs."""
         results = entry.results
         errors = self._errors_kept(results)
         if all_evaluated(results, self.ids):
@@ -155,7 +158,7 @@ class Together:
     # Not evaluated yet ---------------------------------------------------------------------------------------
 
     def _alone(self, entry: ChunkEntry, lacking: Array) -> Array:
-        """For each clause that lacks a chunk: whether it is searched by itself. bool[k]."""
+        """For each clause at the places `lacking`: whether `_one_by_one` evaluates it, not the index. bool[k]."""
         if len(lacking) < COVER_TOGETHER:
             return np.ones(len(lacking), np.bool_)
         apart = np.concatenate([entry.results.gaps.ids, self.view.outside.ids])
@@ -168,7 +171,7 @@ class Together:
         return alone
 
     def _one_by_one(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array) -> Iterator[Pairs]:
-        """The matches of the clauses at `places`, one clause at a time. Errors are added to `errors`."""
+        """Evaluate the clauses at `places` one by one. Adds their errors to `errors`."""
         for place in places.tolist():
             clause = self.snapshot.clause(int(self.ids[place]))
             search = search_of(self.view, clause, self.snapshot.config.texts)
@@ -177,7 +180,10 @@ class Together:
             yield Pairs(np.full(match.count, place), match.offsets)
 
     def _evaluated(self, entry: ChunkEntry, places: Array, start: int, stop: int, errors: Array, limit: int) -> Pairs:
-        """The matches of the clauses at `places`, by an index over all of them. Raises TooManyPairs."""
+        """Evaluate the clauses at `places` by one predicate index of them. Adds their errors to `errors`.
+
+        Raises TooManyPairs.
+        """
         name = places.tobytes()
         if self._index is None or self._index[0] != name:
             self._index = name, _Index(self.snapshot, self.view, self._of(places))
@@ -197,7 +203,7 @@ class Together:
         return Pairs(places[pairs.which], pairs.offsets)
 
     def begin(self, parts: Sequence[Part]) -> Progress:
-        """Refuse too much work on disk, else start its measurement. The result takes the tuples evaluated."""
+        """Refuse the read if it needs too much work on disk, else measure it. Raises as `ArchiveWork.refuse`."""
         on_disk = [
             stop - start
             for entry, start, stop in parts
@@ -214,7 +220,7 @@ class Together:
     # Records of the clauses ---------------------------------------------------------------------------------
 
     def _all(self) -> list[tuple[Any, Array, Array]]:
-        """The clauses, as records, or as blocks with positions; each with its places among `ids`."""
+        """The clauses, as records, or as blocks with positions. Each comes with the places of its clauses in `ids`."""
         if self._clauses is None:
             records = self.snapshot.clauses.find(self.ids)
             self._clauses = [
@@ -225,7 +231,7 @@ class Together:
         return self._clauses
 
     def _of(self, wanted: Array) -> list[tuple[Any, Array, Array]]:
-        """The clauses at the places `wanted`, ascending; each with its places among `wanted`."""
+        """As `_all`, for the clauses at the places `wanted`, ascending. The returned places are those in `wanted`."""
         some = []
         for source, at, places in self._all():
             among = np.minimum(np.searchsorted(wanted, places), len(wanted) - 1)
@@ -235,7 +241,7 @@ class Together:
         return some
 
     def _errors_kept(self, results: ChunkResults) -> Array | None:
-        """The stored errors of the clauses in a chunk; None without errors. Wrong for clauses not evaluated over it."""
+        """The stored errors of the clauses in a chunk, wrong for clauses that lack the chunk. None: no errors."""
         if not results.errors and results.failures is NO_FAILURES:
             return None
         errors: Array = np.zeros(len(self.ids), np.int64)
@@ -272,12 +278,15 @@ def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
 
 
 def _end(entry: ChunkEntry, stop: int) -> int:
-    """The end of the rows; WHOLE if it is the end of a sealed chunk."""
+    """Return WHOLE if `stop` is the end of a sealed chunk, else `stop`."""
     return WHOLE if stop == len(entry.data) and entry.results.open is None else stop
 
 
 def _within(members: Members | Array, ranges: Array) -> Array | bool:
-    """Whether each query is in a range of IDs, int64[r, 2]; for queries of one clause: whether any is."""
+    """Whether query IDs are in one of the `ranges`, int64[r, 2].
+
+    For an array of IDs the result has a flag for each. For the members of one clause it says whether any is.
+    """
     if isinstance(members, np.ndarray):
         inside: Array = np.zeros(len(members), np.bool_)
         for first, end in ranges.tolist():
@@ -294,7 +303,7 @@ def _columns(data: Chunk, start: int, stop: int) -> Sequence[Column]:
 
 
 def _are_lone(source: ClauseRecord | ClauseBlock, at: Array) -> bool:
-    """Whether a clause, or each clause of a block, is one condition on one expression: see `psoup.results.failures`."""
+    """Whether a clause, or each clause of a block, is one condition on one expression (`psoup.results.failures`)."""
     if isinstance(source, ClauseRecord):
         return is_lone(source.factors)
     return _one_condition(source.queries.take(picked(source.rows, at[:1])).clauses())
@@ -305,7 +314,7 @@ def _one_condition(columns: ClauseColumns) -> bool:
 
 
 class _Index:
-    """An index of some clauses alone, in slots from 0 on."""
+    """A predicate index of the clauses that lack a chunk, in slots from 0 on."""
 
     def __init__(self, snapshot: Snapshot, view: StreamView, clauses: list[tuple[Any, Array, Array]]) -> None:
         index = QuerySteM(view.spec.schema, snapshot.config)

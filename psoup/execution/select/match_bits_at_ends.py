@@ -1,4 +1,4 @@
-"""The matches at an end of a window, as stored bits: aggregates read them without a list of offsets.
+"""The matches at an end of a window as a stored bitmap, which aggregates read without a list of offsets.
 
     bits of the chunk   …0100110|1011010…        start = 7, stop = 14: four matches
                                 └──────┘
@@ -23,9 +23,9 @@ from psoup.values.columns import Array
 
 @dataclass(slots=True, eq=False)
 class EndBits:
-    """The `count` matches of a clause in the rows [start, stop) of a chunk, as `bits`: uint64[words], for all rows.
+    """The `count` matches of a clause in the rows [start, stop) of a chunk. `bits`: the bitmap of all rows, uint64.
 
-    Never changed. The class is not frozen, as that would take five times as long to make.
+    Nothing changes an object. The class is not frozen, as making a frozen object takes five times as long.
     """
 
     entry: ChunkEntry
@@ -50,7 +50,7 @@ class EndBits:
 
 
 def end_bits(entry: ChunkEntry, clause: ClauseRecord, start: int, stop: int) -> EndBits | None:
-    """The matches of a clause in a part of a chunk; None unless they are stored as bits, without errors."""
+    """The matches of a clause in a part of a chunk. None unless they are stored as a bitmap, and have no errors."""
     results, sqc_id = entry.results, clause.sqc_id
     if results.errors or results.failures is not NO_FAILURES or stop > results.covered_to(sqc_id):
         return None

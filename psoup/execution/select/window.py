@@ -2,7 +2,7 @@
 
     clocks, watermarks ─> NOW ─ as_of ─> instant ─ window, retention ─> [low, high) of each source
          │                                  └─ the range has no tuple after the instant, wherever the window ends
-         └─ an idle stream is left out, unless all are idle
+         └─ NOW of a join leaves out idle streams, unless all are idle
 
 Only this module decides the range of a query. `psoup.data.windows` defines the meaning of a window at an instant.
 """
@@ -20,16 +20,16 @@ from psoup.published.records import NO_CLAUSE, QueryRecord
 from psoup.published.snapshot import Snapshot, StreamView
 
 WindowChoice = WindowClause | Mapping[str, WindowClause]
-"""A window that replaces the registered one: for all sources, or by name in FROM, in any letter case."""
+"""A window that replaces the registered one. One for all sources, or one by the name in FROM, in any letter case."""
 
 _SHOWN = 128
-"""Most characters of a name in a message."""
+"""The most characters of a name in a message."""
 
 
 class Reach(NamedTuple):
     """The part of a stream that an answer reads.
 
-    `range`: the tuples of `window` at `now`; `current`: NOW of the stream, from which retention counts.
+    `range`: the tuples of `window` at the instant `now`. `current`: NOW of the stream, from which retention counts.
     """
 
     view: StreamView
@@ -38,20 +38,20 @@ class Reach(NamedTuple):
     current: int | None
     now: int | None
     idle: bool = False
-    """Whether the stream is idle and was left out of NOW."""
+    """Whether the stream is idle, so that NOW of the join leaves it out."""
 
 
 def left_out(views: Sequence[StreamView], clock: int) -> list[bool]:
-    """Whether each stream is idle, and left out of the common NOW. If all are idle, none is left out."""
+    """For each stream, whether NOW of a join leaves it out because it is idle. If all are idle, it leaves out none."""
     idle = [view.spec.idle_after is not None and view.spec.event_time and view.idle(clock) for view in views]
     return [False] * len(views) if all(idle) else idle
 
 
 def joint_now(event_time: bool, times: Sequence[int | None], out: Sequence[bool]) -> int | None:
-    """NOW of a join of streams of one time domain; None while a stream has no time yet.
+    """NOW of a join of streams that all have event time, or all have system time. None while a stream has no time yet.
 
-    `times`: NOW of each stream; `out`: streams to leave out. In event time: the least watermark. It steps back when an
-    idle stream wakes behind the other streams. In system time: the clock, or the greatest time of a tuple.
+    `times`: NOW of each stream. `out`: the streams to leave out. In event time it is the least watermark. It decreases
+    when an idle stream gets tuples and has a smaller watermark. In system time it is the greatest NOW of a stream.
     """
     counted = [time for time, idle in zip(times, out, strict=True) if not idle] if any(out) else times
     defined = [time for time in counted if time is not None]
@@ -61,7 +61,7 @@ def joint_now(event_time: bool, times: Sequence[int | None], out: Sequence[bool]
 
 
 def instant(now: int | None, as_of: int | None = None) -> int | None:
-    """The time for which a query is answered: `as_of`, or else NOW, which is None before the first tuple.
+    """The instant of an answer: `as_of` if it is given, else `now`. None before the first tuple.
 
     Raises OutOfRange for an `as_of` after NOW.
     """
@@ -84,9 +84,9 @@ def reach(
     as_of: int | None = None,
     idle: bool = False,
 ) -> Reach:
-    """The tuples of a source's `window` at the query's instant `now`. No tuple after `now` is in the range.
+    """Find the tuples of a source's `window` at the query's instant `now`. No tuple after `now` is in the range.
 
-    A window that ends after `as_of` is cut there, so that no later tuple changes the answer.
+    A window that ends after `as_of` ends at `as_of` instead, so that no later tuple changes the answer.
     """
     cut, retention = window if as_of is None else as_of_window(window, as_of), view.spec.retention
     extent = last_rows(cut, (view.first_id, view.next_id), view.last_time, retention, now)
@@ -124,7 +124,7 @@ def windows_of(query: StandingQuery, choice: WindowChoice | None) -> tuple[Windo
 
 
 Ranges = Sequence[tuple[int, int]]
-"""The tuple IDs [low, high) of each source that an answer was made of."""
+"""For each source, the tuple IDs [low, high) that an answer read."""
 
 
 def reaches(
@@ -134,7 +134,7 @@ def reaches(
     as_of: int | None = None,
     ranges: Ranges | None = None,
 ) -> list[Reach]:
-    """The tuples of each source of a join, by its own window, at their common instant. Raises as `reach`.
+    """Find the tuples of each source of a join, by its own window, at the join's instant. Raises as `instant`.
 
     `ranges`: the ranges of an earlier answer at `as_of`, which replace the ranges of the windows.
     """
@@ -148,7 +148,10 @@ def reaches(
 
 
 def _again(part: Reach, low: int, high: int) -> Reach:
-    """A source with the range of an earlier answer. Raises FailedPrecondition if some of its tuples were dropped."""
+    """Replace the range of a source by that of an earlier answer.
+
+    Raises FailedPrecondition if retention has dropped some of its tuples, InvalidInput if the range cannot be.
+    """
     view = part.view
     if not low <= high <= view.next_id:
         raise InvalidInput(f"stream {view.spec.name!r} has no tuples {low} to {high}", reason="PAGE_TOKEN")
@@ -162,7 +165,10 @@ def _again(part: Reach, low: int, high: int) -> Reach:
 
 
 def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:
-    """Whether a query with its registered windows certainly needs no read from disk. `clock`: microseconds."""
+    """Whether an answer of a query over its registered windows certainly reads no disk. `clock`: microseconds.
+
+    False does not mean that it reads the disk.
+    """
     if record.sqc_id != NO_CLAUSE:
         view = snapshot.by_id[record.stream_id]
         return in_memory(view, record.query.window, view.now(clock))
@@ -176,7 +182,7 @@ def all_in_memory(snapshot: Snapshot, record: QueryRecord, clock: int) -> bool:
 
 
 def in_memory(view: StreamView, window: WindowClause, now: int | None) -> bool:
-    """Whether `window` of a stream at the instant `now` certainly needs no read from disk. O(1)."""
+    """Whether an answer over `window` of a stream at the instant `now` certainly reads no disk. O(1)."""
     if not view.archived or now is None:
         return True
     if window.begin.anchor is Anchor.START:
