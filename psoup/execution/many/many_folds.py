@@ -1,10 +1,10 @@
-"""Aggregates of many queries at once: a state with a group for each clause, chunk by chunk, in one pass.
+"""Aggregates of many queries without GROUP BY, in one pass over the chunks. Each clause is a group of the states.
 
-    chunk   count(*) alone     counts of packs and of lists' ends, without pairs
+    chunk   count(*) alone     counts from the stored results, without pairs
             other measures     pairs ─ arguments, FILTER ─> folded, the clause of a pair is its group
 
-The result is a table with a row for each clause, where `psoup.execution.aggregate.groups` has one for a query. GROUP BY
-is not computed here. Measures must give the same result however rows are cut into parts.
+A pair is a clause and a tuple that it matches. The result is a table with a row for each clause. Measures must give the
+same result however their rows are cut into parts. `psoup.execution.many.many_groups` computes all others.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from psoup.results.runs import order_of
 from psoup.values.columns import Array, Column, concat_columns, value_bytes
 
 _FOLDED = frozenset({"count", "sum", "avg", "min", "max", "first", "last", "any_value", "arg_min", "arg_max"})
-"""Functions whose states have a fixed size for each group, and are exact."""
+"""Aggregate functions whose states are exact, however rows are cut into parts."""
 _ROWS = 65_536
-"""Most rows of the table of clauses that are computed at once."""
+"""The most rows of the table over which expressions are computed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManyFolds:
-    """The aggregates of a plan that are computed for many queries at once."""
+    """The Aggregate, HAVING and SELECT list of a plan that `Folded` can compute for many queries."""
 
     node: Aggregate
     having: Expr | None
@@ -48,12 +48,12 @@ class ManyFolds:
 
 
 def can_be_folded(measure: Measure) -> bool:
-    """Whether a measure has a state of fixed size for each group, which is exact."""
+    """Whether the state of a measure is exact, however rows are cut into parts. DISTINCT measures are not supported."""
     return measure.function in _FOLDED and not measure.distinct
 
 
 def folds_of(plan: Node) -> ManyFolds | None:
-    """The aggregates of a plan with nothing but these, HAVING and a SELECT list; None for other plans."""
+    """The parts of a plan over one stream that has only an Aggregate without keys, HAVING and SELECT. Else None."""
     if not isinstance(plan, Project):
         return None
     node, having = plan.input, None
@@ -67,14 +67,14 @@ def folds_of(plan: Node) -> ManyFolds | None:
 
 
 class Folded:
-    """The states of some clauses, a group each. `rows`: int64[k], matches of each clause.
+    """The aggregate states of many clauses. Each clause is a group. `rows`: the matches of each clause, int64[k].
 
-    `errors`: int64[k], errors of WHERE and of arguments. States are charged to `reading` before they are made; `close`
-    returns the charge.
+    `errors`: errors in WHERE and arguments of each clause, int64[k]. The bytes of states are charged to `reading`
+    before they are allocated. `close` returns the charge.
     """
 
     def __init__(self, measures: Sequence[Measure], reading: Reading, clauses: int) -> None:
-        """Make empty states of so many clauses. Raises what charging `reading` raises, if they are too large."""
+        """Make empty states. `clauses`: the number of clauses. Raises ResourceExhausted if the states are too large."""
         self._measures = measures
         self._reading = reading
         self._clauses = clauses
@@ -104,7 +104,7 @@ class Folded:
                 self.errors += errors
 
     def add(self, matches: ManyMatches) -> None:
-        """Fold the matches of a chunk. For a chunk on disk in the order of its tuples, as files are read in order."""
+        """Fold the matches of a chunk. Matches on disk are folded in stream order, as files are read in this order."""
         which, offsets = matches.pairs
         self.rows += np.bincount(which, minlength=self._clauses)
         if matches.errors is not None:
@@ -143,12 +143,12 @@ class Folded:
         self._held += size
 
     def _begin(self, state: State, size: int) -> int:
-        """Charge the most bytes by which a state can grow. Returns the bytes held for all other states."""
+        """Charge `size`, an upper bound of the growth of a state. Returns the bytes held for all other states."""
         self._hold(size)
         return self._held - size - size_of(state)
 
     def _end(self, state: State, before: int) -> None:
-        """Reduce the charge to the actual size of a state that has grown."""
+        """Reduce the charge to the actual size of the grown state. `before`: the result of `_begin`."""
         self._room.give_back(self._held - before - size_of(state))
         self._held = before + size_of(state)
 
@@ -158,7 +158,10 @@ class Folded:
         self._held = 0
 
     def join(self, pack: FoldPack, rows: Array | None, places: Array) -> None:
-        """Add a pack of later rows. `rows`: the clauses to take from it (None: all); `places`: their places here."""
+        """Add the states of a pack, whose tuples come after those added so far.
+
+        `rows`: the rows of the pack to take, None for all. `places`: the place of each among the clauses here.
+        """
         if pack.errors is not None:
             self.errors[places] += pack.errors if rows is None else pack.errors[rows]
         lines, places = pack.lines(rows, places)
@@ -178,7 +181,7 @@ class Folded:
             self._states[name] = measure, folding, state
 
     def packed(self, ids: Array) -> FoldPack:
-        """The states as a pack. `ids`: the SQC IDs of the clauses, by place."""
+        """Copy the states into a pack. `ids`: the SQC IDs of the clauses, by place."""
         self._hold(self.nbytes)
         some = np.flatnonzero(self.rows)
         at = some if 3 * len(some) < 2 * len(ids) else None
@@ -186,7 +189,7 @@ class Folded:
         return pack_of(ids, at, self.rows if at is None else self.rows[at], self.errors, states)
 
     def plain(self) -> list[Any]:
-        """Everything as lists: rows, errors, and the values of each state."""
+        """The rows, errors and values of all states as lists, for comparisons by checks."""
         values = [folding.finish(state, measure, self._clauses) for measure, folding, state in self._states.values()]
         return [self.rows.tolist(), self.errors.tolist(), *[column.to_arrow().to_pylist() for column in values]]
 
@@ -196,7 +199,7 @@ class Folded:
         return self.rows.nbytes + sum(size_of(state) for _, _, state in self._states.values())
 
     def shown(self, folds: ManyFolds) -> ShownRows:
-        """The rows of the answers, one for each clause that satisfies HAVING, as columns."""
+        """Compute the columns of the answers: a row for each clause that satisfies HAVING."""
         self._hold(sum(value_bytes(measure.type) for measure in self._measures) * self._clauses)
         whole: dict[int, Column] = {}
         for place, measure in enumerate(self._measures):
@@ -219,7 +222,7 @@ class Folded:
 
 
 def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading) -> list[Column]:
-    """Compute expressions over all rows of a table of groups, charged to `reading` part by part."""
+    """Compute expressions over all rows of a table of groups. The bytes are charged to `reading`."""
     if all(isinstance(expr, AttributeRef) for expr in outputs):
         return [table[expr.index] for expr in outputs if isinstance(expr, AttributeRef)]
     size, room = len(next(iter(table.values()))), reading.charged()
@@ -241,7 +244,7 @@ def computed(outputs: Sequence[Expr], table: dict[int, Column], reading: Reading
 def _computed(
     outputs: list[Expr], table: dict[int, Column], start: int, rows: int, reading: Reading
 ) -> Iterator[list[Column]]:
-    """Compute expressions over some rows of a table, in several parts if texts are too large for one."""
+    """Compute expressions over `rows` rows from `start` on. Yields several parts if texts are too large for one."""
     reading.budget.check()
     some = {place: column.slice(start, min(start + rows, len(column))) for place, column in table.items()}
     size = len(next(iter(some.values())))

@@ -5,9 +5,10 @@
     sorted   (0 3) (0 3) (0 7) (0 7) (1 3) (1 3)
     groups    2           2           2              in the order of keys; count(*) of each group
 
-The result is a table with a row for each clause and group, by clause. Without keys, all matches of a clause are one
-group. Such queries come here for measures that `psoup.execution.many.many_folds` does not fold. Their states have no
-fixed size (quantiles, DISTINCT, estimates), or depend on how rows are cut into parts (variance).
+The result is a table with a row for each clause and group, ordered by clause. This module also serves queries without
+GROUP BY, if `psoup.execution.many.many_folds` does not fold their measures. The states of such measures have no fixed
+size (quantiles, DISTINCT, estimates), or depend on how rows are cut into parts (variance). Then all matches of a clause
+are one group.
 """
 
 from __future__ import annotations
@@ -44,21 +45,21 @@ from psoup.values.columns import Array, Column, empty_column, plain, value_bytes
 from psoup.work.read_budget import NO_LIMIT, HeldBytes
 
 _NUMBER_BYTES = 64
-"""Bytes for each match while matches are grouped."""
+"""The bytes that grouping takes for each match."""
 
 Table = dict[int, Column]
 """The columns of a table of groups, by place: keys, then measures."""
 
 
 def read_of(node: Aggregate) -> list[Expr]:
-    """The expressions over matches that grouping reads: keys, arguments and FILTER conditions, each once."""
+    """The distinct expressions that GROUP BY computes over matches: keys, arguments and FILTER conditions."""
     return list(dict.fromkeys([*node.keys, *(expr for measure in node.measures for expr in read_by(measure))]))
 
 
 def ranked(shape: PlanShape, node: Aggregate, gathered: MatchBuffer | PairsOfQueries, reading: Reading) -> ShownRows:
-    """The rows of the answers, from groups.
+    """Group the gathered matches, or rows of joins, and compute the rows of all answers.
 
-    Raises TooManyPairs if an answer has more groups, rows to sort, or rows than it may have.
+    Raises TooManyPairs if an answer has more groups, rows to sort, or rows than the limits of `reading` allow.
     """
     errors, hidden, room = gathered.errors, np.zeros_like(gathered.errors), reading.charged()
     if not gathered.count and node.keys:
@@ -108,7 +109,10 @@ def _taken(table: Table, rows: Array) -> Table:
 
 
 def _groups(node: Aggregate, starts: Array, columns: dict[Expr, Column], reading: Reading) -> tuple[Array, Table]:
-    """The first group of each clause, int64[k + 1]; and the table of groups, by clause, then by key."""
+    """Make the table of groups, ordered by clause, then by key.
+
+    Returns the first group of each clause, int64[k + 1], and the table.
+    """
     room = reading.charged()
     if not node.keys:
         clauses, counts = np.arange(len(starts)), np.diff(starts)
@@ -127,7 +131,10 @@ def _groups(node: Aggregate, starts: Array, columns: dict[Expr, Column], reading
 
 
 def _codes(columns: Sequence[Column], max_keys: int, room: HeldBytes) -> tuple[Array, Callable[[Array], list[Column]]]:
-    """A number for the keys of each row, in the order of the keys; a function from numbers to keys."""
+    """Encode the keys of each row as an int64 with the order of the keys. Also returns the decoder.
+
+    Raises TooManyPairs if there are more than `max_keys` distinct keys.
+    """
     first = columns[0]
     whole = first.values.dtype == np.int64 and first.type.kind is not Kind.TEXT
     if len(columns) == 1 and first.valid is None and whole:
@@ -149,7 +156,7 @@ def _codes(columns: Sequence[Column], max_keys: int, room: HeldBytes) -> tuple[A
 
 
 def _shown_bytes(keys: Keys, columns: Sequence[Column], groups: Array) -> int:
-    """Bytes of the keys of some groups, computed before the keys are copied. Many clauses may have a group."""
+    """The bytes of the keys of `groups`, to be charged before they are copied. A group may come several times."""
     size = len(groups) * sum([value_bytes(column.type) for column in columns])
     return size + keys.text_bytes(groups)
 
@@ -157,7 +164,7 @@ def _shown_bytes(keys: Keys, columns: Sequence[Column], groups: Array) -> int:
 def _measures(
     node: Aggregate, columns: dict[Expr, Column], groups: Array, counts: Array, room: HeldBytes
 ) -> Iterator[Column]:
-    """The measures of all groups. `groups`: int32[m], the group of each match; `counts`: matches of each group."""
+    """Compute the measures of all groups. `groups`: the group of each match, int32. `counts`: the sizes of groups."""
     states = dict[object, State]()
     for measure in node.measures:
         if counts_rows(measure):

@@ -1,12 +1,12 @@
-"""Joins of one plan answered together: each key is read once, and one pass finds the pairs of all joins.
+"""Joins of one plan in one pass. It reads each key once, and finds the pairs of all joins.
 
     query 0   r 1 4 7        s 2 3      the sides of each query, as sets of positions in the windows
     query 1   r 4            s 2 3 9    the keys of all rows of the windows, by position, gathered once
               └──────────────┴────> (query, row of r, row of s), in the order of queries and of FROM
 
-This serves joins of two streams by one equality, with windows in memory. The windows must be smaller than the sum of
-the rows that the queries would gather alone. Other joins are answered one by one, with the same rows. Aggregates over
-joins use the same pass: `psoup.execution.many.many_groups` groups its rows by query and key.
+This serves joins of two streams by one equality, with windows in memory. The windows must have at most 32,768 rows for
+each query. The caller answers other joins one by one, with the same rows. Aggregates over joins use the same pass, and
+`psoup.execution.many.many_groups` groups its rows by query and key.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from psoup.values.columns import Array, Column, concat_columns, value_bytes, vas
 from psoup.work.read_budget import HeldBytes, ReadBudget
 
 EVERY = -1
-"""The SQC ID that stands for a side without a condition."""
+"""In place of an SQC ID, for a side without a condition."""
 
 JOINED_BYTES = 96
-"""Approximate bytes of a match, or a row, of a join while its piece is computed."""
+"""Approximate bytes of a match of a side, or of a row of a join, while a call computes them."""
 _MATCH_BYTES = 44
-"""Bytes of a match of a side: its pair, and its row in the order of queries."""
+"""Bytes of a match of a side: its clause and offset, and its row in the order of clauses."""
 
 _WORTH = 32_768
-"""Most rows of the windows for each query: a pass over more costs more than single answers."""
+"""The most rows of the windows for each query. With more rows, single answers are quicker than the common pass."""
 
 _EACH = 16_384
-"""Most matches of a join's sides for which the common pass pays: alone, a join takes 150 us, and less for each row."""
+"""The most matches of both sides for each query. With more, single answers are quicker: they cost less for each row."""
 
 
 def can_be_together(plan: Node, seen: Sequence[Reach]) -> bool:
-    """Whether joins of a plan can be answered together over these windows."""
+    """Whether one pass can answer joins of this plan over these windows."""
     return isinstance(plan, Project) and isinstance(plan.input, Join) and _can_be_found(plan.input, seen)
 
 
 def can_be_grouped(shape: PlanShape, seen: Sequence[Reach]) -> bool:
-    """Whether aggregates over joins, of plans of this shape, can be answered together over these windows."""
+    """Whether one pass can answer aggregates over joins, for plans of this shape and these windows."""
     return shape.node is not None and isinstance(shape.node.input, Join) and _can_be_found(shape.node.input, seen)
 
 
@@ -74,7 +74,7 @@ def _can_be_found(join: Join, seen: Sequence[Reach]) -> bool:
 
 
 def side_clauses(snapshot: Snapshot, ids: Array, place: int) -> Array:
-    """The clauses of one side of the joins `ids`: SQC IDs, int64[n]; EVERY: no condition. `place`: the side in FROM.
+    """The clauses of one side of the joins `ids`: SQC IDs, int64[n], or EVERY. `place`: the place of the side in FROM.
 
     O(n log n), and a step of Python for each join outside of blocks.
     """
@@ -92,18 +92,18 @@ def side_clauses(snapshot: Snapshot, ids: Array, place: int) -> Array:
 
 @dataclass(slots=True)
 class QueryPairs:
-    """Rows of joins. `queries`: int32[m], ascending, the number of each row's query in the call.
+    """The rows of many joins. `queries`: for each row the number of its query, int32[m], ascending.
 
-    `rows`: int32[2, m], the positions of its two tuples in the windows.
+    `rows`: for each row the positions of its two tuples in the windows, int32[2, m].
     """
 
     queries: Array
     rows: Array
     windows: Sequence[Sequence[Packed]]
-    """The tuples of each window; positions count through its chunks."""
+    """All tuples of each window, chunk by chunk. A position is the number of a tuple in this order."""
     errors: int
     matches: Array
-    """The matches of both sides of each query whose key is not NULL, int64[2, n]."""
+    """For each query the number of matches of both sides whose keys are not NULL: int64[2, n]."""
 
     def columns(self, plan: Node, low: int, high: int, limit: int, reading: Reading) -> Iterator[list[Column]]:
         """Compute the columns of the plan for the rows [low, high), at most `limit` at a time."""
@@ -125,7 +125,10 @@ class QueryPairs:
 
 @dataclass(slots=True)
 class PairsOfQueries:
-    """The rows of joins, query after query, for grouping. `starts`: int64[k + 1], the first row of each query."""
+    """The rows of joins, query after query, for GROUP BY. `starts`: the first row of each query, int64[k + 1].
+
+    `errors`: int64[k], at first zeros. GROUP BY adds the errors in its keys and arguments.
+    """
 
     pairs: QueryPairs
     join: Join
@@ -139,7 +142,7 @@ class PairsOfQueries:
         return len(self.pairs.queries)
 
     def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
-        """Expressions over all rows. There must be at least one row."""
+        """Compute expressions over all rows. There must be at least one row."""
         wanted, count, room = list(dict.fromkeys(exprs)), self.count, self.reading.charged()
         parts = list[list[Column]]()
         room.hold(count * sum([value_bytes(expr.type) for expr in wanted]))
@@ -153,7 +156,7 @@ class PairsOfQueries:
 
 
 def by_query(pairs: QueryPairs, plan: Node, queries: int, reading: Reading) -> PairsOfQueries:
-    """The rows of the joins of a plan, for grouping. `queries`: the number of joins."""
+    """Prepare the rows of the joins of a plan for GROUP BY. `queries`: the number of joins."""
     starts = np.searchsorted(pairs.queries, np.arange(queries + 1))
     return PairsOfQueries(pairs, join_of(plan), reading, starts, np.zeros(queries, np.int64))
 
@@ -164,7 +167,7 @@ def join_of(plan: Node) -> Join:
 
 
 class JoinedSets:
-    """Joins of one plan over the same windows, to be answered together."""
+    """The joins of one plan over the same windows, which one pass answers."""
 
     def __init__(self, snapshot: Snapshot, plan: Node, seen: Sequence[Reach], budget: ReadBudget) -> None:
         self._snapshot = snapshot
@@ -184,18 +187,18 @@ class JoinedSets:
 
     @property
     def windows(self) -> Sequence[Sequence[Packed]]:
-        """The tuples of each window."""
+        """All tuples of each window, chunk by chunk."""
         return self._windows
 
     def are_worth(self, count: int) -> bool:
-        """Whether a pass over all rows of the windows pays for so many queries."""
+        """Whether one pass over the windows is quicker than single answers, for `count` queries."""
         return not self._large and sum(self._rows) <= _WORTH * count
 
     def found(self, clauses: Sequence[Array], limit: int, room: HeldBytes | None = None) -> QueryPairs:
-        """The rows of the joins whose sides have these clauses: int64[n] for each source.
+        """Find the rows of the joins. `clauses`: for each source the clause of each join's side, int64[n].
 
-        `room` is charged with the bytes of the rows before they are made. Raises TooManyPairs if there are more than
-        `limit`, or if single answers are quicker.
+        The bytes of the rows are charged to `room` before they are allocated. Raises TooManyPairs if there are more
+        rows than `limit`, or if single answers are quicker.
         """
         count, errors = len(clauses[0]), 0
         if not self.are_worth(count):
@@ -226,13 +229,13 @@ class JoinedSets:
         return QueryPairs(out[0, :pairs], out[1:, :pairs], self._windows, errors, matches)
 
     def _keys(self) -> JoinKeys:
-        """The keys of both windows. Raises TooManyPairs if any has an error: single answers count errors."""
+        """The keys of both windows. Raises TooManyPairs if one has an error, which only single answers can count."""
         config = self._snapshot.config
         room = JoinBudget(config.joins, self._budget)
         limits = (config.texts, self._budget, config.joins.bytes)
         try:
             keys = keyed(self._join, [MatchedSide(window, *limits) for window in self._windows], room)
-        except ResourceExhausted as problem:  # the sides of one query may be smaller than the windows
+        except ResourceExhausted as problem:  # single answers need fewer keys, as their sides are smaller than windows
             self._large = True
             raise TooManyPairs from problem
         finally:
@@ -242,9 +245,10 @@ class JoinedSets:
         return keys
 
     def _matches(self, place: int, clauses: Array, alive: Array | None, limit: int) -> tuple[Array, Array, Array]:
-        """The matches of distinct, ascending clauses: the first row of each, all rows, the errors of each.
+        """Find the matches of distinct, ascending clauses in one window, ordered by clause.
 
-        `alive`: for each row of the window whether it can be in a pair; None: all can.
+        `alive`: for each row of the window whether it can be in a pair. None: all can. Returns the first match of each
+        clause, the rows of all matches, and the number of errors of each clause.
         """
         part, parts = self._seen[place], list[_Part]()
         failed: Array = np.zeros(len(clauses), np.int64)
@@ -271,13 +275,14 @@ class JoinedSets:
 
 
 _Part = tuple[Array, int, Array, int]
-"""Sets, ascending; the offset to add to them; rows; the offset to add to them."""
+"""Matches of one chunk: their clauses, ascending, and a number to add to these; their rows, and a number to add."""
 
 
 def _merged(parts: Sequence[_Part], sets: int) -> tuple[Array, Array]:
-    """The rows of all parts, ordered by set, then by part: the first row of each set, and all rows, int32.
+    """Merge the matches of all parts, ordered by clause, then by part. `sets`: the number of clauses.
 
-    O(rows + parts * sets), without comparisons of rows: each part is ordered by set.
+    Returns the first match of each clause, int64[sets + 1], and the rows of all matches, int32. O(rows + parts * sets),
+    as each part has the order of clauses already.
     """
     begin = [np.searchsorted(which, np.arange(-first, sets + 1 - first)) for which, first, _, _ in parts]
     starts: Array = np.zeros(sets + 1, np.int64)

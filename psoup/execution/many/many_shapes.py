@@ -1,10 +1,10 @@
-"""DISTINCT, ORDER BY and LIMIT of many queries at once, as the shape of their plan demands.
+"""DISTINCT, ORDER BY and LIMIT of many queries of one plan, in one pass for each step.
 
     clause  0  0  0  1  1         the clause of each row, ascending
     price   7  9  9  3  8         ORDER BY price DESC LIMIT 2
     rows    1  2  4  3            rows of the answers, by clause, then in order
 
-Each step is a pass over the rows of all clauses. `psoup.execution.many.many_groups` has GROUP BY.
+Each pass goes over the rows of all clauses. `psoup.execution.many.many_groups` has GROUP BY.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from psoup.values.columns import Array, Column, plain, value_bytes
 from psoup.work.read_budget import NO_LIMIT, ReadBudget
 
 _RANK_BYTES = 32
-"""Bytes for each key in a sort: its rank, its row, and both while they are moved."""
+"""Bytes of a key in a sort: its rank and its row, each with a copy."""
 _TEXT_COPIES = 2
-"""Copies of distinct texts while they are ranked: in the table of distinct texts, and as bytes to sort."""
+"""The copies of distinct texts while they are ranked: in the dictionary, and as bytes to sort."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanShape:
-    """The steps of a plan above its stream, or above a join. `node`: the aggregate; None without one."""
+    """The steps of a plan above its stream, or above its join. `node`: the Aggregate, or None."""
 
     node: Aggregate | None
     having: Expr | None
@@ -57,13 +57,14 @@ class PlanShape:
 
     @property
     def arranged_by(self) -> list[Expr]:
-        """The expressions of DISTINCT and ORDER BY, each once."""
+        """The distinct expressions of DISTINCT and ORDER BY."""
         return list(dict.fromkeys([*(self.outputs if self.distinct else ()), *(key.expr for key in self.order)]))
 
     def arranged(self, starts: Array, keys: Mapping[Expr, Column], budget: ReadBudget) -> tuple[Array, Array]:
-        """The rows of the answers, in order, and the first of each clause, int64[k + 1], which comes first.
+        """Apply DISTINCT, ORDER BY and LIMIT to the rows of each clause.
 
-        `starts`: int64[k + 1], the first input row of each clause; `keys`: the values of `arranged_by`.
+        `starts`: the first input row of each clause, int64[k + 1]. `keys`: the values of `arranged_by`. Returns the
+        first output row of each clause, int64[k + 1], and the input row of each output row.
         """
         rows: Array = np.arange(starts[-1])
         if self.distinct and len(rows):
@@ -87,7 +88,7 @@ class PlanShape:
 
 
 def shape_of(plan: Node) -> PlanShape | None:
-    """The shape of a plan; None if it is over a join without groups."""
+    """The shape of a plan. None if the plan has a join without an Aggregate."""
     limit, skip, distinct, having = None, 0, False, None
     order: Sequence[OrderKey] = ()
     node = plan
@@ -110,9 +111,10 @@ def shape_of(plan: Node) -> PlanShape | None:
 
 
 class MatchBuffer:
-    """The matches of some clauses: added chunk by chunk, then ordered by clause.
+    """Collects the matches of many clauses chunk by chunk, then orders them by clause.
 
-    `errors`: int64[k], errors of WHERE of each clause. `group`: the matches as added. `count`: their number.
+    `errors`: the errors in WHERE of each clause, int64[k]. `group`: the matches, in the order of `add`. `count`: their
+    number.
     """
 
     def __init__(self, reading: Reading, clauses: int) -> None:
@@ -123,7 +125,7 @@ class MatchBuffer:
         self.errors: Array = np.zeros(clauses, np.int64)
         self.count = 0
         self.starts: Array = np.zeros(clauses + 1, np.int64)
-        """The first match of each clause, after `placed`: int64[k + 1]."""
+        """The first match of each clause in the order of clauses, int64[k + 1]. Set by `placed`."""
 
     def add(self, matches: ManyMatches) -> None:
         """Add the matches of a chunk."""
@@ -140,7 +142,7 @@ class MatchBuffer:
         self.count += len(which)
 
     def placed(self) -> None:
-        """Give each match its place in the order of clauses. Call after the last `add`."""
+        """Compute the place of each match in the order of clauses. Called after the last `add`."""
         counts: Array = np.zeros(len(self.errors), np.int64)
         for which in self._which:
             count_rows(which, counts)
@@ -153,7 +155,7 @@ class MatchBuffer:
             at += len(which)
 
     def columns(self, exprs: Sequence[Expr]) -> dict[Expr, Column]:
-        """Expressions over all matches, by clause. There must be at least one. Raises TooMuchText."""
+        """Compute expressions over all matches, ordered by clause. There must be at least one. Raises TooMuchText."""
         room = self._reading.charged()
         room.hold(self.count * sum([value_bytes(expr.type) for expr in dict.fromkeys(exprs)]))
         columns = {expr: column for expr in exprs if (column := self._put(expr)) is not None}
@@ -166,7 +168,10 @@ class MatchBuffer:
         return columns
 
     def _put(self, expr: Expr) -> Column | None:
-        """A column of numbers stored in the chunks, copied straight to its places; None for other columns."""
+        """Copy a stored column straight to the order of clauses.
+
+        None unless all chunks are in memory, and all values have 8 bytes and are not NULL.
+        """
         if not isinstance(expr, AttributeRef) or expr.index < 0:
             return None
         columns = [chunk.columns[expr.index] for chunk, _ in self.group if chunk.in_memory]
@@ -180,7 +185,7 @@ class MatchBuffer:
         return Column(expr.type, out.view(columns[0].values.dtype))
 
     def rows(self) -> Array:
-        """The number, in the order of addition, of the match at each place: int64."""
+        """For each match in the order of clauses, its number in the order of `add`: int64."""
         rows: Array = np.empty(self.count, np.int64)
         at = 0
         for places in self._places:
@@ -195,10 +200,10 @@ class MatchBuffer:
 
 
 class ShownRows(NamedTuple):
-    """The rows of the answers, by clause, then in the order of the answer. `counts`: int64[k], rows of each clause.
+    """The rows of all answers, ordered by clause, then as in the answer. `counts`: the rows of each clause, int64[k].
 
-    `rows`: the match of each row; None: `columns` has the values. `errors`: int64[k], errors of WHERE and of groups.
-    `hidden`: int64[k], errors in expressions that choose rows, but are not in the SELECT list.
+    `rows`: the match of each row, or None if `columns` has the values. `errors`: errors in WHERE and in the arguments
+    of groups, int64[k]. `hidden`: errors in expressions that choose or order rows, but are not in SELECT, int64[k].
     """
 
     counts: Array
@@ -209,9 +214,10 @@ class ShownRows(NamedTuple):
 
 
 def arranged(shape: PlanShape, gathered: MatchBuffer, reading: Reading, whole: bool) -> ShownRows:
-    """The rows of the answers, from matches. `whole`: compute the columns at once, if the plan only selects.
+    """Arrange the gathered matches into the rows of all answers, by the `shape` of their plan.
 
-    Raises TooManyPairs if a clause has more rows than may be sorted, TooMuchText if texts to sort are too large.
+    `whole`: also compute the columns, if the plan has no DISTINCT, ORDER BY or LIMIT. Raises TooManyPairs if a clause
+    has more rows than a sort may hold, TooMuchText if texts to sort are too large.
     """
     starts, errors, hidden = gathered.starts, gathered.errors, np.zeros_like(gathered.errors)
     if not gathered.count:
@@ -232,7 +238,7 @@ def arranged(shape: PlanShape, gathered: MatchBuffer, reading: Reading, whole: b
 
 
 def arranging_bytes(keys: Iterable[Column]) -> int:
-    """The most bytes that a sort by the keys, or DISTINCT, takes beside the keys. O(keys)."""
+    """An upper bound of the bytes that ORDER BY or DISTINCT allocates, without the keys themselves. O(keys)."""
     return sum([_RANK_BYTES * len(key) + _TEXT_COPIES * _text_bytes(key) for key in keys])
 
 
@@ -241,21 +247,24 @@ def _text_bytes(column: Column) -> int:
 
 
 def starts_of(counts: Array) -> Array:
-    """The first row of each clause, from the number of rows of each: int64[k + 1]."""
+    """The first row of each clause, int64[k + 1]: the prefix sum of `counts`, the rows of each clause."""
     starts: Array = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
 def starts_of_kept(starts: Array, selected: Array) -> Array:
-    """The first row of each clause among the `selected` rows, int64, ascending: int64[k + 1]."""
+    """The first row of each clause, int64[k + 1], if only the rows `selected` (int64, ascending) remain."""
     flags: Array = np.zeros(starts[-1], np.bool_)
     flags[selected] = True
     return starts_of(flags)[starts]
 
 
 def refuse_many(starts: Array, limit: int) -> None:
-    """Raise TooManyPairs if a clause has more than `limit` rows: its query is answered, or refused, alone."""
+    """Raise TooManyPairs if a clause has more than `limit` rows.
+
+    Then the caller halves the queries of the call, down to a few that it answers one by one.
+    """
     if starts[-1] > limit and int(np.diff(starts).max()) > limit:
         raise TooManyPairs
 

@@ -1,10 +1,10 @@
-"""Fold packs on disk, beside their chunks: loaded when a window needs them, and written.
+"""Packs on disk, in files of their chunks. A call for many queries loads those that its window needs.
 
     disk     queries 100 … 199, with times of registration ─> their clauses now       queries gone or replaced: left out
     memory   packs of a span, for different clauses        ─> one pack, with a query for each clause
 
-So a table of many aggregates over an archive reads none of its tuples, even after a restart. Packs of clauses that call
-the operator's functions stay in memory.
+On disk a pack names queries, as SQC IDs change with each start. So a table of many aggregates over an archive reads
+none of its tuples, even after a restart. Packs of clauses that call the operator's functions stay in memory.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import GroupBytes, ReadBudget
 
 _UNKNOWN = -1
-"""In place of a query ID or an SQC ID that has no counterpart."""
+"""In place of the query of a clause, or the clause of a query, if there is none."""
 _COPIES = 3
-"""Copies of a pack while it is loaded: as read, decoded, and as states of the clauses now."""
+"""The copies of a pack in memory while it is loaded: the file, the decoded pack, and the states by current clauses."""
 
 
 def pack_shelf(snapshot: Snapshot, view: StreamView, packs: Packs, budget: ReadBudget) -> PackShelf | None:
-    """The packs on disk beside the chunks of a stream; None if they cannot be stored there.
+    """The packs of a stream on disk, for the measures of `packs`. None if they cannot be stored.
 
     `budget`: the budget of the read, or of the background work, that needs them.
     """
@@ -50,7 +50,7 @@ def pack_shelf(snapshot: Snapshot, view: StreamView, packs: Packs, budget: ReadB
 
 @dataclass(slots=True)
 class PackShelf:
-    """The packs of a stream on disk, for some measures. For one thread; threads share the packs in memory."""
+    """The packs of a stream on disk, for some measures. Only one thread may use it. Threads share `packs`."""
 
     snapshot: Snapshot
     view: StreamView
@@ -60,7 +60,7 @@ class PackShelf:
     budget: ReadBudget
     _clauses: dict[bytes, Array] = field(default_factory=dict)
     _rosters: dict[int, tuple[Array, Roster]] = field(default_factory=dict)
-    """By the address of an array of SQC IDs. The entry holds the array, so that the address stays valid."""
+    """Rosters by the address of an array of SQC IDs. The entry keeps the array alive, so the address stays valid."""
 
     def has(self, span: Span) -> bool:
         """Whether the disk has a pack of a span. May wait for the disk."""
@@ -68,7 +68,7 @@ class PackShelf:
         return stop <= self.disk.stop and self.disk.find(first, stop, self.name) is not None
 
     def fetch(self, span: Span) -> bool:
-        """Load the pack of a span into memory, if the disk has one. Each span is tried once."""
+        """Load the pack of a span into memory. Tries each span once. Returns whether the disk had a pack."""
         first, stop = self._numbers(span)
         if span in self.packs.looked or first < self.disk.first or first >= self.disk.stop:
             return False
@@ -87,7 +87,7 @@ class PackShelf:
         return True
 
     def _found(self, first: int, stop: int, hold: Hold) -> FoldPack | None:
-        """The pack of the chunks [first, stop) on disk, with the clauses of now."""
+        """Read the pack of the chunks [first, stop) from disk, and convert it to current clauses. None: no pack."""
         content = self.disk.find(first, stop, self.name, hold) if stop <= self.disk.stop else None
         return None if content is None else self._mapped(*decoded_pack(self.packs.measures, content))
 
@@ -125,7 +125,7 @@ class PackShelf:
     # Clauses and their queries ---------------------------------------------------------------------------------
 
     def _mapped(self, roster: Roster, pack: FoldPack) -> FoldPack | None:
-        """A pack from disk, with the clauses that its queries have now; None if they have none."""
+        """Convert a pack from disk to the clauses that its queries have now. None if no query has one."""
         key = roster.ids.tobytes() + roster.registered.tobytes()
         clauses = self._clauses.get(key)
         if clauses is None:
@@ -140,14 +140,17 @@ class PackShelf:
         return self._some(whole, rows[stay:], self.packs.shared(ids[stay:]))
 
     def _some(self, pack: FoldPack, rows: Array, ids: Array) -> FoldPack:
-        """The part of a pack for the clauses at `rows`. `ids`: their SQC IDs."""
+        """Copy the `rows` of a pack into a new pack. `ids`: the SQC IDs of these rows."""
         order = np.argsort(rows)
         with closing(Folded(self.packs.measures, self._reading(), len(rows))) as made:
             made.join(pack, rows[order], order)
             return made.packed(ids)
 
     def _clauses_of(self, roster: Roster) -> Array:
-        """The clauses of the queries of a roster: SQC IDs, int64[k]; _UNKNOWN if gone, or of another stream."""
+        """The clauses of the queries in a roster: SQC IDs, int64[k].
+
+        _UNKNOWN if a query was removed or replaced, or is over another stream.
+        """
         order = np.argsort(roster.ids, kind="stable")
         wanted, registered = roster.ids[order], roster.registered[order]
         records, stream = self.snapshot.queries.find(wanted), self.view.stream_id
@@ -166,7 +169,7 @@ class PackShelf:
         return out
 
     def _roster(self, sqc_ids: Array) -> Roster:
-        """A query for each clause; _UNKNOWN for a clause that must not be written."""
+        """A query of each clause, for the file. _UNKNOWN for a clause that must not be written."""
         entry = self._rosters.get(id(sqc_ids))
         if entry is None:
             entry = self._rosters[id(sqc_ids)] = sqc_ids, self._roster_of(sqc_ids)
@@ -185,7 +188,7 @@ class PackShelf:
         return Roster(ids, self._registered(ids))
 
     def _registered(self, ids: Array) -> Array:
-        """The times of registration of the queries `ids`, int64[k]; _UNKNOWN for a query that is gone."""
+        """The times of registration of the queries `ids`, int64[k]. _UNKNOWN for a query that was removed."""
         wanted, back = np.unique(ids, return_inverse=True)
         records, times = self.snapshot.queries.find(wanted[wanted >= 0]), np.full(len(wanted), _UNKNOWN, np.int64)
         for block, at in records.blocks:
@@ -196,7 +199,7 @@ class PackShelf:
 
 
 def one_of(measures: Sequence[Measure], reading: Reading, packs: Sequence[FoldPack], ids: Array) -> FoldPack:
-    """Merge packs of a span into a single pack. `ids`: its clauses; each of them is in a pack."""
+    """Merge packs of a span into one. `ids`: the SQC IDs of the new pack. Each must be in one of the packs."""
     with closing(Folded(measures, reading, len(ids))) as whole:
         for use in uses_of(ids, packs).uses:
             whole.join(packs[use.pack], use.rows, use.places)

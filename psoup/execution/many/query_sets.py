@@ -1,11 +1,12 @@
-"""The queries of a call for many answers, divided into sets that are answered together, and failures.
+"""The queries of a call for many answers, divided into sets and failures. One pass answers a set.
 
     place   0   1   2   3   4   5           the order of the call; an ID may come twice
     ID      7   8   9  12  40   8
             └─ set 0 ──┘   │   gone         a set has the queries of one plan over one stream
                            └─ set 1
 
-A block of queries is handled as columns. A query outside of blocks takes a step of Python.
+A block has queries that one call registered as columns, and stays columns here. Each query outside of blocks takes a
+step of Python.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from psoup.results.runs import order_of
 from psoup.values.columns import Array
 
 _SHOWN_COLUMNS = 16
-"""Most columns in a message."""
+"""The most columns that the message of an error names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Queries of one plan over the same streams: their places in the call, ascending, and their clauses; int64 each.
+    """A set: queries of one plan over the same streams. `places`: their places in the call, int64[k], ascending.
 
-    `record`: any of the queries.
+    `sqc_ids`: their clauses, int64[k]. `record`: any of the queries.
     """
 
     record: QueryRecord
@@ -43,7 +44,7 @@ class Alike:
 
 
 class Failed(NamedTuple):
-    """Queries without an answer, and the reason. `places`: int64[k], ascending."""
+    """Queries without an answer, and the reason. `places`: their places in the call, int64[k], ascending."""
 
     error: PSoupError
     places: Array
@@ -51,7 +52,7 @@ class Failed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuerySet:
-    """The queries of a call. `ids`: int64[n], by place."""
+    """The queries of a call, divided into `sets` and failures. `ids`: the query IDs of the call, in order, int64[n]."""
 
     ids: Array
     sets: Sequence[Alike]
@@ -59,7 +60,7 @@ class QuerySet:
 
     @property
     def select(self) -> tuple[Output, ...]:
-        """The columns of the first registered query; () if there is none."""
+        """The columns of the first query in the call that is registered. () if there is none."""
         return min(self.sets, key=lambda alike: int(alike.places[0])).plan.schema if self.sets else ()
 
     def refuse_mixed(self, named: Callable[[int], str] = str) -> None:
@@ -81,7 +82,7 @@ class QuerySet:
 def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> QuerySet:
     """Find the queries `ids`, int64[n], in any order. IDs below 0 are left out.
 
-    O(n log n), and a step of Python for each query outside of blocks. Notes their use, for queries that expire.
+    O(n log n), and a step of Python for each query outside of blocks. Notes the use of queries that expire.
     """
     distinct, back = distinct_ids(ids)
     wanted = distinct[(distinct >= 0) & (distinct < FIRST_SIDE)]
@@ -124,7 +125,7 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> QuerySet:
 
 
 def distinct_ids(ids: Array) -> tuple[Array, Array | None]:
-    """The distinct IDs, ascending; and the place of each ID among them, None if the IDs are distinct and ascending."""
+    """The distinct IDs, ascending, and the place of each ID among them. None if `ids` is distinct and ascending."""
     if bool((ids[1:] > ids[:-1]).all()):
         return ids, None
     distinct, back = np.unique(ids, return_inverse=True)
@@ -132,7 +133,7 @@ def distinct_ids(ids: Array) -> tuple[Array, Array | None]:
 
 
 def plan_of(block: QueryBlock) -> Node:
-    """The plan of all queries of a block."""
+    """The plan that all queries of a block share."""
     queries: Any = block.queries
     return queries.template.plan if hasattr(queries, "template") else queries[0].plan
 

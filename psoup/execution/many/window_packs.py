@@ -1,11 +1,12 @@
-"""Aggregates of many queries over a window: inner chunks come from fold packs, and only the two ends are read.
+"""Aggregates of many queries over a window. Inner chunks come from packs, and only the two ends are read.
 
     window    …|··mmm|mmmmm|mmmmm|mmmmm|mm
                   └ end    └ spans of 16 chunks or one: packs      └ end: at the latest the open chunk
 
-The first call for some measures reads its whole window, and is noted. From the second call on, whole chunks are folded
-once (`psoup.aggregates.packs`). Clauses that the packs of a span lack are folded from matches, or from narrower
-spans. The new packs are stored for the next call. Spans come in the order of the stream.
+A pack has the states of many clauses over a span. The first call for some measures reads its whole window, and notes
+the measures. The second call folds whole chunks and keeps the packs (`psoup.aggregates.packs`). If the packs of a span
+lack a clause, the call folds this clause from matches, or from narrower spans, into a new pack. Spans are added in the
+order of the stream.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import UNBOUNDED
 
 _SHELVED = 64
-"""Most spans that a reader writes to disk at once."""
+"""The most spans whose packs one call writes to disk."""
 
 
 class BeyondArchive(Exception):
-    """Raised if too many tuples on disk would be read. `clauses`: the clauses that need them, bool[k]."""
+    """Raised if a call would read too many tuples on disk. `clauses`: the clauses that need these tuples, bool[k]."""
 
     def __init__(self, problem: ResourceExhausted, clauses: Array) -> None:
         super().__init__()
@@ -51,9 +52,9 @@ class BeyondArchive(Exception):
 def folded(
     measures: Sequence[Measure], together: Together, low: int, high: int, limit: int, reading: Reading
 ) -> Folded:
-    """The aggregates of all clauses over the tuples with IDs in [low, high).
+    """Fold the matches of all clauses with tuple IDs in [low, high), from packs where possible.
 
-    Raises TooManyPairs, and BeyondArchive.
+    Raises TooManyPairs if a chunk has more than `limit` matches, and BeyondArchive.
     """
     made, view = Folded(measures, reading, len(together.ids)), together.view
     inner = inner_of(view, low, high) if view.packs.fan > 1 else None
@@ -84,7 +85,7 @@ def folded(
 
 
 def _known(view: StreamView, measures: Sequence[Measure], inner: Inner) -> Packs | None:
-    """The packs for some measures; None if the window must be read tuple by tuple, as in a first call."""
+    """The packs for some measures. None at the first call for these measures, unless inner chunks are on disk."""
     packs = view.packs.known(view.stream_id, measures, view.tenant)
     if (
         packs is None and inner.first < view.archived
@@ -95,28 +96,28 @@ def _known(view: StreamView, measures: Sequence[Measure], inner: Inner) -> Packs
 
 @dataclass(slots=True)
 class Spans:
-    """The states of the clauses of `together` in spans of closed chunks, from packs. Missing packs are made."""
+    """The states of the clauses of `together` over spans of closed chunks, from packs. Makes missing packs."""
 
     measures: Sequence[Measure]
     packs: Packs
     together: Together
     reading: Reading
     limit: int
-    """Most matches of a chunk."""
+    """The most matches in one chunk."""
     progress: Progress = None
     _known: dict[tuple[int, ...], Uses] = field(default_factory=dict)
     _rosters: list[Array] = field(default_factory=list)
-    """References to the arrays whose addresses are keys of `_known`: the addresses must stay valid."""
+    """The arrays whose addresses are keys of `_known`. References keep the addresses valid."""
     _parts: dict[bytes, Spans] = field(default_factory=dict)
     _ids: Array | None = None
 
     def missing(self, inside: tuple[int, int]) -> Iterator[Part]:
-        """The chunks of [first, stop) that must be read, because a clause is in none of their packs."""
+        """The chunks of [first, stop) that the call must read, as their packs lack a clause."""
         if len(self._uses(self.packs.inner.get(inside, ())).lacking):
             yield from self._missing(cover(*inside, self.together.view.packs.fan))
 
     def fetch(self, shelf: PackShelf, inside: tuple[int, int]) -> None:
-        """Load the packs that the clauses lack in the chunks [first, stop) from disk, widest spans first. O(spans)."""
+        """Load missing packs of the chunks [first, stop) from disk. Tries the widest spans first. O(spans)."""
 
         def take(level: int, number: int) -> None:
             if self.lacks((level, number)) and shelf.fetch((level, number)) and not self.lacks((level, number)):
@@ -130,7 +131,7 @@ class Spans:
                 take(*span)
 
     def beyond(self, inside: tuple[int, int]) -> Array:
-        """For each clause: whether it needs a chunk of [first, stop) on disk, not evaluated for it. bool[k]."""
+        """For each clause: whether it needs a chunk of [first, stop) on disk that is not evaluated for it. bool[k]."""
         fan, entries = self.together.view.packs.fan, self.together.view.chunks
 
         def lacks(level: int, number: int) -> Array:
@@ -146,15 +147,15 @@ class Spans:
         return np.logical_or.reduce([lacks(*span) for span in cover(*inside, fan)])
 
     def lacks(self, span: Span) -> bool:
-        """Whether any of the clauses is in no pack of a span."""
+        """Whether all packs of a span lack one of the clauses."""
         return len(self._uses(self.packs.spans.get(span, ())).lacking) > 0
 
     def lacks_chunks(self, span: Span) -> bool:
-        """Whether any chunk of a span must be read for the clauses."""
+        """Whether the call must read a chunk of a span, as packs lack a clause."""
         return next(iter(self._missing([span])), None) is not None
 
     def add_inside(self, into: Folded, inside: tuple[int, int]) -> None:
-        """Add the states of all clauses in the chunks [first, stop). A repeated window has a single pack for all."""
+        """Add the states of all clauses over the chunks [first, stop). A repeated window keeps one pack for them."""
         spans = list(cover(*inside, self.together.view.packs.fan))
         if not self.packs.met(inside):
             for span in spans:
@@ -174,7 +175,7 @@ class Spans:
             into.join(pack, None, lacking)
 
     def add(self, into: Folded, span: Span) -> None:
-        """Add the states of all clauses in a span, which must come after all rows of `into`."""
+        """Add the states of all clauses over a span to `into`. The span must come after all tuples of `into`."""
         packs = self.packs.spans.get(span, ())
         uses, lacking = self._uses(packs)
         for use in uses:
@@ -183,30 +184,33 @@ class Spans:
             into.join(self._part(lacking).made(span), None, lacking)
 
     def complete(self, span: Span) -> None:
-        """Fold the clauses that are in no pack of a span, and store the new pack."""
+        """Fold a span for the clauses that its packs lack, and keep the new pack."""
         lacking = self._uses(self.packs.spans.get(span, ())).lacking
         if len(lacking):
             self._part(lacking).made(span)
 
     def made(self, span: Span) -> FoldPack:
-        """Fold all clauses in a span, and store the new pack."""
+        """Fold a span for all clauses, and keep the new pack. Returns the pack."""
         pack: FoldPack | None = None
         with suppress(TryNext):
             pack = self._leaf(span, self.ids)
-        if pack is None:  # not in a handler, which would hold the arrays of the attempt
+        if pack is None:  # not in the handler: its exception would keep the arrays of the attempt alive
             pack = self._folded(span, self.ids)
         self._keep(span, pack)
         return pack
 
     @property
     def ids(self) -> Array:
-        """The SQC IDs of the clauses, in the array that packs share."""
+        """The SQC IDs of the clauses, in the array that packs of the same clauses share."""
         if self._ids is None:
             self._ids = self.packs.shared(self.together.ids)
         return self._ids
 
     def _leaf(self, span: Span, ids: Array) -> FoldPack:
-        """The pack of a chunk from its lists. Raises TryNext for wider spans, and chunks without such lists."""
+        """Make the pack of a sealed chunk from its stored lists of offsets.
+
+        Raises TryNext for wider spans, for chunks on disk, and for chunks that are not evaluated for all clauses.
+        """
         level, number = span
         if level:
             raise TryNext
@@ -222,7 +226,7 @@ class Spans:
             room.give_back(size)
 
     def _folded(self, span: Span, ids: Array) -> FoldPack:
-        """The pack of a span from narrower spans, or the pack of a chunk from its matches."""
+        """Make the pack of a span from narrower spans, or of a chunk from its matches."""
         (level, number), fan = span, self.together.view.packs.fan
         with closing(Folded(self.measures, self.reading, len(ids))) as fresh:
             if level:
@@ -233,7 +237,7 @@ class Spans:
             return fresh.packed(ids)
 
     def _keep(self, span: Span, pack: FoldPack) -> None:
-        """Store a pack of a span. If the span has too many packs, they become one."""
+        """Keep a pack of a span. If the span has too many packs, merge them."""
         packs, room = (*self.packs.spans.get(span, ()), pack), self.together.view.packs
         if len(packs) > MOST_PACKS:
             ids = self.packs.shared(np.unique(np.concatenate([existing.ids for existing in packs])))
@@ -242,7 +246,7 @@ class Spans:
         room.put(self.packs, span, pack)
 
     def _missing(self, spans: Iterable[Span]) -> Iterator[Part]:
-        """The chunks in the spans that must be read."""
+        """The chunks in the spans that the call must read, as packs lack a clause."""
         fan = self.together.view.packs.fan
         for level, number in spans:
             if len(self._uses(self.packs.spans.get((level, number), ())).lacking):
@@ -257,7 +261,7 @@ class Spans:
         return entry, 0, len(entry.data)
 
     def _part(self, lacking: Array) -> Spans:
-        """The same spans for a part of the clauses."""
+        """The same spans, for the clauses at the places `lacking` only."""
         if len(lacking) == len(self.together.ids):
             return self
         part = self._parts.get(lacking.tobytes())
@@ -269,7 +273,7 @@ class Spans:
         return part
 
     def _uses(self, packs: Sequence[FoldPack]) -> Uses:
-        """The packs to use for each clause. O(1) for packs whose clauses were met before."""
+        """Choose the packs to use for each clause. O(1) if an earlier span had packs of the same clauses."""
         key = tuple([id(pack.ids) for pack in packs])
         uses = self._known.get(key)
         if uses is None:
@@ -279,7 +283,7 @@ class Spans:
 
 
 def check_packs(snapshot: Snapshot) -> None:
-    """Check that every stored pack equals the fold of its chunks now. O(matches in these chunks)."""
+    """Check that every kept pack equals a recomputed fold of its chunks. O(matches in these chunks)."""
     rooms = {id(view.packs): view.packs for view in snapshot.by_id.values()}
     for room in rooms.values():
         for stream_id, packs in room.kept():

@@ -28,8 +28,7 @@ from psoup.work.read_budget import ReadBudget
 _REDUCED_FROM = 262_144
 """The sort drops rows when it holds more than this many, and more than `_GROWN` times those that the last drop left."""
 _GROWN = 4
-"""The sort grows to at most this multiple of the rows, or bytes, that the last drop left, before it drops rows again.
-"""
+"""The factor by which the rows, or their bytes, must grow after a drop before the sort drops rows again."""
 _REDUCED_BYTES = 1 << 25
 """The sort also drops rows when new rows have more than these bytes, and more than `_GROWN` times those of the others.
 """
