@@ -34,7 +34,7 @@ __all__ = ["SourceRows", "GroupRows", "JoinRows", "Reading", "rows_of"]
 
 
 def rows_of(node: Node, reading: Reading) -> Rows:
-    """The rows of a node. O(nodes)."""
+    """Make the rows of a plan node. Reads no tuple. O(nodes)."""
     return _EVALUATORS[type(node)](node, reading)
 
 
@@ -77,7 +77,7 @@ def _sort(node: Sort, reading: Reading) -> Rows:
     if not isinstance(rows, Arranged):
         return Arranged(rows, order=node.keys)
     ensure(not rows.order and rows.limit is None, "plan", "rows are sorted once, and before they are cut")
-    rows.order = node.keys  # one pass over the keys tells apart and sorts
+    rows.order = node.keys  # one pass over the keys serves DISTINCT and ORDER BY
     return rows
 
 
@@ -124,7 +124,7 @@ class Arranged:
         self.skip = skip
 
     def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
-        """Compute expressions over the rows, in order. Raises ResourceExhausted if too many would have to be sorted."""
+        """Compute expressions over the rows, in order. Raises ResourceExhausted if it must sort too many rows."""
         rows, reading = self.rows, self.rows.reading
         sorting = Sorting(self.distinct, self.order, self.limit, reading.budget, reading.sort_rows)
         total = rows.count

@@ -40,7 +40,7 @@ def _asked_by(snapshot: Snapshot, clause: ClauseRecord, recipe: Recipe) -> Aggre
 
 
 def _check_spans(snapshot: Snapshot, clause: ClauseRecord, node: Aggregate, folds: Folds, fan: int) -> None:
-    view, budget = snapshot.by_id[clause.stream_id], UNBOUNDED  # a check, on demand
+    view, budget = snapshot.by_id[clause.stream_id], UNBOUNDED  # a check has no limits
     base, leaves = view.chunks[0].data.number, dict[int, Fold]()
     spans = [(number * fan**level, (number + 1) * fan**level, fold) for (level, number), fold in folds.spans.items()]
     for ids, kept in folds.middles.items():

@@ -187,7 +187,7 @@ class Folder:
         if self._keys is not None:
             codes = self._keys.number([columns[self._places[key]] for key in self._node.keys])
         for kept in self._states.values():
-            if count >= _CHECKED:  # of some hundred measures a part takes half a second
+            if count >= _CHECKED:  # a part with some hundred measures takes half a second
                 self._reading.budget.check()
             measure = kept.measure
             args = [column for arg in measure.args if (column := values[self._places[arg]]) is not None]

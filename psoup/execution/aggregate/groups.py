@@ -142,7 +142,7 @@ class GroupRows:
         if computed is not None:
             yield computed
             return
-        for half in _halves(rows):  # not in a handler, which would hold the whole
+        for half in _halves(rows):  # not in the handler: its exception would keep the values of all rows alive
             yield from self._computed(outputs, half)
 
 

@@ -94,7 +94,7 @@ def _coded(group: Group, wanted: Sequence[AttributeRef], alone: int) -> dict[Exp
 
 
 def _groups(rows: SourceRows, alone: int) -> Iterator[Group]:
-    """The matches in their order; chunks with at least `alone` matches make a group each, other chunks share one."""
+    """Yield the matches in their order, in groups. A chunk with at least `alone` matches makes a group of its own."""
     group: Group = []
     room = _MAX_ROWS
     for match in rows.matches:

@@ -1,4 +1,4 @@
-"""The case of a window that is read for an aggregate, and the result of a way: all matches, or ends and a fold.
+"""The case of a window that a way reads for an aggregate. The result is all matches, or the two ends and a fold.
 
     window    ··mm|mmmm|mmmmmm|mmmmmm|mmmm|mm
               └ middle: from one step of tuple IDs to another   └─ Ends: the matches that are left, and what is between
@@ -49,7 +49,10 @@ class Middle(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The matches at the two ends of a window, and the fold `between` them. Plans without folds get all matches."""
+    """The matches of a window, and the fold `between` its two ends.
+
+    With a fold, the matches are only those at the two ends. Without one, they are all matches of the window.
+    """
 
     matches: Sequence[Found]
     between: Between | None = None
@@ -57,7 +60,7 @@ class Ends(NamedTuple):
 
 @dataclass(slots=True)
 class WindowCase:
-    """A reading of a window [low, high) of tuple IDs for a query over one stream."""
+    """The case of a window, the tuple IDs [low, high), that a way reads for a query over one stream."""
 
     view: StreamView
     clause: ClauseRecord
@@ -69,9 +72,9 @@ class WindowCase:
     keeps_folds: bool = field(init=False)
     """Whether the service keeps folds of chunks for the clause."""
     middle: Middle | None = field(init=False, default=None)
-    """The middle of the window; None if it has none, or if no folds are kept."""
+    """The middle of the window. None if it has none, or if the service keeps no folds."""
     folded_middle: Fold | None = field(init=False, default=None)
-    """The fold of the middle, if it is kept."""
+    """The kept fold of the middle. None if there is none."""
     _inner: Inner | None = field(init=False, default=None)
     _is_inner_unknown: bool = field(init=False, default=True)
 
@@ -98,7 +101,7 @@ class WindowCase:
 
     @property
     def inner(self) -> Inner | None:
-        """The inner chunks of the window; None if it has none, or if no folds are kept. O(log chunks)."""
+        """The inner chunks of the window. None if it has none, or if the service keeps no folds. O(log chunks)."""
         if self._is_inner_unknown:
             self._is_inner_unknown = False
             self._inner = inner_of(self.view, self.low, self.high) if self.keeps_folds else None
@@ -126,7 +129,7 @@ def inner_of(view: StreamView, low: int, high: int) -> Inner | None:
 
 
 def middle_of(low: int, high: int, chunk_rows: int) -> Middle | None:
-    """The middle of a window; None if it has none. O(1)."""
+    """Compute the middle of a window. None if it has none. O(1)."""
     step = chunk_rows // STEPS
     first, stop = -(-low // step) * step, high // step * step
     return Middle(first, stop) if first < stop else None

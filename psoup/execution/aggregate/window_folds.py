@@ -124,14 +124,14 @@ class _Leaves:
 def _folds_of(case: WindowCase, inner: Inner) -> tuple[Folds, ShelfOnDisk | None]:
     """The kept folds of a clause, and the shelf of folds on disk.
 
-    Raises TryNext if the clause is read for the first time and has no folds on disk, or if its folds are too large.
+    Raises TryNext if the folds are too large, or at the first reading of a clause without folds on disk.
     """
     view, clause, recipe = case.view, case.clause, case.folding.recipe
     folds = view.folds.known(clause.sqc_id, recipe, view.tenant)
     shelf = None if inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
     if folds is None and shelf is None:
         raise TryNext
-    folds = named_folds(view, clause, recipe, case.snapshot.config)  # folds on disk are used at once
+    folds = named_folds(view, clause, recipe, case.snapshot.config)  # a first reading also uses folds on disk
     _borrow(view, clause.sqc_id, recipe, inner, folds)
     base = view.chunks[inner.first].data.number
     if folds.too_large(base, base + inner.stop - inner.first):
@@ -178,7 +178,7 @@ def _counted(sides: Sequence[Side], recipe: Recipe) -> list[Fold] | None:
 
 
 def _ends(view: StreamView, low: int, high: int, inner: Inner) -> Iterator[many_matches.Part]:
-    """The parts of chunks at the two ends of a window."""
+    """The parts of chunks before and after the inner chunks of a window."""
     if low < inner.low:
         entry = view.chunks[inner.first - 1]
         yield entry, low - entry.data.first_id, len(entry.data)

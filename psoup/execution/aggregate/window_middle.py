@@ -34,12 +34,15 @@ _BYTES = (budgets.GROUP_BYTES.name, budgets.SHARED_BYTES.name)
 
 
 def accepts(case: WindowCase) -> bool:
-    """Whether the fold of the middle is kept."""
+    """Whether there is a kept fold of the window's middle."""
     return case.folded_middle is not None
 
 
 def window_middle(case: WindowCase) -> Ends:
-    """The matches outside the middle, and its fold. Raises TryNext if they are not known, too many, or have errors."""
+    """Return the matches outside the middle, and the kept fold of the middle.
+
+    Raises TryNext if these matches are not stored, have errors, or lie in more than four chunks.
+    """
     middle, recipe = case.middle, case.folding.recipe
     assert middle is not None
     between = Between(recipe, (case.low, case.high), case.folded_middle, middle.low)
@@ -47,7 +50,7 @@ def window_middle(case: WindowCase) -> Ends:
 
 
 def _tails(case: WindowCase, middle: Middle, recipe: Recipe) -> list[Found]:
-    """The matches of a window outside its middle. O(tails)."""
+    """The matches of a window outside its middle. Raises as `window_middle`. O(matches)."""
     clause = case.clause
     tails, as_bits = list[Found](), not recipe.keys and recipe.plain is not None
     for ids in ((case.low, middle.low), (middle.high, case.high)):

@@ -45,14 +45,14 @@ class Work(NamedTuple):
 
 
 class Spare(Protocol):
-    """Resources of a host for background work: memory, time and notes. One thread at a time."""
+    """Resources of a host for background work: memory, time and notes. One thread at a time may use them."""
 
     def free(self, tenant: str) -> int:
         """The bytes that work for a tenant may hold now."""
         ...
 
     def budget(self, tenant: str, limit: int) -> AbstractContextManager[ReadBudget]:
-        """A budget of at most `limit` bytes, charged to a tenant, and closed at the end."""
+        """Open a budget of at most `limit` bytes, charged to a tenant. The context closes it."""
         ...
 
     def begin(self, work: Work) -> bool:
@@ -83,7 +83,7 @@ class Lent:
         return self.limit
 
     def budget(self, tenant: str, limit: int) -> AbstractContextManager[ReadBudget]:
-        """A budget of at most `limit` bytes."""
+        """Open a budget of at most `limit` bytes. The context closes it."""
         return closing(ReadBudget(sort_bytes=min(limit, self.limit)))
 
     def begin(self, work: Work) -> bool:
@@ -163,7 +163,7 @@ class Attempts:
 
 
 class Turn:
-    """The turn of a tenant. It ends with the fold in which `_TURN` folds or `_TURN_S` seconds are reached."""
+    """The turn of a tenant. The fold that reaches `_TURN` folds or `_TURN_S` seconds is its last one."""
 
     def __init__(self, attempts: Attempts) -> None:
         self._attempts = attempts

@@ -55,7 +55,7 @@ class FoldingAhead:
     """The background work of all streams, and its progress. One thread at a time may use it."""
 
     def __init__(self, spare: Spare, *, shelves: bool = True) -> None:
-        """`spare`: resources of the host. `shelves`: whether folds of chunks on disk are written to disk."""
+        """`spare`: resources of the host. `shelves`: whether this work writes folds of chunks on disk to disk."""
         self._attempts, self._shelves = Attempts(spare), shelves
         self._looked: dict[int, tuple[int, int]] = {}
         """The numbers [first, stop) of the chunks that were visited, by stream ID."""
@@ -208,7 +208,7 @@ def _known(snapshot: Snapshot, view: StreamView, standing: list[ClauseAggregate]
 
 
 def _is_ready(entry: ChunkEntry, wanted: list[Wanted]) -> bool:
-    """Whether a closed chunk is sealed, and covered for all wanted clauses, unless its results were evicted."""
+    """Whether a closed chunk is sealed and covered for all wanted clauses. Evicted chunks are ready, too."""
     results = entry.results
     if entry.data.in_memory and results.open is None and not results.evicted:
         return all(not clause.factors or results.covers(clause.sqc_id) for clause, _ in wanted)

@@ -47,7 +47,7 @@ Key = tuple[int, tuple[Name, ...]]
 
 
 class ClauseStates(NamedTuple):
-    """The clauses of registered queries with the same states: SQC IDs, int64[k], ascending.
+    """The clauses of registered queries whose aggregates have the same states. `ids`: SQC IDs, int64[k], ascending.
 
     `measures`: a measure for each state. `query_id`: the first of the queries.
     """
@@ -61,7 +61,7 @@ class PacksAhead:
     """The background work that makes packs of all streams, and its progress. One thread at a time may use it."""
 
     def __init__(self, attempts: Attempts, shelves: bool) -> None:
-        """`shelves`: whether packs of chunks on disk are written to disk."""
+        """`shelves`: whether this work writes packs of chunks on disk to disk."""
         self._attempts, self._shelves = attempts, shelves
         self._queries: object = None
         self._asking: dict[Key, ClauseStates] = {}
@@ -141,7 +141,11 @@ class PacksAhead:
 
 
 def _ready(view: StreamView, packs: Packs, ids: Array) -> list[int]:
-    """The numbers of the next chunks to fold: in memory, sealed, and evaluated for all clauses."""
+    """The numbers of the next chunks to fold, at most `_STEP`.
+
+    Such a chunk is in memory, sealed, and evaluated for all clauses. The search ends at the first chunk that is not yet
+    sealed or evaluated.
+    """
     numbers, base = list[int](), view.chunks[0].data.number
     packs.ahead = number = max(packs.ahead, base + view.archived)
     for entry in view.chunks[number - base : -1]:

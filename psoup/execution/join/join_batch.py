@@ -31,9 +31,9 @@ from psoup.work.read_budget import ReadBudget
 from psoup.work.runner import Task
 
 _WHOLE = 2
-"""Columns of a side are first copied into arrays if it has at most this many rows for each row of the answer."""
+"""The answer first copies the columns of a side if the side has at most 2 rows for each row of the answer."""
 _PUT_FROM = 16_384
-"""The least number of rows of a side whose columns are first copied into arrays."""
+"""The least number of rows of a side whose columns the answer copies."""
 MESSAGES = 8
 """The number of messages in a block of memory, and of those that threads gather at once. A thread starts in 50 us."""
 _LINE = 64
@@ -91,7 +91,7 @@ class SideMemory:
 
 
 def side_memory(group: Group) -> SideMemory:
-    """The matches of one side, in at least one chunk, all of them in memory. O(rows)."""
+    """Convert the matches of one side to the form of kernels. All chunks, at least one, must be in memory. O(rows)."""
     chunks = [data for data, _ in group if isinstance(data, ChunkView)]
     rows = np.concatenate([offsets for _, offsets in group], dtype=np.int32, casting="same_kind")
     return SideMemory(chunks, rows, np.cumsum([len(offsets) for _, offsets in group]))
@@ -203,7 +203,7 @@ class Blocks:
 
 
 class JoinedMessage(Message):
-    """Some rows of a join, measured but not yet gathered."""
+    """Some rows of a join as a message whose size is known, but whose bytes are not yet written."""
 
     def __init__(self, form: JoinedForm, sides: Sequence[SideColumns], positions: Sequence[Array]) -> None:
         """`positions`: for each side the position of each row, int32 or int64."""

@@ -31,7 +31,7 @@ FIRST = 8_192
 class Pieces(Protocol):
     """The rows of a join, in pieces. A piece has the positions of its rows (int32 or int64) in each of the `sides`.
 
-    The rows are in the order of FROM: by the position in the first side, then in the second side, and so on.
+    Rows are ordered by the position in the first side, then in the second side, and so on: the order of FROM.
     """
 
     @property
@@ -47,7 +47,7 @@ class Pieces(Protocol):
     def __iter__(self) -> Iterator[list[Array]]: ...
 
     def close(self) -> None:
-        """Give back the bytes that the pieces hold. Idempotent."""
+        """Return the bytes that the pieces hold to the budget. Idempotent."""
         ...
 
 

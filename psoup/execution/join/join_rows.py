@@ -107,7 +107,7 @@ class JoinRows:
 
     @property
     def _has_rows(self) -> bool:
-        """Whether each side has a row, and LIMIT lets one through."""
+        """Whether each side has a row, and LIMIT is not 0."""
         return self.limit != 0 and all(map(count_of, self.reading.matches))
 
     def _case(self) -> JoinCase:
@@ -165,7 +165,10 @@ class JoinRows:
             yield whole
             return
         middle = rows // 2
-        for half in (slice(0, middle), slice(middle, rows)):  # not in a handler, which would hold the whole
+        for half in (
+            slice(0, middle),
+            slice(middle, rows),
+        ):  # not in the handler: its exception would keep the values of all rows alive
             yield from self._computed(flat, [positions[half] for positions in piece])
 
 
@@ -180,7 +183,7 @@ class _Flat:
         self._wanted = [[column for column in read if column.source == place] for place in range(MOST_SOURCES)]
 
     def gathered(self, sides: Sequence[MatchedSide], piece: Piece) -> dict[int, Column]:
-        """The columns that the expressions read, by their places in the scope. Raises TooMuchText."""
+        """Gather the columns that the expressions read, by their places in the scope. Raises TooMuchText."""
         columns = dict[int, Column]()
         for place, (side, positions) in enumerate(zip(sides, piece, strict=True)):
             if self._wanted[place]:

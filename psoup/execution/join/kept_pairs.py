@@ -7,8 +7,8 @@
 
 A block has the pairs of one chunk on the left and one on the right (`psoup.joins.pairs_store`). All pairs are sorted
 into the order of FROM. The returned sides have only the rows of these pairs. The way gives up unless two conditions
-hold. The kept pairs must be fewer than the matches of both sides, and at least half of the matches must be in chunks
-with kept pairs. It also gives up if an operand cannot be computed.
+hold. The kept pairs must not exceed the matches of both sides. At least half of the matches must be in chunks with kept
+pairs. It also gives up if an operand cannot be computed.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class _Hole(NamedTuple):
 class _Use(NamedTuple):
     """The blocks of kept pairs that an answer uses.
 
-    `rows`: for each match on the left its place, its row of the table, and the block of each match on the right, or -1.
-    `holes`: the chunks that must be joined. `pairs`: the number of pairs in the blocks.
+    `rows`: for each match on the left its place, its row of the table, and the block for each match on the right.
+    There -1 means no block. `holes`: the chunks to be joined. `pairs`: the number of pairs in the blocks.
     """
 
     rows: list[tuple[int, PairRow, Array]]

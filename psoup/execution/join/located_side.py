@@ -107,7 +107,7 @@ class Located(Sequence[Known]):
 
     @property
     def size(self) -> int:
-        """The number of matches. O(words of open chunks), once."""
+        """The number of matches. The first call counts them, in O(chunks + words of bitmaps of open chunks)."""
         if self._size < 0:
             _, clause, low, high = self._side
             self.note(locate(self._run.asked, low, high, clause.sqc_id, clause.slot, self._places))

@@ -42,10 +42,10 @@ _ROW_BYTES = 16
 _PLACES = 131_072
 """The least length of the array of keys. Such an array fits in the cache of a core."""
 _SPREAD = 8
-"""The length of the array of keys is this number for each row of the right side, or `_PLACES` if that is more.
+"""The array of keys has this many elements for each row of the right side, and at least `_PLACES`.
 
-With two million tuples a side, 2 % selected and six places a row, pieces by hashes took 1.7 times as long; with four
-million 1.25 times.
+Measured with two million tuples a side, 2 % selected, and six elements a row: a hash join in pieces took 1.7 times as
+long. With four million tuples it took 1.25 times as long.
 """
 _SPARE = 1_024
 """The pairs for which each thread has room beyond the expected number."""

@@ -40,7 +40,7 @@ from psoup.work.runner import Runner, serial
 _WHOLE_FROM = 4_096
 """The most rows of a side in memory for which `take` always gathers the whole column."""
 _WHOLE_SHARE = 64
-"""Larger sides gather a whole column if they have at most this many rows for each row that one call of `take` reads."""
+"""For larger sides, `take` gathers the whole column if it reads at least one row in 64."""
 _STRAIGHT = frozenset({Kind.BIGINT, Kind.TIMESTAMP})
 """Types of columns that `gather_keys` reads without a conversion."""
 _GROUP_ROWS = 65_536
@@ -111,7 +111,7 @@ class MatchedSide:
         return SideKeys(keys, None if count == self.rows else kept[:count], -(2**63), 2**63 - 1, (places, sizes))
 
     def columns(self, exprs: Sequence[Expr]) -> list[Column]:
-        """Compute expressions over all rows. O(rows). Raises ResourceExhausted if they take too many bytes."""
+        """Compute expressions over all rows. O(rows). Raises ResourceExhausted if the columns take too many bytes."""
         if not self.rows:
             return [empty_column(expr.type) for expr in exprs]
         straight = self._straight(exprs)

@@ -32,7 +32,7 @@ _LOOKED = 262_144
 _BYTES = 2 * 32 * SMALL + 8 * _PAIRS
 """The most bytes that one call holds: rows, their keys, and pairs."""
 _SPARE = 8
-"""The most pairs of scratch arrays, half a megabyte each, that are kept for the next calls."""
+"""The most scratch arrays that later calls may reuse, counted in twos. Two arrays take half a megabyte."""
 _READY_BYTES = 1 << 20
 """The most bytes of a message that the kernel call itself writes."""
 
@@ -164,7 +164,7 @@ class PairedMessage(PairedRows):
 
     @property
     def can_be_cut(self) -> bool:
-        """See `Message`."""
+        """Whether the message has no NULL and no padding, as `Cuts` requires."""
         return self._form.exact and bool((self._places[:, 0] < 0).all())
 
     def gathered(self) -> Array:

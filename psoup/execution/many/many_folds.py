@@ -92,7 +92,7 @@ class Folded:
         self._places = {expr: place for place, expr in enumerate(self._wanted)}
 
     def read(self, together: Together, parts: Sequence[Part], limit: int, progress: Progress) -> None:
-        """Fold the matches of all clauses in the parts, in order. Raises TooManyPairs."""
+        """Fold the matches of all clauses in the parts, in order. Raises TooManyPairs (`limit`)."""
         for part in parts:
             self._reading.budget.check()
             if self._states:
@@ -254,5 +254,7 @@ def _computed(
     if columns is not None:
         yield columns
         return
-    yield from _computed(outputs, some, 0, size // 2, reading)  # not in a handler, which would hold the whole
+    yield from _computed(
+        outputs, some, 0, size // 2, reading
+    )  # not in the handler: its exception would keep the values of all rows alive
     yield from _computed(outputs, some, size // 2, size, reading)

@@ -92,7 +92,7 @@ def ranked(shape: PlanShape, node: Aggregate, gathered: MatchBuffer | PairsOfQue
 
 
 def _most(node: Aggregate, reading: Reading) -> int:
-    """The most matches of a clause, by the limits of states that hold lists of values."""
+    """The most matches that a clause may have. The states of quantiles and DISTINCT list values, and have a limit."""
     foldings = list(map(folding_of, node.measures))
     limit = reading.sort_rows if any(isinstance(folding, Values) for folding in foldings) else NO_LIMIT
     return (

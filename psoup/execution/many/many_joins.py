@@ -182,7 +182,7 @@ class JoinedSets:
             for part in seen
         ]
         self._large = False
-        """Whether an earlier attempt found too many matches for each join."""
+        """Whether an earlier call of `found` has shown that single answers are quicker."""
         self._rows = [sum(part.count for part in window) for window in self._windows]
 
     @property
@@ -275,7 +275,7 @@ class JoinedSets:
 
 
 _Part = tuple[Array, int, Array, int]
-"""Matches of one chunk: their clauses, ascending, and a number to add to these; their rows, and a number to add."""
+"""Matches of one chunk: clauses (ascending), a number to add to these, rows, and a number to add to the rows."""
 
 
 def _merged(parts: Sequence[_Part], sets: int) -> tuple[Array, Array]:

@@ -52,7 +52,7 @@ class PlanShape:
 
     @property
     def plain(self) -> bool:
-        """Whether the plan has neither DISTINCT, ORDER BY nor LIMIT."""
+        """Whether the plan has no DISTINCT, ORDER BY, LIMIT or OFFSET."""
         return not (self.distinct or self.order or self.skip) and self.limit is None
 
     @property
@@ -134,7 +134,7 @@ class MatchBuffer:
             self.errors += matches.errors
         if not len(which):
             return
-        if not matches.entry.data.in_memory:  # in the order of the file
+        if not matches.entry.data.in_memory:  # read the file in its order
             order = order_of(offsets)
             which, offsets = which[order], offsets[order]
         self._which.append(which)

@@ -103,7 +103,7 @@ def asked_for(snapshot: Snapshot, ids: Array, tenant: str) -> QuerySet:
     _add_single(snapshot, records.records, tenant, add)
     every = [part for parts in members.values() for part in parts]
     if len(every) == 1 and back is None and len(every[0][2]) == len(ids):
-        record, plan, keys, clauses = every[0]  # a whole block: its queries are in order already
+        record, plan, keys, clauses = every[0]  # the call names a whole block, whose queries are in order
         return QuerySet(ids, [Alike(record, plan, np.arange(len(keys)), clauses)], [])
     set_of_id: Array = np.full(len(distinct), -1, np.int64)
     sqc_ids: Array = np.zeros(len(distinct), np.int64)
@@ -158,7 +158,7 @@ def _add_single(snapshot: Snapshot, records: dict[int, QueryRecord], tenant: str
 
 
 def _gone(why: WhyGone, ids: Array, places: Array) -> list[Failed]:
-    """The failures for missing queries, one for each reason: replaced, expired or unknown."""
+    """The failures of the queries that are not registered, one for each reason: replaced, expired or unknown."""
     keys = ids[places]
     replaced = np.isin(keys, why.successors.earlier)
     expired = ~replaced & np.isin(keys, why.expired.earlier)

@@ -89,7 +89,7 @@ def _known(view: StreamView, measures: Sequence[Measure], inner: Inner) -> Packs
     packs = view.packs.known(view.stream_id, measures, view.tenant)
     if (
         packs is None and inner.first < view.archived
-    ):  # a window on disk is folded in the first call: its read takes longer
+    ):  # a first call also folds chunks on disk, as reading them takes longer
         packs = view.packs.known(view.stream_id, measures, view.tenant)
     return packs
 
@@ -306,7 +306,7 @@ def _check_pack(
         return
     rows = np.array([row for row, sqc_id in enumerate(pack.ids.tolist()) if snapshot.clauses.get(sqc_id)], np.int64)
     if len(rows):
-        reading = Reading([], None, snapshot.config.texts, UNBOUNDED, 0)  # a check, on demand
+        reading = Reading([], None, snapshot.config.texts, UNBOUNDED, 0)  # a check has no limits
         together = Together(snapshot, view, pack.ids[rows], reading.budget)
         stored, anew = (Folded(measures, reading, len(rows)) for _ in range(2))
         stored.join(pack, rows, np.arange(len(rows)))

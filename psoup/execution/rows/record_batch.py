@@ -2,9 +2,9 @@
 
     [length, header][validity a0][values a0][values a1] …        one array; `read` makes a batch of it without a copy
 
-The headers of two batches of one SELECT list differ only in the number of rows and in the sizes and places of buffers.
-So pyarrow writes a sample header once. Each message copies the header and fills in its own numbers. This takes a
-quarter of the time of a batch made column by column. This module serves SELECT lists of columns only.
+The headers of two batches of one SELECT list differ only in numbers of rows, and in sizes and places of buffers. So
+pyarrow writes a sample header once. Each message copies the header and fills in its own numbers. This takes a quarter
+of the time of a batch made column by column. This module serves SELECT lists of columns only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _VALUE_BYTES = {WIDE: 8, NARROW: 4, BITS: 1, DECIMAL: 16, TEXT: 32, NUMBER: 8}
 
 
 Part = tuple[ChunkView, Array]
-"""A chunk and the wanted offsets in it, ascending int64, at least one."""
+"""A chunk, and the offsets of the message's rows in it: int64, ascending, at least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Form:
     exact: bool
     """Whether no value leaves padding. Padding must be cleared, as it leaves the process."""
     header: Array
-    """The header of a batch of one row, int64[n]. The fields below are indexes of its numbers."""
+    """The header of a batch of one row, int64[n]. The following fields are the indexes of numbers in it."""
     rows_at: int
     body_at: int
     nodes_at: int
@@ -228,7 +228,7 @@ def _form(columns: tuple[tuple[str, int, DataType], ...]) -> Form:
     schema = pa.schema([(name, arrow_type(kind)) for name, _, kind in columns])
     sample = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
     raw = sample.serialize().to_pybytes()
-    start = 8  # a mark, and the length of the header
+    start = 8  # after the continuation marker and the length of the header
     size = start + int(struct.unpack_from("<i", raw, 4)[0])
     message = Flat.root(memoryview(raw)[start:size])
     batch = message.table(2)

@@ -213,7 +213,7 @@ def _gather(index: int, parts: list[_Part], rows: int, fetched: dict[int, dict[i
 
 
 def _consecutive(offsets: Array) -> tuple[int, int] | None:
-    """The first row and the row after the last, if the rows are consecutive and many; else None."""
+    """The range [start, stop) of the offsets, if they are consecutive and at least `_SHARED`. Else None."""
     start, stop = int(offsets[0]), int(offsets[-1]) + 1
     return (start, stop) if stop - start == len(offsets) >= _SHARED else None
 

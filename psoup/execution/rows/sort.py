@@ -224,7 +224,7 @@ class Sorting:
 
 
 def _taken(values: Array, rows: Array, budget: ReadBudget) -> Array:
-    """`values[rows]`, by pieces. O(rows)."""
+    """Compute `values[rows]` piece by piece. O(rows)."""
     made: Array = np.empty((len(rows), *values.shape[1:]), values.dtype)
     for piece in pieces(len(rows), budget):
         made[piece] = values[rows[piece]]

@@ -123,7 +123,7 @@ def _wide_ranks(values: Array) -> Array:
 
 
 def sorted_rows(keys: Sequence[Column], order: Sequence[OrderKey], budget: ReadBudget) -> Array:
-    """The rows (uint32[n]) sorted by the key columns; equal rows keep their order. O(n) for each 11 bits of a key."""
+    """Sort the rows by the key columns: uint32[n]. The sort is stable. O(n) for each 11 bits of a key."""
     rows = np.arange(len(keys[0]), dtype=np.uint32)
     for column, key in zip(reversed(keys), reversed(order), strict=True):
         rank = ranks(column, budget)
@@ -139,7 +139,7 @@ def _inverted(rank: Array, budget: ReadBudget) -> Array:
 
 
 def _flags(flags: Array, budget: ReadBudget) -> Array:
-    """bool[n] as int64."""
+    """Convert bool[n] to int64, piece by piece."""
     return _by_pieces(len(flags), lambda piece: flags[piece].astype(np.int64), budget)
 
 

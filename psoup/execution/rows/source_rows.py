@@ -85,7 +85,7 @@ def by_ids(
     columns: list[Column] | None = None
     with suppress(TooMuchText):
         columns = computed_at_once(outputs, group, now, texts, budget)
-    if columns is None:  # not in the handler: its exception would keep the values of the whole alive
+    if columns is None:  # not in the handler: its exception would keep the values of all rows alive
         middle = len(ids) // 2
         yield from by_ids(outputs, chunks, ids[:middle], now, texts, budget)
         yield from by_ids(outputs, chunks, ids[middle:], now, texts, budget)
@@ -111,9 +111,9 @@ class Reading:
     run: Runner = serial
     """The threads that large joins may use."""
     keys: KeyRoom | None = None
-    """The key indexes of a join's streams; None for other plans."""
+    """The key indexes of the streams of a join. None for other plans."""
     pairs: PairTable | None = None
-    """The kept pairs of a join; None if none are kept."""
+    """The pairs of the join that maintenance keeps. None if it keeps none."""
     errors: int = 0
     join_errors: int = 0
     """The number of failed values in conditions over several sources, in the rows found so far."""
@@ -121,7 +121,7 @@ class Reading:
     """The number of failed values of keys, arguments and FILTER of aggregates, in the rows folded so far."""
 
     between: Between | None = None
-    """The fold between the two ends of the window. Then `matches` has only the ends. None for plans without folds."""
+    """The window of an aggregate, with its fold if there is one. `matches` lacks the tuples of the fold. Else None."""
 
     room: HeldBytes | None = None
     """The account for the bytes of groups of many queries. None: the budget, as for one query."""

@@ -131,7 +131,7 @@ class KeptBits:
 
     @property
     def offsets(self) -> Array:
-        """The offsets, int64, ascending; a new array each time. O(rows of the chunk / 8)."""
+        """The offsets, int64, ascending. Each call makes a new array. O(rows of the chunk / 8)."""
         offsets: Array = np.empty(self.count, np.int64)
         bits_to_offsets(self.bits, 0, len(self.data), offsets)
         return offsets
@@ -146,10 +146,10 @@ Known = ChunkMatches | KeptBits
 Matches = ChunkMatches | KeptBits | EndBits | Packed
 
 Side = tuple[StreamView, ClauseRecord, int, int]
-"""A stream, a clause whose matches are wanted, and the range of tuple IDs [low, high)."""
+"""A request for matches: a stream, a clause, and the range of tuple IDs [low, high)."""
 
 _Part = tuple[ChunkEntry, int, int]
-"""A chunk, the first of its rows, and the end of its rows."""
+"""A chunk, and the range [start, stop) of rows in it."""
 
 _Looked = tuple[list[_Part], list[Known | None], list[int]]
 
@@ -286,7 +286,7 @@ def _by_key(
 
 
 def _work(search: Search, parts: list[_Part], unknown: list[int]) -> ArchiveWork:
-    """The work on disk of a search of the unknown parts."""
+    """The work on disk that a search of the unknown parts needs."""
     on_disk = [parts[k][2] - parts[k][1] for k in unknown if search.reads(parts[k][0].data)]
     return ArchiveWork(search.kind, sum(on_disk), len(on_disk))
 

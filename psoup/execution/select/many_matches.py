@@ -58,7 +58,7 @@ _RESULT_BYTES = 1 << 24
 _NO_RANGES: Array = np.zeros((0, 2), np.int64)
 
 Part = tuple[ChunkEntry, int, int]
-"""A chunk, the first of its rows, and the end of its rows."""
+"""A chunk, and the range [start, stop) of rows in it."""
 
 Progress = Callable[[int], None] | None
 """The reader passes it the number of tuples on disk that it has evaluated. It raises if the read takes too long."""
@@ -119,7 +119,10 @@ class Together:
                 yield matches
 
     def counted(self, part: Part, limit: int, progress: Progress) -> tuple[Array, Array | None]:
-        """Count the matches of each clause in a part of a chunk: int64[k]; and the errors. Raises as `in_chunk`."""
+        """Count the matches and the errors of each clause in a part of a chunk: int64[k] each. Raises as `in_chunk`.
+
+        The errors are None if there are none.
+        """
         entry, start, stop = part
         if all_evaluated(entry.results, self.ids):
             counts = kept_counts(entry.results, self.wanted, start, _end(entry, stop), limit)
@@ -164,7 +167,7 @@ class Together:
         apart = np.concatenate([entry.results.gaps.ids, self.view.outside.ids])
         alone: Array = np.isin(self.ids[lacking], apart)
         ranges = entry.data.source.evaluated() if isinstance(entry.data, ArchivedChunk) else _NO_RANGES
-        if len(ranges):  # a job has stored the matches of some queries
+        if len(ranges):  # a Spark job has stored the matches of some queries
             for source, at, among in self._of(lacking):
                 members = source.members if isinstance(source, ClauseRecord) else picked(source.members, at)
                 alone[among] |= _within(members, ranges)
@@ -258,7 +261,7 @@ class Together:
 
 
 def parts_of(view: StreamView, low: int, high: int) -> Iterator[Part]:
-    """The chunks with tuples in [low, high), and the rows of each. O(parts)."""
+    """Yield the chunks with tuple IDs in [low, high), and the range of rows in each. O(parts)."""
     if low >= high:
         return
     chunks = view.chunks

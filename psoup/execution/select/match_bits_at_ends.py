@@ -43,7 +43,7 @@ class EndBits:
 
     @property
     def offsets(self) -> Array:
-        """The offsets, int64, ascending; a new array each time. O(rows / 64 + matches)."""
+        """The offsets, int64, ascending. Each call makes a new array. O(rows / 64 + matches)."""
         offsets: Array = np.empty(self.count, np.int64)
         bits_to_offsets(self.bits, self.start, self.stop, offsets)
         return offsets

@@ -150,7 +150,7 @@ def reaches(
 def _again(part: Reach, low: int, high: int) -> Reach:
     """Replace the range of a source by that of an earlier answer.
 
-    Raises FailedPrecondition if retention has dropped some of its tuples, InvalidInput if the range cannot be.
+    Raises FailedPrecondition if retention has dropped a tuple of it, InvalidInput if the stream never had the range.
     """
     view = part.view
     if not low <= high <= view.next_id:
