@@ -11,7 +11,7 @@ Files, in reading order (a star: a way, see `psoup.execution.ways`):
     all_matches      * all matches of the window, for plans without folds
     window_rows      * all matches of the window, for aggregates
     window_folds     * inner chunks from kept folds, the two ends from rows
-    window_middle    * the part between the first and the last step of a sliding window from a kept fold
+    window_middle    * a long middle part of a sliding window from a kept fold, the two ends from rows
     row_parts        keys and arguments of an Aggregate, in parts of rows
     fold_rows        * keys become group numbers, and arguments become states
     window_ends      * the row of an aggregate from plain columns at both ends

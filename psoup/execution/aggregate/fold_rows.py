@@ -108,7 +108,7 @@ def fold_of(
 
 
 def _pieces(rows: SourceRows | JoinRows, folder: Folder) -> Iterator[SourceRows | JoinRows]:
-    """Yield the rows in their order, and add the kept fold to the folder between the two ends of the window.
+    """Yield the rows in their order. Add the kept fold to the folder between the two ends of the window.
 
     A fold whose states commute is added first. Then the rows come as one piece.
     """
@@ -160,7 +160,7 @@ class Folder:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the keys, of the hash tables from key to group number, and of the states with their spare room."""
+        """Bytes of the keys, the hash tables from key to group number, and the states with their spare room."""
         keys = 0 if self._keys is None else self._keys.nbytes
         return keys + sum(kept.size or size_of(kept.state) for kept in self._states.values())
 

@@ -73,7 +73,7 @@ class GroupRows:
             self.close()
 
     def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
-        """Yield places of rows in the table, at most `most` at once, and the values of `keys` over them in parts."""
+        """Yield places of rows in the table, at most `most` at once, with the values of `keys` in parts."""
         self._fold()
         for start in range(0, self._size, most):
             stop = min(start + most, self._size)

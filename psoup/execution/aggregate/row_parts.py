@@ -28,7 +28,7 @@ _MAX_ROWS = 65_536
 _ALONE = 4_096
 """The least number of matches with which a chunk makes a part of its own.
 
-In a part of its own, a chunk whose rows all match is not copied, and dictionary-encoded keys are not hashed.
+In a part of its own, a chunk whose rows all match is not copied. Dictionary-encoded keys are not hashed.
 """
 _TEXTS_ALONE = 1_024
 """The value of `_ALONE` if a key is a text. Hashing one text takes as long as counting several rows."""

@@ -24,7 +24,8 @@ from psoup.values.columns import Column
 class StreamAggregate(NamedTuple):
     """The Aggregate of a plan over one stream, and the recipe of its folds.
 
-    `shown`: the places of the measures in the order of SELECT. None if the plan has GROUP BY or anything but measures.
+    `shown`: the places of the measures in the order of SELECT. None if the plan has GROUP BY, HAVING, LIMIT or
+    expressions over measures.
     """
 
     node: Aggregate
@@ -71,7 +72,7 @@ def single_row(case: AnswerCase) -> Iterator[list[Column]]:
 
 
 def _shown(plan: Node, node: Aggregate) -> tuple[int, ...] | None:
-    """The value of `StreamAggregate.shown`."""
+    """Compute `StreamAggregate.shown` of a plan and its Aggregate."""
     if node.keys or not isinstance(plan, Project) or plan.input is not node:
         return None
     exprs = [output.expr for output in plan.schema]

@@ -4,7 +4,8 @@
               └ middle: from one step of tuple IDs to another   └─ Ends: the matches that are left, and what is between
                   └ inner: chunks that lie in it as a whole
 
-A step is a multiple of a sixteenth of a full chunk. `psoup.execution.ways` lists the ways.
+A full chunk has 16 steps. A step boundary is a tuple ID that is a multiple of a step's length. `psoup.execution.ways`
+lists the ways.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Inner(NamedTuple):
 
 
 class Middle(NamedTuple):
-    """The middle of a window: the tuple IDs [low, high) from its first step to its last step."""
+    """The middle of a window: the tuple IDs [low, high) from its first step boundary to its last one."""
 
     low: int
     high: int

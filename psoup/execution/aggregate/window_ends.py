@@ -1,9 +1,9 @@
-"""The way that adds plain columns at the two ends of a window to the fold between them, without an evaluator.
+"""The way that adds plain columns at the two ends of a window to the fold between them.
 
     left end's matches ─ columns, as they lie in the chunk ─> states ─ + fold ─ + right end's matches ─> a row
 
-`psoup.execution.aggregate.fold_rows` folds all other aggregates (expressions, FILTER, chunks on disk) into the same
-states.
+It needs no evaluator of expressions. `psoup.execution.aggregate.fold_rows` folds all other aggregates (expressions,
+FILTER, chunks on disk) into the same states.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from psoup.values.columns import Array, Column
 _NO_VALUES: Array = np.zeros(0, np.int64)
 
 MOST_MATCHES = 4
-"""The most chunks whose matches are added one by one. For more, `fold_rows` is quicker: it joins chunks to one part."""
+"""The most chunks with matches for this way. For more, `fold_rows` is quicker, as it reads several chunks as one part.
+"""
 
 
 def fits_ends(between: Between, matches: Sequence[Matches]) -> bool:
@@ -106,7 +107,7 @@ def _is_straight(column: Column) -> bool:
 
 
 def _added(recipe: Recipe, states: list[State], match: Matches, data: ChunkView) -> list[State]:
-    """Add the matches of a chunk to the states. Returns the states, of which some may be changed in place."""
+    """Add the matches of a chunk to the states, and return them. May change `states` in place."""
     assert recipe.plain is not None
     if isinstance(match, EndBits) and _fits_bits(recipe, data.columns):
         _add_bits(recipe, states, match, data.columns)

@@ -1,10 +1,10 @@
-"""The way that takes the middle of a window, from its first step to its last, from a kept fold.
+"""The way that takes the middle of a window from a kept fold: the part from its first to its last step boundary.
 
     window    ··mm|mmmm|mmmmmm|mmmmmm|mmmm|mm        steps |   of tuple IDs, 16 of them as long as a full chunk
               tail └ middle: one fold      └ tail
 
-A window moves with each tuple, its middle with one tuple in 4,096. The part between two steps never changes, not even
-in the open chunk, as new tuples get greater IDs. The first invocation that needs a middle notes it, and the second
+A window moves with each tuple, its middle with one tuple in 4,096. The part between two boundaries never changes, not
+even in the open chunk, as new tuples get greater IDs. The first invocation that needs a middle notes it, and the second
 folds it. So an answer that is wanted once costs no more than its rows. With many groups the middle is not folded.
 Then joining the fold of the inner chunks with the ends would take longer than reading the ends.
 """
@@ -94,7 +94,7 @@ def raise_unless_bytes(problem: ResourceExhausted) -> None:
 
 
 def _reaches_beyond(middle: Middle, inner: Inner | None) -> bool:
-    """Whether the inner chunks are not within the middle. A chunk that ALTER closed may end between two steps."""
+    """Whether the inner chunks are not within the middle. A chunk that ALTER closed may end between two boundaries."""
     return inner is not None and (inner.low < middle.low or inner.high > middle.high)
 
 

@@ -1,9 +1,9 @@
-"""Background work that makes folds and packs before an invocation needs them, of chunks that will be on disk only.
+"""Background work that makes folds and packs before an invocation needs them, for streams with an archive or history.
 
-    registered aggregates ──> attempt, within a budget, noted beforehand ──> fold in a file of the chunk
+    registered aggregates ──> attempt, within a budget, noted beforehand ──> fold, stored with the chunk
                                 └──too much──> refusal, remembered and shown by EXPLAIN
 
-A fold has the states of one clause over some chunks, and a pack has those of many clauses.
+A fold has the states of one clause over some chunks. A pack has the states of many clauses.
 
 Files, in reading order:
 

@@ -7,14 +7,14 @@
                        ├──> band_join       ranges of a sorted side
                        └──> routed_join     any other join (`psoup.joins`)
 
-Files, in reading order (`psoup.execution.ways` lists those that are ways):
+Files, in reading order (`psoup.execution.ways` lists the ways among them):
 
     sides, located_side           rows of a side by position across chunks; a side whose matches two calls find
     join_case, join_rows          the case of a join for its ways; its rows by position, and their values
     kept_pairs, small_pairs       pairs that maintenance keeps; pairs of small sides
     key_join, band_join           pairs by equalities; pairs by one band
     routed_join                   any join
-    small_join, parallel_join     whole answers of small joins; those of larger joins on two threads
+    small_join, parallel_join     whole answers of small joins; whole answers of larger joins on two threads
     join_messages                 whole answers whose columns are gathered from the chunks
     direct_join, pair_form        facts about a plan: its keys and bands; the layout of its answer
     lookup_filter, bloom_filter   semi-joins that reduce a large side before the join

@@ -29,7 +29,7 @@ def accepts(case: JoinCase) -> bool:
 def band_join(case: JoinCase) -> FoundPairs:
     """Find the pairs, in pieces.
 
-    Raises TryNext if the keys of the right side do not ascend, or a sum leaves the range of its type.
+    Raises TryNext if the right side's keys do not ascend, or a sum leaves the range of its type.
     """
     direct, room = direct_join(case.node), case.room()
     assert direct is not None

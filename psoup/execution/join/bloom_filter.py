@@ -30,7 +30,7 @@ from psoup.values.columns import Array
 from psoup.work.runner import threads_of
 
 _RATIO = 4
-"""The least ratio of rows of the large side to rows of the small side, for the large side to be filtered."""
+"""The large side is filtered only if it has at least 4 rows for each row of the small side."""
 _LARGE = 32_768
 """The least number of rows of a large side that is filtered."""
 _FEWEST = 16
@@ -38,7 +38,7 @@ _FEWEST = 16
 _MOST = 64
 """The most bits for each key."""
 _CACHED = 1 << 22
-"""The most bits of a filter with more than `_FEWEST` bits for each key, so that it stays in the processor's cache."""
+"""The size in bits up to which a filter may have more than `_FEWEST` bits a key. It fits in the processor's cache."""
 _NO_BITS: Array = np.zeros(0, np.uint64)
 
 Side = Sequence[Matches]

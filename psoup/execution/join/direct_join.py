@@ -6,8 +6,8 @@
     s.at BETWEEN r.at AND r.at + INTERVAL 1 HOUR
 
 Both columns of a factor have one type. Texts are only compared for equality. A band may add a constant to a BIGINT or a
-TIMESTAMP. `psoup.joins.join_pieces` makes all other joins. It also takes a join with a sum outside the range of its
-type, as such a sum is an error.
+TIMESTAMP. `psoup.joins.join_pieces` makes all other joins. It also makes a join if a sum leaves the range of its type,
+as such a sum is an error.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _FORMS = {
 _FAR = 2**62
 """The bounds of a band must be nearer to 0 than this."""
 _KEY_BYTES = (12, 28)
-"""Bytes of a key and its position, for whole numbers; and of the hash, address, size and position of a text."""
+"""Bytes of a whole number and its position. Bytes of a text's hash, address, size and position."""
 _HASH_BYTES = 12
 """Bytes of a hash of several keys, and its position."""
 _RANGES = {Kind.BIGINT: (-(2**63), 2**63 - 1), Kind.TIMESTAMP: (FIRST_MICRO, LAST_MICRO)}
 
 
 class _Operand(NamedTuple):
-    """One operand of a factor: a column, and the constant that is added to it."""
+    """An operand of a factor: a column, and the constant that is added to it."""
 
     column: AttributeRef
     shift: int
@@ -143,7 +143,8 @@ def _columns(left: AttributeRef, right: AttributeRef) -> Columns:
 def _compared(factor: PairFactor) -> tuple[str, _Operand, _Operand] | None:
     """The operator of a factor and its operands, of the first and the second source.
 
-    None if an operand is neither a column nor a sum, if texts are compared other than by =, or if the types differ.
+    None if an operand is neither a column nor a sum, or if the types differ. Also None for texts unless the operator
+    is =.
     """
     left, right = (_operand(expr) for expr in comparable(factor.left, factor.right))
     if left is None or right is None:

@@ -31,7 +31,7 @@ from psoup.work.read_budget import ReadBudget
 from psoup.work.runner import Task
 
 _WHOLE = 2
-"""The answer first copies the columns of a side if the side has at most 2 rows for each row of the answer."""
+"""The answer first copies the columns of a side with at most 2 rows for each row of the answer."""
 _PUT_FROM = 16_384
 """The least number of rows of a side whose columns the answer copies."""
 MESSAGES = 8

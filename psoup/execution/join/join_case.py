@@ -53,7 +53,7 @@ class Pieces(Protocol):
 
 @dataclass(slots=True)
 class JoinCase:
-    """One evaluation of a join. `few`: the caller reads only the first rows."""
+    """The case of a join. `few`: the caller reads only the first rows."""
 
     node: Join
     """The join for the ways. A join of two sources has only its keys and bands here."""

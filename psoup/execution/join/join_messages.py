@@ -20,7 +20,7 @@ from psoup.plan.nodes import Join, Limit, Node, Project
 from psoup.work.runner import serial, threads_of
 
 _LARGE = 400_000
-"""The least bytes of a message that a thread gathers while others gather further messages. It takes some 50 us."""
+"""The least bytes of a message that is worth a thread of its own. Gathering it takes some 50 us."""
 
 
 def serves(plan: Node) -> bool:

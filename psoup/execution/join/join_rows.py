@@ -165,10 +165,7 @@ class JoinRows:
             yield whole
             return
         middle = rows // 2
-        for half in (
-            slice(0, middle),
-            slice(middle, rows),
-        ):  # not in the handler: its exception would keep the values of all rows alive
+        for half in (slice(0, middle), slice(middle, rows)):  # not in the handler: its exception keeps values alive
             yield from self._computed(flat, [positions[half] for positions in piece])
 
 

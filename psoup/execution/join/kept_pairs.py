@@ -1,4 +1,4 @@
-"""The way that filters the kept pairs of a join by the matches of both sides, and joins only the remaining chunks.
+"""The way that filters the kept pairs of a join by the matches of both sides. It joins only chunks without kept pairs.
 
                       chunks of the right side   4   5   6   open
     chunks of the left side   7                  k   k   k   ○        k   a block of kept pairs: filtered by both sides
@@ -53,8 +53,8 @@ class _Hole(NamedTuple):
 class _Use(NamedTuple):
     """The blocks of kept pairs that an answer uses.
 
-    `rows`: for each match on the left its place, its row of the table, and the block for each match on the right.
-    There -1 means no block. `holes`: the chunks to be joined. `pairs`: the number of pairs in the blocks.
+    `rows`: for each match on the left its place, its row of the table, and its blocks. These are int64, one for each
+    match on the right, -1 for none. `holes`: the chunks to be joined. `pairs`: the number of pairs in the blocks.
     """
 
     rows: list[tuple[int, PairRow, Array]]
@@ -146,7 +146,7 @@ def _use(table: PairTable, lefts: Side, rights: Side, *, few: bool) -> _Use:
 
 
 def _blocks(row: PairRow, numbers: Array, least: int) -> Array:
-    """The place in `row` of the block of each chunk number on the right, or -1 if its pairs are not kept."""
+    """For each chunk number on the right, the place of its block in `row`, or -1 without kept pairs."""
     blocks = numbers - row.first
     inside = (numbers >= least) & (blocks >= 0) & (blocks < len(row.kept))
     inside[inside] = row.kept[blocks[inside]]
@@ -181,7 +181,7 @@ def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
 def _found(hole: _Hole, case: JoinCase, sides: Sequence[Side]) -> list[Array]:
     """Join the chunks of a hole by another way. Returns the pairs as two arrays of codes.
 
-    Raises TryNext if the pairs are too many to sort, if a chunk is on disk, or if a value cannot be computed.
+    Raises TryNext if there are too many pairs to sort, a chunk is on disk, or a value is an error.
     """
     node, reading = case.node, case.reading
     parts = [[side[place] for place in places] for side, places in zip(sides, hole, strict=True)]

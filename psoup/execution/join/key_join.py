@@ -47,7 +47,7 @@ def accepts(case: JoinCase) -> bool:
 def key_join(case: JoinCase) -> FoundPairs:
     """Find the pairs, in pieces.
 
-    Raises TryNext if a sum leaves the range of its type, or if many rows have one key and no band is sorted.
+    Raises TryNext if a sum leaves the range of its type. Also if many rows have one key and no band is sorted.
     """
     room = case.room()
     try:

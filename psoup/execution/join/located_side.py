@@ -1,4 +1,4 @@
-"""A located side: a side of a join whose matches in all chunks two kernel calls find.
+"""A located side of a join. Two kernel calls find its matches in all chunks.
 
     locate      the number of matches, and the form in which each chunk stores them
     rows        the offsets of the matches, chunk after chunk, in one array
@@ -225,7 +225,7 @@ def run_of(side: Side) -> ChunkRun | None:
 def _run(entries: Sequence[ChunkEntry], *, searched: bool) -> ChunkRun | None:
     """Make the run of some chunks. `searched`: for clauses with conditions.
 
-    None if there are too many chunks, if one is on disk, or if results that are searched have errors or gaps.
+    None if there are too many chunks, or one is on disk. Also None if a search would meet errors or gaps in results.
     """
     if not 0 < len(entries) <= _MOST:
         return None

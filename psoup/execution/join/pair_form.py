@@ -1,6 +1,6 @@
 """Facts about a plan that `small_join` and `parallel_join` need: the layout of the answer, and arguments of kernels.
 
-Such plans have two sources, one equality of columns or one band, and a SELECT list of columns other than texts.
+Such plans have two sources, and one equality of columns or one band. Their SELECT lists have columns other than texts.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def serves(plan: Node) -> bool:
 
 
 def accepts(case: AnswerCase) -> bool:
-    """Whether both sides are located and not known to be large, no pairs are kept, and the limits allow one call."""
+    """Whether both sides are located and may be small, no pairs are kept, and the limits allow one call."""
     one, other = case.reading.matches
     limits = case.reading.joins
     return (
@@ -61,7 +61,7 @@ def accepts(case: AnswerCase) -> bool:
 def small_join(case: AnswerCase) -> Iterator[Message]:
     """Find the rows, in order. Raises ResourceExhausted (JOIN_BUDGET).
 
-    Raises TryNext if a side or the pairs are too many for one call, or if the budget has no room.
+    Raises TryNext if the rows or the pairs are too many for one call, or the budget has no room.
     """
     known, reading = pair_form(case.plan), case.reading
     one, other = reading.matches

@@ -1,4 +1,4 @@
-"""The way that finds the pairs of two small sides by one equality, in one kernel call and as one piece.
+"""The way that finds the pairs of two small sides by one equality, in one kernel call.
 
     r 300 rows, s 9,000 rows ─ pair_small ─> left 0 0 3 …, right 7 9 7 …
 

@@ -4,7 +4,7 @@
             other measures     pairs ─ arguments, FILTER ─> folded, the clause of a pair is its group
 
 A pair is a clause and a tuple that it matches. The result is a table with a row for each clause. Measures must give the
-same result however their rows are cut into parts. `psoup.execution.many.many_groups` computes all others.
+same result however their rows are cut into parts. `psoup.execution.many.many_groups` computes all other measures.
 """
 
 from __future__ import annotations
@@ -254,7 +254,5 @@ def _computed(
     if columns is not None:
         yield columns
         return
-    yield from _computed(
-        outputs, some, 0, size // 2, reading
-    )  # not in the handler: its exception would keep the values of all rows alive
+    yield from _computed(outputs, some, 0, size // 2, reading)  # not in the handler: its exception keeps values alive
     yield from _computed(outputs, some, size // 2, size, reading)

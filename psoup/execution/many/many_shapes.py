@@ -217,7 +217,7 @@ def arranged(shape: PlanShape, gathered: MatchBuffer, reading: Reading, whole: b
     """Arrange the gathered matches into the rows of all answers, by the `shape` of their plan.
 
     `whole`: also compute the columns, if the plan has no DISTINCT, ORDER BY or LIMIT. Raises TooManyPairs if a clause
-    has more rows than a sort may hold, TooMuchText if texts to sort are too large.
+    has more rows than a sort may hold. Raises TooMuchText if texts to sort are too large.
     """
     starts, errors, hidden = gathered.starts, gathered.errors, np.zeros_like(gathered.errors)
     if not gathered.count:

@@ -1,4 +1,4 @@
-"""Packs on disk, in files of their chunks. A call for many queries loads those that its window needs.
+"""Packs on disk, stored with their chunks. A call for many queries loads those that its window needs.
 
     disk     queries 100 … 199, with times of registration ─> their clauses now       queries gone or replaced: left out
     memory   packs of a span, for different clauses        ─> one pack, with a query for each clause

@@ -5,8 +5,8 @@
 
 A pack has the states of many clauses over a span. The first call for some measures reads its whole window, and notes
 the measures. The second call folds whole chunks and keeps the packs (`psoup.aggregates.packs`). If the packs of a span
-lack a clause, the call folds this clause from matches, or from narrower spans, into a new pack. Spans are added in the
-order of the stream.
+lack clauses, the call makes a new pack for these. It folds their matches, or narrower spans. It adds spans in the order
+of the stream.
 """
 
 from __future__ import annotations

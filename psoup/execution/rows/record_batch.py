@@ -2,9 +2,9 @@
 
     [length, header][validity a0][values a0][values a1] …        one array; `read` makes a batch of it without a copy
 
-The headers of two batches of one SELECT list differ only in numbers of rows, and in sizes and places of buffers. So
-pyarrow writes a sample header once. Each message copies the header and fills in its own numbers. This takes a quarter
-of the time of a batch made column by column. This module serves SELECT lists of columns only.
+The headers of two batches of one SELECT list differ only in numbers: of rows, and of the sizes and places of buffers.
+So pyarrow writes a sample header once. Each message copies the header and fills in its own numbers. This takes a
+quarter of the time of a batch made column by column. This module serves SELECT lists of columns only.
 """
 
 from __future__ import annotations

@@ -26,14 +26,13 @@ from psoup.values.columns import Array, Column, concat_columns, concatenated, va
 from psoup.work.read_budget import ReadBudget
 
 _REDUCED_FROM = 262_144
-"""The sort drops rows when it holds more than this many, and more than `_GROWN` times those that the last drop left."""
+"""The least number of held rows at which the sort drops rows that cannot be in the answer."""
 _GROWN = 4
 """The factor by which the rows, or their bytes, must grow after a drop before the sort drops rows again."""
 _REDUCED_BYTES = 1 << 25
-"""The sort also drops rows when new rows have more than these bytes, and more than `_GROWN` times those of the others.
-"""
+"""The least bytes of new rows at which the sort drops rows, unless the budget is short. It matters for long keys."""
 _ROOM_SHARE = 8
-"""The sort also drops rows when new rows take more than an eighth of the bytes that the budget leaves for them."""
+"""The budget is short if new rows take more than an eighth of the bytes that older rows leave."""
 _PIECE_SHARE = 16
 """The keys of one piece of rows take at most a sixteenth of the bytes that the budget allows."""
 _MOST_BYTES = 1 << 28
@@ -45,7 +44,7 @@ _ID_BYTES = 8
 
 
 def most_held(rows: int, limit: int | None) -> int:
-    """An upper bound of the rows that a sort of `rows` rows holds at once, if the answer shows the first `limit`."""
+    """An upper bound of the rows that a sort of `rows` rows holds at once. `limit`: the rows of the answer."""
     return rows if limit is None else min(rows, max(_REDUCED_FROM, _GROWN * limit))
 
 
@@ -174,7 +173,7 @@ class Sorting:
         return max(max(sizes, default=0), 8 * self._rows * (len(columns) + 1) + max(texts, default=0))
 
     def _reduce(self) -> None:
-        """Drop the rows that cannot be in the answer. The others stay in the order in which they were added."""
+        """Drop the rows that cannot be in the answer. The remaining rows keep the order in which they were added."""
         with self._while_held(self._work()):
             ids, keys = self._joined()
             rows = self._distinct(keys) if self._limit is None else self._useful(keys)

@@ -4,7 +4,7 @@
        10,000,000 tuples in    153 chunks                              about 0.4 s                        evaluated
 
 The engine has no clock. The host measures how fast readers evaluate tuples on disk (`psoup.work.read_budget.Archive`).
-It also measures each read while it runs, and the engine refuses a read that turns out to take too long.
+It also measures each read while it runs. The engine refuses a read that turns out to take too long.
 """
 
 from __future__ import annotations

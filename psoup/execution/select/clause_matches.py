@@ -84,7 +84,7 @@ _CHECKED = 16
 """The number of chunks between two checks of the budget. A chunk takes some microseconds."""
 
 _EVERY: Array = np.arange(CHUNK_ROWS)
-"""The offsets of all rows of a full chunk, int64. Nobody may change it. A new array for each chunk took 0.2 ms."""
+"""The offsets of all rows of a full chunk, int64, read-only. A new array for each chunk took 0.2 ms."""
 
 _AHEAD = 32
 """The number of chunks that are prefetched from disk before their search."""

@@ -148,7 +148,7 @@ def reaches(
 
 
 def _again(part: Reach, low: int, high: int) -> Reach:
-    """Replace the range of a source by that of an earlier answer.
+    """Replace the range of a source by the range of an earlier answer.
 
     Raises FailedPrecondition if retention has dropped a tuple of it, InvalidInput if the stream never had the range.
     """
