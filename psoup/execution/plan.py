@@ -108,8 +108,8 @@ class Arranged:
     """The rows of `rows` after DISTINCT, ORDER BY and LIMIT.
 
     `distinct`: of rows with equal values of these expressions only the first remains. Empty means that all remain.
-    `limit`: the rows end here, counted with the first `skip` rows, which are dropped. The IDs of all rows are in memory
-    while it is read. Each piece of columns is gathered when the caller asks for it.
+    `skip`, `limit`: only the rows [skip, limit) in this order remain. The IDs of all rows are in memory while the
+    caller reads the rows. Each piece of columns is gathered when the caller asks for it.
     """
 
     rows: SourceRows | JoinRows | GroupRows

@@ -6,8 +6,8 @@
     s.at BETWEEN r.at AND r.at + INTERVAL 1 HOUR
 
 Both columns of a factor have one type. Texts are only compared for equality. A band may add a constant to a BIGINT or a
-TIMESTAMP. `psoup.joins.join_pieces` makes all other joins. It also makes a join if a sum leaves the range of its type,
-as such a sum is an error.
+TIMESTAMP. `psoup.joins.join_pieces` makes all other joins. It also makes a join if a sum leaves the range of its type.
+Such a sum is an error.
 """
 
 from __future__ import annotations

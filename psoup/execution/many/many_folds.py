@@ -92,7 +92,10 @@ class Folded:
         self._places = {expr: place for place, expr in enumerate(self._wanted)}
 
     def read(self, together: Together, parts: Sequence[Part], limit: int, progress: Progress) -> None:
-        """Fold the matches of all clauses in the parts, in order. Raises TooManyPairs (`limit`)."""
+        """Fold the matches of all clauses in the parts, in order.
+
+        Raises TooManyPairs if a part has more matches than `limit`.
+        """
         for part in parts:
             self._reading.budget.check()
             if self._states:

@@ -147,7 +147,7 @@ class Spans:
         return np.logical_or.reduce([lacks(*span) for span in cover(*inside, fan)])
 
     def lacks(self, span: Span) -> bool:
-        """Whether all packs of a span lack one of the clauses."""
+        """Whether there is a clause that no pack of the span has."""
         return len(self._uses(self.packs.spans.get(span, ())).lacking) > 0
 
     def lacks_chunks(self, span: Span) -> bool:

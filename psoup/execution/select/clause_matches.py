@@ -1,4 +1,4 @@
-"""The matches of one clause in one range of tuples. Where the Results Structure has no coverage, they are evaluated.
+"""The matches of one clause in one range of tuples: stored ones where the clause is covered, else evaluated ones.
 
     ChunkMatches   offsets, 8 bytes a row; holds the results of the whole chunk
     KeptBits       the stored bitmap of a whole chunk, for a side of a join that a semi-join may reduce
