@@ -181,7 +181,7 @@ def _met(use: _Use, lefts: Side, rights: Side) -> list[Array]:
 def _found(hole: _Hole, case: JoinCase, sides: Sequence[Side]) -> list[Array]:
     """Join the chunks of a hole by another way. Returns the pairs as two arrays of codes.
 
-    Raises TryNext for too many pairs to sort, for a chunk on disk, or for a value that is an error.
+    Raises TryNext for too many pairs to sort, for a chunk on disk, or for a failed value.
     """
     node, reading = case.node, case.reading
     parts = [[side[place] for place in places] for side, places in zip(sides, hole, strict=True)]
