@@ -32,10 +32,10 @@ _WHY: Mapping[int | None, str] = {
     errno.EADDRNOTAVAIL: "this machine has no such address: choose one of its own, or 0.0.0.0 for all",
     errno.EACCES: "the system does not allow it: ports below 1,024 need a right, choose a higher --port",
 }
-"""Why a port cannot be listened on, where it is not what it mostly is."""
+"""The reasons for which a port cannot be opened, by error number. All other numbers have one common reason."""
 
 _UMASK = threading.Lock()
-"""A process has one umask; services of several threads, as tests have them, take turns."""
+"""Guards the umask, of which a process has only one. Tests run several services in threads."""
 
 
 def listen_on(server: grpc.aio.Server, place: Listener, mode: int, certificates: Certificates | None) -> str:
@@ -52,10 +52,13 @@ def listen_on(server: grpc.aio.Server, place: Listener, mode: int, certificates:
 
 
 def _listen_on_port(server: grpc.aio.Server, host: str, port: int, secured: grpc.ServerCredentials | None) -> str:
-    """Listen on a port of `host`, a free one for 0; returns both. Raises InvalidInput if that is impossible."""
+    """Listen on a port of `host`; 0 takes a free port.
+
+    Returns "host:port". Raises InvalidInput if that is impossible.
+    """
     host = f"[{host}]" if ":" in host and not host.startswith("[") else host
     try:
-        if port:  # gRPC would write about it itself, before it raises
+        if port:  # gRPC would log the failure itself before it raises
             family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
             socket.create_server((host.strip("[]"), port), family=family).close()
         place = f"{host}:{port}"

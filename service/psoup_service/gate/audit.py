@@ -32,7 +32,7 @@ NAME = AUDIT
 """The file in the data directory."""
 
 FIRST = "0" * 64
-"""The hash of the line before, in the first line of all."""
+"""The value of `before` in the very first line."""
 
 CHANGES = frozenset(
     {
@@ -58,20 +58,20 @@ CHANGES = frozenset(
 """Calls that are recorded. Any other call is recorded only if its credential is refused."""
 
 REFUSED = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
-"""Outcomes that are told of every call."""
+"""Outcomes that are recorded for every call."""
 
 DONE = "OK"
-"""The outcome of a change that was made: none is left out."""
+"""The outcome of a successful change. The limit of lines never drops it."""
 
 _NAME_OF_STREAM = r'(?P<name>"[^"\n]{1,200}"|\w{1,200})'
 _OF_STREAM = re.compile(
     rf"\s*(CREATE|ALTER|DROP)\s+STREAM\s+(IF\s+(NOT\s+)?EXISTS\s+)?{_NAME_OF_STREAM}", re.IGNORECASE
 )
 _A_SECOND = 1.0
-"""Written refusals a second, and written failures: some 20 MB a day of each, so that no caller fills the disk."""
+"""Refusals that are written in a second, and as many failures. So no caller can write more than 20 MB a day of each."""
 
 _AT_ONCE = 200.0
-"""Refusals, and failures, that are written at once before the limit of a second applies."""
+"""Refusals, or failures, that are written at once before `_A_SECOND` limits them."""
 _LOOK_US = 1_000_000
 _TAIL = 64 * 1024
 _SHOWN = 200
@@ -79,12 +79,12 @@ _log = logging.getLogger(__name__)
 
 
 def hash_of(line: bytes) -> str:
-    """The hash of a line without its line end, which the next line contains."""
+    """The hash of a line without its line end. The next line contains the hash."""
     return hashlib.sha256(line).hexdigest()
 
 
 class _Bucket:
-    """Lines of one kind that may be written: `_AT_ONCE`, filled up by `_A_SECOND`."""
+    """A token bucket for lines of one kind. It holds `_AT_ONCE` lines, and gains `_A_SECOND` lines each second."""
 
     def __init__(self) -> None:
         self._left = _AT_ONCE
@@ -175,7 +175,7 @@ class Audit:
         size = os.fstat(self._file).st_size
         tail = os.pread(self._file, _TAIL, max(0, size - _TAIL))
         if tail and not tail.endswith(b"\n"):
-            os.write(self._file, b"\n")  # what a killed service wrote of its last line
+            os.write(self._file, b"\n")  # ends the incomplete last line of a killed service
         lines = tail.splitlines()
         self._before = hash_of(lines[-1]) if lines else self._before
 
@@ -196,7 +196,10 @@ def tell_offline(directory: Path, call: str, about: str) -> None:
 
 
 def object_of(request: Any) -> str:
-    """The subject of a request: a name or an ID; of another statement a fingerprint, as it may hold values."""
+    """The subject of a request: a name or an ID.
+
+    Another statement becomes a fingerprint, because it may hold values.
+    """
     for field in ("name", "token_id", "stream", "query_id", "key", "job", "directory"):
         value = getattr(request, field, "")
         if isinstance(value, str) and value:

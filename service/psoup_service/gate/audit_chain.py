@@ -12,7 +12,7 @@ from psoup.errors import InvalidInput
 from psoup_service.gate.audit import FIRST, NAME, hash_of
 
 _BEGINS = b'{"time":"'
-"""The beginning of every line: a line that was cut off is a beginning of it."""
+"""The first bytes of every line. An incomplete line is recognized by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def audit_file(path: Path) -> Path:
 
 
 def lines_of(file: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file, without those that are torn."""
+    """The parsed lines of a file. Lines that cannot be parsed are skipped."""
     with file.open("rb") as source:
         for raw in source:
             line = _parsed(raw)

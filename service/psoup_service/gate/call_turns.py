@@ -31,27 +31,29 @@ YOUNG_S = 0.01
 """Seconds after a call's beginning in which busier tenants' calls wait for it."""
 
 MOST_SAVED_S = 0.01
-"""The longest time for which calls of a tenant wait at a stretch. A tenant begins with it."""
+"""The most seconds of waiting that a tenant saves, and so its longest wait at a stretch. A new tenant has all of them.
+"""
 
 MANY = 150.0
-"""Calls a second of a tenant, for its weight, below which they never wait."""
+"""Calls a second, divided by the tenant's weight, below which a tenant's calls never wait."""
 
 LEAST_S = 0.000_1
-"""The shortest wait; below a timer's millisecond it is looked at again at each turn of the loop. With a millisecond,
-calls slip in before another's has ended: its pushes beside small parts took 17 to 19 ms, and take 12 to 13."""
+"""The shortest wait, in seconds. For a wait below a timer's millisecond, the loop looks again at each of its turns. If
+the shortest wait were a millisecond, calls would enter before a quieter tenant's call has ended. Then the quieter
+tenant's pushes took 17 to 19 ms instead of 12 to 13."""
 
 TIMES = 2.0
-"""Least ratio of two tenants' calls at which the busier one waits."""
+"""The ratio of two tenants' call rates above which the busier tenant's calls wait."""
 
 _LOOKED_AT = 8
-"""Most other tenants that are compared, those with the newest calls first."""
+"""The most other tenants that are compared: those with the newest calls."""
 
 _KNOWN = 1_024
-"""Tenants that are remembered; the one that has been silent longest is forgotten."""
+"""The most tenants that are remembered. The tenant that was silent longest is forgotten."""
 
 
 class _TenantCalls:
-    """A tenant's calls, its held calls, and the time for which it may let other tenants go first."""
+    """The call rate of a tenant, its held calls, and the time for which its calls may wait."""
 
     __slots__ = ("began", "calls", "held", "open", "pump", "saved", "since", "weight")
 
@@ -60,14 +62,14 @@ class _TenantCalls:
         self.weight = 1.0
         self.open = 0
         self.began = -YOUNG_S
-        """When its newest call came in, of those that are under way."""
+        """The time at which the newest call of the tenant began to be served."""
         self.held: deque[asyncio.Future[None]] = deque()
         self.saved, self.since = MOST_SAVED_S, now
-        """Seconds that it may let others go first, as of `since`."""
+        """The seconds for which the tenant's calls may wait, as of `since`."""
         self.pump: asyncio.TimerHandle | None = None
 
     def rate(self, now: float) -> float:
-        """Its calls a second, about, for its weight."""
+        """The approximate calls a second of the tenant, divided by its weight."""
         return self.calls.per_second(now) / self.weight
 
 
@@ -78,14 +80,14 @@ class CallTurns:
         self._weight = weight
         self._now = now
         self._known: OrderedDict[str, _TenantCalls] = OrderedDict()
-        """The newest call's is the last."""
+        """The tenants in the order of their newest calls, the newest last."""
         self.held = 0
-        """Calls that wait now."""
+        """The number of calls that wait now."""
 
     async def come_in(self, name: str) -> ServedCall:
-        """Return when a call of this tenant may go on: a context for it, if it is expected to end soon.
+        """Wait until a call of this tenant may go on. Returns the context in which the call is served.
 
-        O(1) if it need not wait.
+        Only a call that is expected to end soon enters the context. O(1) if the call need not wait.
         """
         now = self._now()
         tenant = self._known.get(name)
@@ -128,14 +130,18 @@ class CallTurns:
         return 0.0
 
     def _settle(self, tenant: _TenantCalls, now: float) -> float:
-        """The time that a tenant may still wait: shrinks while it waits, else grows. Called before that changes."""
+        """Update and return the seconds for which a tenant's calls may still wait.
+
+        They shrink while calls are held, else they grow. Must be called before the first call is held, and before the
+        last held call leaves.
+        """
         passed, tenant.since = now - tenant.since, now
         saved = tenant.saved + (-passed if tenant.held else passed)
         tenant.saved = min(max(saved, -MOST_SAVED_S), MOST_SAVED_S)
         return tenant.saved
 
     async def _hold(self, tenant: _TenantCalls, now: float) -> None:
-        """Wait until the call may come in."""
+        """Hold a call until it may come in."""
         turn = asyncio.get_running_loop().create_future()
         if not tenant.held:
             self._again(tenant, self._kept_out(tenant, now))
@@ -153,13 +159,13 @@ class CallTurns:
         """Let the first held call in, unless a quieter tenant goes first, and schedule the next."""
         now = self._now()
         kept_out = self._kept_out(tenant, now)
-        if tenant.held and not kept_out and not tenant.held[0].cancelled():  # its own call takes it out then
+        if tenant.held and not kept_out and not tenant.held[0].cancelled():  # a cancelled call removes itself
             tenant.held.popleft().set_result(None)
         if tenant.held:
             self._again(tenant, kept_out)
 
     def _again(self, tenant: _TenantCalls, seconds: float) -> None:
-        """Look at the tenant's calls again after so many seconds, with 0 at the loop's next turn."""
+        """Schedule `_let_in` for the tenant after `seconds`. After 0 seconds it runs at the loop's next turn."""
         if tenant.pump is not None:
             tenant.pump.cancel()
         tenant.pump = asyncio.get_running_loop().call_later(seconds, self._let_in, tenant)

@@ -2,9 +2,9 @@
 
     certificate_roles = ["spiffe://corp/meters=producer", "dash.example.org=reader+registrar@acme"]
 
-A name is one that the certificate's authority has signed as its subject's alternative name: a URI, or a name of DNS.
-URIs are looked up first, as they name programs, while those of DNS name machines. After an @ stands the tenant;
-without one it is `default`.
+A name is a subject alternative name that the certificate's authority has signed: a URI or a DNS name. URIs are looked
+up first, because they name programs, while DNS names name machines. The tenant stands after an @; without an @ it is
+`default`.
 """
 
 from __future__ import annotations

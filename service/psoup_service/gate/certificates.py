@@ -30,7 +30,7 @@ EVERY_S = 10.0
 
 _log = logging.getLogger(__name__)
 MOST_BYTES = 1024 * 1024
-"""Bytes of a file: some hundred certificates."""
+"""The most bytes of a file: some hundred certificates."""
 
 _KEYS = tuple(
     bytes.fromhex(kind)
@@ -40,9 +40,9 @@ _KEYS = tuple(
         "301006072a8648ce3d020106052b81040022",  # P-384
     )
 )
-"""The kinds of keys that clients of gRPC and browsers take, as certificates write them (RFC 3279, 5480)."""
+"""The kinds of keys that gRPC clients and browsers accept, in the encoding of certificates (RFC 3279, 5480)."""
 _VALIDITY = re.compile(rb"0[\x1e\x20\x22](?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)")
-"""The time in which a certificate is valid, as certificates write it (RFC 5280, 4.1.2.5)."""
+"""The validity of a certificate, in the encoding of certificates (RFC 5280, 4.1.2.5)."""
 _FIRST = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -81,7 +81,7 @@ class Certificates:
         return grpc.dynamic_ssl_server_credentials(first, newer, bool(self._paths[2]))
 
     def context(self) -> ssl.SSLContext:
-        """The same for a listener that is not of gRPC."""
+        """The TLS context of a listener outside of gRPC. Each new connection gets the pair that was read last."""
         listens = self._secured
 
         def newest(opened: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
@@ -119,9 +119,9 @@ class Certificates:
         return _Files(_content(certificate), _content(key), _content(client_ca) if client_ca else None)
 
     def _try(self, files: _Files) -> tuple[int, ssl.SSLContext]:
-        """When the certificate ends, and a context of it.
+        """Try the files in a handshake. Returns the end of the certificate, in seconds since 1970, and a TLS context.
 
-        Raises InvalidInput if a client would refuse it, or the key is another's.
+        Raises InvalidInput if a client would refuse the certificate, or if the key does not fit.
         """
         certificate, key, client_ca = self._paths
         try:
@@ -155,7 +155,7 @@ class Certificates:
 
 
 def _not_after(client: ssl.SSLContext, server: ssl.SSLContext) -> int:
-    """Shake hands in memory; returns when the server's certificate ends. Raises SSLError."""
+    """Shake hands in memory. Returns the end of the server's certificate, in seconds since 1970. Raises SSLError."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = client.wrap_bio(down, up), server.wrap_bio(up, down, server_side=True)
     waiting = True

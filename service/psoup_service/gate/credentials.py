@@ -38,7 +38,7 @@ _NEEDED = (
 _NOT_VALID = "the access token is not valid here: it is torn, was revoked, or is of another service; ask its operator"
 
 Tokens = Callable[[], Mapping[str, AccessToken]]
-"""The tokens that stand now, by their IDs. Raises Unavailable while that is not known."""
+"""Returns the tokens that are not revoked, by their IDs. Raises Unavailable during a start, before they are known."""
 
 
 class GateCaller(Protocol):
@@ -51,15 +51,15 @@ class GateCaller(Protocol):
         ...
 
     def certificate_ends(self) -> int:
-        """When the client's certificate ends, in microseconds since 1970; asked only if it has names."""
+        """The end of the client's certificate, in microseconds since 1970. Called only if the certificate has names."""
         ...
 
     def authorization(self) -> str:
-        """The metadata `authorization`, "" without."""
+        """The value of the metadata `authorization`, "" if it is missing."""
         ...
 
     def peer(self) -> str:
-        """The connection, as a name."""
+        """The name of the connection."""
         ...
 
     def about(self) -> str:
@@ -75,17 +75,16 @@ class OpenIdTokens(Protocol):
         ...
 
     async def run(self) -> None:
-        """Have the provider's keys at hand, until cancelled."""
+        """Keep the provider's keys up to date, until cancelled."""
         ...
 
 
 class Gate:
     """The check of every call, on one event loop.
 
-    `tokens`: those that were not revoked. `closed`: every caller needs a credential, even before the first token.
-    `now`:
-    the clock's time in microseconds. `audit`: log of changes and refusals. `certificates`: principals by the names of a
-    certificate. `tenants`: the existing ones. `openid`: tokens of an OpenID provider.
+    `tokens`: returns the tokens that are not revoked. `closed`: every caller needs a credential, even before the first
+    token. `now`: the clock's time in microseconds. `audit`: the log of changes and refusals. `certificates`: principals
+    by the names in a certificate. `tenants`: returns the existing tenants. `openid`: tokens of an OpenID provider.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class Gate:
         self._tenants = tenants
         self._openid = openid
         self._open: dict[Callable[[PSoupError], None], Principal] = {}
-        """Functions that end each call under way that a token let in."""
+        """The principals of the open calls whose credential can end, by the function that ends the call."""
 
     def admit(self, method: str, caller: GateCaller) -> Principal:
         """Identify the caller of `method` ("Service/Method") and check its roles. O(1), some microseconds.
@@ -145,7 +144,10 @@ class Gate:
     def under_way(
         self, principal: Principal, end: Callable[[], Callable[[PSoupError], None]]
     ) -> AbstractContextManager[None]:
-        """Context of a call that is ended when its token is gone; `end` makes the function that ends it."""
+        """The context of an open call. The gate ends the call when its credential is revoked or expires.
+
+        `end`: makes the function that ends the call.
+        """
         return _UnderWay(self._open, principal, end()) if principal.token_id or principal.ends else _NEVER_ENDED
 
     def look(self) -> None:
@@ -170,7 +172,7 @@ class Gate:
             self.look()
 
     async def fetch(self) -> None:
-        """Have the provider's keys at hand, until cancelled; return at once without a provider."""
+        """Keep the provider's keys up to date, until cancelled. Returns at once without a provider."""
         if self._openid is not None:
             await self._openid.run()
 
@@ -194,7 +196,10 @@ class Gate:
         return Principal(token.name, token.roles, token.tenant, token.token_id, token.streams)
 
     def _of_a_certificate(self, named: Principal, ends: int) -> Principal:
-        """The principal of a certificate. TLS looks at its end in a handshake only, and a connection may last."""
+        """The principal of a certificate. Raises Unauthenticated if it has expired.
+
+        TLS checks the end only in the handshake, and the connection may last longer.
+        """
         principal = replace(named, ends=ends)
         if self._now() >= ends:
             raise _over(principal)
@@ -236,7 +241,7 @@ class _UnderWay:
 _NEVER_ENDED = nullcontext()
 
 _NO_DIGEST = bytes(32)
-"""The digest for unknown tokens: the comparison takes as long as for a known token."""
+"""The digest that stands for unknown tokens, so that the comparison takes as long as for a known token."""
 
 
 def _unknown(names: Sequence[str]) -> str:

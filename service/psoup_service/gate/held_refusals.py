@@ -1,7 +1,7 @@
 """Refusals of callers that ask again at once: the answer is delayed.
 
-    refused, by a limit ── FEW a second of late? ──yes──> answered at once, with when to come again
-                                └─ no ─> answered after some HELD_S, as long as MOST of the tenant are held
+    refused, by a limit ── at most FEW a second? ──yes──> answered at once, with when to come again
+                                └─ no ─> answered after some HELD_S, unless MOST of the tenant's are held
 
 A refusal costs the event loop nearly as much as a small call. So a caller that ignores the requested wait would take
 the loop from other callers by refusals alone. With delayed answers, a caller that waits for each answer comes at most
@@ -19,13 +19,13 @@ from psoup.errors import PSoupError, ResourceExhausted
 from psoup_service.gate.meters import Rate
 
 HELD_S = 0.1
-"""Seconds that a refusal is held, about: refusals that came together are not answered together."""
+"""The mean time for which a refusal is held, in seconds. Refusals of one moment are answered at different times."""
 
 FEW = 20.0
-"""Recent refusals of a tenant a second from which on they are delayed."""
+"""The refusals a second of a tenant above which further refusals are delayed."""
 
 MOST = 32
-"""Refusals of a tenant that are held at a time: they take places among the calls under way."""
+"""The most refusals of a tenant that are held at a time, because each takes a place among the open calls."""
 
 _HELD = ("QUOTA", "WATCH_BUDGET")
 """Reasons of refusals that are delayed: a tenant's quota, and a credential's limit of watches."""
@@ -40,7 +40,7 @@ class HeldRefusals:
         self._held: dict[str, int] = {}
 
     async def hold(self, tenant: str, error: PSoupError) -> None:
-        """Return when a call of `tenant` may be answered with `error`. Only refusals with a reason of `_HELD` wait."""
+        """Wait until a call of `tenant` may be answered with `error`. Only refusals with a reason of `_HELD` wait."""
         if not (isinstance(error, ResourceExhausted) and error.reason in _HELD):
             return
         now, count = self._now(), self._held.get(tenant, 0)

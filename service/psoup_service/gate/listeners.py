@@ -31,7 +31,7 @@ class Listener:
 
     @property
     def outside(self) -> bool:
-        """Whether other machines reach it."""
+        """Whether other machines reach the listener."""
         return not self.path and not is_loopback(self.host)
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ def is_loopback(host: str) -> bool:
 
 
 def port_of(host: str, port: int, *, tls: bool = False) -> Listener:
-    """The listener on a port of `host`; off loopback it has TLS. Raises ValueError for what is not an IP address."""
+    """The listener on a port of `host`. It has TLS unless `host` is loopback. Raises ValueError for other texts."""
     try:
         return Listener(host, port, tls=tls or not is_loopback(host))
     except ValueError:
@@ -69,7 +69,7 @@ def listener(text: str) -> Listener:
 
 
 def incomplete(tls_cert: str, tls_key: str, tls_client_ca: str) -> tuple[str, str] | None:
-    """A TLS setting that lacks another one, and the missing one; None if they are complete."""
+    """Return a TLS setting that lacks its partner, and the message about it; None if the settings are complete."""
     if bool(tls_cert) != bool(tls_key):
         field, other = ("tls_cert", "tls_key") if tls_cert else ("tls_key", "tls_cert")
         return field, f"it goes together with {other}; give both or none"

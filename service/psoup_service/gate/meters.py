@@ -26,7 +26,7 @@ _SECONDS = 2.0
 """Seconds over which a reported use per second is averaged."""
 
 RETRY_AFTER_MS = 250
-"""The suggested wait for a caller with too many open calls; their ends cannot be known."""
+"""The suggested wait, in milliseconds, for a caller with too many open calls. The service cannot know when they end."""
 
 HELD_MS = {"receive_bytes": RETRY_AFTER_MS, "stages": 1_000, "staged_bytes": 1_000, "pinned_bytes": 1_000}
 """The suggested waits for resources that other calls of the tenant hold until they end."""
@@ -69,20 +69,18 @@ PAYS: dict[str, tuple[str, ...]] = {
     "SyncService/Sync": _READS,
     "SyncService/Watch": _READS,
 }
-"""The rates that a call may have used up, by its name. A call that only takes away, or is cheap, is not in here;
-StatementService/Execute pays as what it executes.
-"""
+"""The rates that are checked before each call, by the call's name. Calls that only remove something, or are cheap, have
+none. StatementService/Execute pays for the statement that it executes."""
 
 TOLD = ("prepare_share", "join_share", "read_share", "matches_per_second")
-"""Rates whose costs are known afterwards: processor time, and matches, which are counted only for tenants with the
-quota.
-"""
+"""Rates whose costs are known only after the work: processor time, and matches. Matches are counted only for tenants
+that have the quota."""
 
 RATES = ("calls_per_second", "pushed_bytes_per_second", *TOLD)
 
 
 class Rate:
-    """A bucket that leaks, and about how much goes through it a second."""
+    """A leaky bucket, and the approximate amount that goes through it in a second."""
 
     __slots__ = ("_at", "_level", "_smooth")
 
@@ -92,17 +90,20 @@ class Rate:
         self._smooth = 0.0
 
     def add(self, now: float, amount: float, limit: float) -> None:
-        """Put an amount in, of which some may have leaked since the last time already."""
+        """Add an amount to the bucket, which leaks `limit` each second. Without a limit the bucket stays empty."""
         passed, self._at = now - self._at, now
         self._level = max(0.0, self._level + amount - passed * limit) if limit else 0.0
         self._smooth = _smoothed(self._smooth, passed, amount)
 
     def wait(self, limit: float, amount: float) -> float:
-        """Seconds until there is room for `amount`; 0 if there is room now. As of the last `add`; needs a limit."""
+        """Seconds until the bucket has room for `amount`, as of the last `add`. `limit` must not be 0."""
         return max(0.0, self._level + amount - max(limit, amount)) / limit
 
     def per_second(self, now: float, more: float = 0.0) -> float:
-        """The rate a second, about, over the last seconds; `more` since the last `add`. Changes nothing."""
+        """The approximate amount per second over the last seconds.
+
+        `more`: the amount since the last `add`. Changes nothing.
+        """
         return _smoothed(self._smooth, now - self._at, more)
 
 

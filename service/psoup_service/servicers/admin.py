@@ -39,7 +39,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         self._gate = gate
 
     async def IssueToken(self, request: admin_pb2.IssueTokenRequest, caller: Caller) -> admin_pb2.IssueTokenResponse:
-        """Make a token, and say it once."""
+        """Issue a token. Only this reply contains its secret."""
         first = request.first or caller.principal is EVERYBODY
         if first and not caller.local():
             raise PermissionDenied(
@@ -58,7 +58,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         return admin_pb2.IssueTokenResponse(secret=secret, token=facts, sequence=acknowledgement.sequence)
 
     async def ListTokens(self, request: admin_pb2.ListTokensRequest, caller: Caller) -> admin_pb2.ListTokensResponse:
-        """A page of the tokens, by when they were issued."""
+        """A page of the tokens, in the order in which they were issued."""
         tenant = self._tenant(request.tenant, caller) if request.tenant or not caller.principal.operates else ""
         size = page_size(request.page_size, _PAGE, _PAGE)
         state = read_page_token("tokens", request.page_token, time=int, last=str)
@@ -79,7 +79,7 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         return admin_pb2.ListTokensResponse(tokens=told, next_page_token=more)
 
     async def RevokeToken(self, request: admin_pb2.RevokeTokenRequest, caller: Caller) -> admin_pb2.RevokeTokenResponse:
-        """Revoke a token, and end the calls that came in by it."""
+        """Revoke a token, and end the open calls that use it."""
         if not _ID.fullmatch(request.token_id):
             raise InvalidInput("token_id is not the ID of a token; psoup token list shows the IDs", field="token_id")
         tenant = "" if caller.principal.operates else caller.principal.tenant
@@ -147,7 +147,10 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         return admin_pb2.AcceptClockResponse(accepted=accepted, clock=clock_state(clock.state()))
 
     def _tenant(self, name: str, caller: Caller) -> str:
-        """The tenant that a request names, or the caller's own; raises NotFound for one that he may not know of."""
+        """The tenant that a request names, or the caller's own.
+
+        Raises NotFound if the caller may not see the named tenant.
+        """
         tenant = self._backend.tenant(caller)
         if not name or name == tenant:
             return tenant

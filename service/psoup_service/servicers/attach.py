@@ -1,4 +1,4 @@
-"""AttachService: attaching directories of history, or of the next batch, to a stream.
+"""AttachService: attaches a directory of history, or of a job's next batch, to a stream.
 
     Attach   would it be taken? ─> the files are taken in and read, on a thread ─> Attach, like any command
                                                 └── refused, or failed: they are given up

@@ -28,20 +28,20 @@ from psoup_storage.contract import Store
 T = TypeVar("T")
 
 PATIENCE_S = 5.0
-"""Seconds that a command waits in line when the service is busy, before it is refused."""
+"""Seconds that a command waits in line while the service is busy. Then it is refused."""
 
 _FEW = 64
-"""The most parts of a reply (columns, IDs) that are made on the loop: a tenth of a millisecond."""
+"""The most parts of a reply, columns or IDs, that the event loop converts: a tenth of a millisecond."""
 
 _WAIT_S = 3_600.0
-"""A bound for waits that the call's own deadline ends sooner."""
+"""The longest wait for a sequence, in seconds. The deadline of the call ends the wait sooner."""
 
 
 MessageT = TypeVar("MessageT", bound=Message)
 
 
 def fitting(messages: Iterable[MessageT], max_bytes: int) -> list[MessageT]:
-    """The first messages that fit into `max_bytes`; at least one, unless there is none."""
+    """The longest prefix of the messages that fits into `max_bytes`. It has at least one message, if there is any."""
     fit: list[MessageT] = []
     room = max_bytes
     for message in messages:
@@ -56,7 +56,7 @@ def fitting(messages: Iterable[MessageT], max_bytes: int) -> list[MessageT]:
 class Backend:
     """The parts that servicers share. `started` is the clock's time of the start, in microseconds.
 
-    `clock`: that of the host, too.
+    `clock`: the clock that the host uses, too.
     """
 
     host: Host[Snapshot]
@@ -71,11 +71,14 @@ class Backend:
     clock: GuardedClock
 
     def tenant(self, caller: Caller) -> str:
-        """The tenant of a call: that of its credential, and of nothing else."""
+        """The tenant of a call. Only the caller's credential decides it."""
         return caller.principal.tenant
 
     def query_of(self, query_id: str, key: str, tenant: str) -> tuple[int, str]:
-        """The engine's ID and the ID on the wire of a query that a request names by ID or key."""
+        """The engine's ID and the wire ID of a query that a request names by ID or key.
+
+        Raises InvalidInput if both are given.
+        """
         if not key:
             return self.ids.read_query(query_id), query_id
         if query_id:
@@ -102,13 +105,13 @@ class Backend:
         return self.clock.now()
 
     async def visible(self, sequence: int) -> Snapshot:
-        """The snapshot once it reflects `sequence`; the call's deadline ends the wait."""
+        """Wait until the snapshot reflects `sequence`, and return it. The deadline of the call ends the wait."""
         if sequence > self.host.applied:
             await self.host.wait_for(sequence, _WAIT_S)
         return self.host.snapshot()
 
     async def reflecting(self, min_sequence: int) -> Snapshot:
-        """The snapshot for a read with this `min_sequence`, at once if it is 0."""
+        """The snapshot for a read with this `min_sequence`. Returns at once if it is 0."""
         if min_sequence < 0:
             raise InvalidInput(f"min_sequence is {min_sequence}; events count from 1", field="min_sequence")
         return await self.visible(min_sequence)
@@ -121,5 +124,5 @@ class Backend:
         return acknowledgement, await self.visible(acknowledgement.sequence)
 
     async def made(self, parts: int, make: Callable[[Snapshot], T]) -> T:
-        """The result of `make` with the present snapshot: on a reader thread if it has many parts, some us each."""
+        """Return `make(snapshot)` for the present snapshot. A reader thread makes it if it has many parts."""
         return make(self.host.snapshot()) if parts <= _FEW else await self.host.read(make)

@@ -1,6 +1,6 @@
 """BackupService: the data directory as of one event, streamed.
 
-    Backup   freeze (a thread) ─> plan ─> file, content, content … ─> file …      the client's pace is the pace
+    Backup   freeze (a thread) ─> plan ─> file, content, content … ─> file …      as fast as the client reads
 
 One message of content is in memory at a time. The copy on the service's disk is removed when the call ends, however it
 ends. Because each backup has a copy, one backup runs at a time, and a stalled backup is ended.
@@ -21,7 +21,7 @@ from psoup_storage import DurableStore
 from psoup_storage.durable.tools.backup import Frozen
 
 LEAST_PACE = 256 * 1024
-"""The least bytes a second that a client must take, after a grace."""
+"""The lowest rate, in bytes a second, at which a client must read after a grace."""
 
 
 class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
@@ -66,7 +66,7 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
                 freezing.add_done_callback(self._give_up)
 
     def _give_up(self, freezing: asyncio.Future[Frozen]) -> None:
-        """Remove the copy, also if it is still being made when its call is cancelled; then another backup may run."""
+        """Remove the copy, also if the call was cancelled while the copy was made. Then another backup may run."""
         if freezing.cancelled() or freezing.exception() is not None:
             self._current = None
             return
@@ -79,8 +79,9 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
 
 
 class Pace:
-    """The least pace of a backup. A client that reads too slowly is ended, because other backups wait, and the copy
-    takes disk space.
+    """The lowest pace of a backup.
+
+    A backup whose client reads too slowly is ended, because other backups wait and the copy takes disk space.
     """
 
     def __init__(self, now: Callable[[], float], grace: float) -> None:

@@ -27,10 +27,10 @@ _MATCHES = 1_000
 _MAX_MATCHES = 10_000
 _MAX_TUPLES = 1_000
 _MATCHES_S = 0.25
-"""Seconds after the first tuple at which MatchesMany replies with the matches so far."""
+"""Seconds after the first tuple at which MatchesMany ends its reply with the matches so far."""
 
 _TOGETHER = 1_024
-"""IDs that are written between two checks of the budget: some tenths of a millisecond."""
+"""The number of IDs that are written between two checks of the budget: some tenths of a millisecond."""
 
 
 class CostCalls:
@@ -41,7 +41,7 @@ class CostCalls:
     async def TopQueries(
         self, request: queries_pb2.TopQueriesRequest, caller: Caller
     ) -> queries_pb2.TopQueriesResponse:
-        """A page of the queries, those of the highest cost first."""
+        """A page of the queries, in descending order of cost."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         limit = page_size(request.limit, _TOP, _MAX_TOP)
         if not 0 <= request.order <= len(ORDERS):
@@ -72,9 +72,10 @@ class CostCalls:
         return await backend.host.evaluate(read, tenant=tenant)
 
     async def MatchesMany(self, request: queries_pb2.MatchesManyRequest, caller: Caller) -> Any:
-        """The queries that each of the first tuples matched: of as many as fit the reply and a fraction of a second.
+        """The queries that matched each of the given tuples.
 
-        Written tuple by tuple.
+        The reply ends early if it is full, or `_MATCHES_S` seconds after the first tuple. It is serialized tuple by
+        tuple.
         """
         backend, tenant, now = self._backend, self._backend.tenant(caller), self._backend.now()
         limit = page_size(request.limit, _MATCHES, _MAX_MATCHES)
@@ -109,9 +110,7 @@ class CostCalls:
 
 
 def _place(token: str, shown: str) -> Rank | None:
-    """The place after which the page of a token begins; None for the first page. Raises InvalidInput for a token of
-    another list.
-    """
+    """The rank after which a page begins; None for the first page. Raises InvalidInput for another list's token."""
     state = read_page_token("costs", token, of=str, less=float, clause=int, query=int)
     if state is None:
         return None

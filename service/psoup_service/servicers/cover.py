@@ -1,7 +1,7 @@
 """CoverService: queries evaluated by a job over chunks on disk.
 
-BeginCover   finds the chunks that lack them, on a reader thread, as that may wait for the disk
-Cover        takes the job's files in, on a thread; no event, as no answer changes
+BeginCover   finds the chunks that do not cover the queries; on a reader thread, as it may wait for the disk
+Cover        takes in the job's files on a thread; there is no event, because no answer changes
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         return await self._backend.host.read(plan)
 
     async def Cover(self, request: cover_pb2.CoverRequest, caller: Caller) -> cover_pb2.CoverResponse:
-        """Take a directory in."""
+        """Take in the directory with a job's results."""
         check_name(request.directory, "BeginCover")
         store, snapshot = self._backend.durable(), self._backend.host.snapshot()
         tenant = self._backend.tenant(caller)
@@ -85,7 +85,11 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
     def _to_evaluate(
         self, snapshot: Snapshot, names: Sequence[str], wanted: Sequence[Sequence[QueryRecord]]
     ) -> tuple[list[int], list[cover_pb2.CoverSide], list[ClauseRecord]]:
-        """The work of a job: the number of each query, 0 for none; the sides of joins; and all clauses."""
+        """The work of a job.
+
+        Returns the number of each query, the sides of joins, and all clauses. The number is 0 for a join, and for a
+        query without conditions.
+        """
         numbers, sides, clauses = list[int](), list[cover_pb2.CoverSide](), list[ClauseRecord]()
         for name, records in zip(names, wanted, strict=True):
             numbers.append(0)
@@ -108,7 +112,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         name: str,
         tenant: str,
     ) -> list[QueryRecord]:
-        """The query of an ID, or the side; of a join its sides on the stream of the request."""
+        """The query, or the side of a join, that an ID names. For a join, its sides on the stream of the request."""
         with self._backend.ids.naming(name):
             query_id = self._backend.ids.read_query(name)
             side = snapshot.queries.get(query_id) if request.include_sides and is_side(query_id) else None

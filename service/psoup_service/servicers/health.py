@@ -1,4 +1,4 @@
-"""Health and reflection, behind the gate like all other calls: whether the service serves, and its methods.
+"""Health and reflection: the state of the service, and its methods. The gate checks these calls like all others.
 
 Check        anybody may ask, without a credential, however busy the service is: probes have none
 Watch        a watcher among the others: it is counted, has an age, and ends when the service drains
@@ -29,12 +29,12 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         self._draining = False
 
     def set(self, names: Iterable[str], state: Serving) -> None:
-        """Say the state of services, "" for all together."""
+        """Set the state of services. The name "" stands for the whole service."""
         self._states.update(dict.fromkeys(names, state))
         self._tell()
 
     def drain(self) -> None:
-        """End the calls that watch, after their last state."""
+        """End the open watches after they have sent the last state."""
         self._draining = True
         self._tell()
 

@@ -33,13 +33,13 @@ from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
 
 _MOST_ROWS = 1_048_576
-"""Most rows of a push."""
+"""The most rows of a push."""
 
 _ROW_BYTES = 9
-"""Bytes of a tuple ID with its mark."""
+"""Bytes of a tuple ID and its validity in a reply."""
 
 _ENVELOPE = 1_024
-"""Bytes of a reply besides the tuple IDs."""
+"""Bytes that are reserved for the parts of a reply other than the tuple IDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         )
 
     async def TupleIds(self, request: ingest_pb2.TupleIdsRequest, caller: Caller) -> ingest_pb2.TupleIdsResponse:
-        """The tuple IDs of the first rows that a push took."""
+        """The tuple IDs of the first rows of a push, as many as fit into the reply."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         room = most_bytes(request.max_bytes, backend.limits) - _ENVELOPE
         rows = request.rows if request.rows <= 0 else min(request.rows, _MOST_ROWS)
@@ -97,7 +97,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
     async def GetProducer(
         self, request: ingest_pb2.GetProducerRequest, caller: Caller
     ) -> ingest_pb2.GetProducerResponse:
-        """The place where a producer stopped; the reply waits until earlier batches are on disk, as for any command."""
+        """The last batch of a producer. The reply waits until earlier batches are on disk, as for any command."""
         if not request.producer:
             raise InvalidInput("producer is empty; name the one that is asked about", field="producer")
         command = commands.Locate(request.stream, request.producer, self._backend.tenant(caller))
@@ -148,7 +148,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             await asyncio.gather(reader, return_exceptions=True)
 
     async def Heartbeat(self, request: ingest_pb2.HeartbeatRequest, caller: Caller) -> ingest_pb2.HeartbeatResponse:
-        """Raise the watermark by a promise about time."""
+        """Raise the watermark: the client promises that no tuple below this time will come."""
         if not request.HasField("time"):
             raise InvalidInput("time is not set; say below which time no tuple will come", field="time")
         time = convert.microseconds("time", request.time)
@@ -222,12 +222,12 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
 
 
 def _leave(place: TakenRoom, _: asyncio.Future[PushAcknowledgement]) -> None:
-    """Give the room back: a task that was cancelled before it began has submitted nothing."""
+    """Give back the room of a batch. A task that was cancelled before it began has not submitted the batch."""
     place.release()
 
 
 def _continued(sender: _Sender | None, request: ingest_pb2.PushStreamRequest) -> _Sender:
-    """The sender of a message: the first message says it, later ones leave it out or repeat it."""
+    """The sender of a message of a PushStream. The first message names it; later ones repeat it or leave it out."""
     sent = _Sender(request.stream, request.producer, request.epoch, request.since)
     if sender is None:
         return sent

@@ -3,9 +3,9 @@
     Invoke        on the loop if it is expected to be quick and nothing must be read from disk (the common case), else
                   on a reader thread
     InvokeMany    on a reader thread: as many answers as fit the reply and a fraction of a second
-    InvokeStream  piece by piece on a reader thread; the client's pace is the pace
+    InvokeStream  piece by piece on a reader thread, as fast as the client reads
     InvokeTable   the answers of many queries as one table: `psoup_service.servicers.table`
-    InvokeRows    a page per call; the token pins NOW and says what the answer was like, so a changed one is noticed
+    InvokeRows    a page per call; the token pins NOW and the answer's likeness, so that a change is noticed
 
 The cost of the last invocation, and the window's growth since then, decide where an invocation of the query's own
 window runs (`psoup_service.host.reads.expectations`). If the caller has left, an invocation ends at the next chunk.
@@ -38,7 +38,7 @@ from psoup_service.wire.limits import Limits
 from psoup_service.wire.written import Written
 
 _MANY = 10_000
-"""Most IDs of an InvokeMany."""
+"""The most IDs of an InvokeMany."""
 
 _DEFAULT_BYTES = 1024 * 1024
 
@@ -81,7 +81,7 @@ class Invocation:
         return response
 
     async def InvokeMany(self, request: queries_pb2.InvokeManyRequest, caller: Caller) -> Any:
-        """The answers of the first queries, each with its outcome; written part by part."""
+        """The outcomes of the first queries, as many as fit into the reply. The reply is serialized part by part."""
         names = request.keys or request.query_ids
         if request.keys and request.query_ids:
             raise InvalidInput("give query_ids or keys, not both", field="keys")
@@ -150,7 +150,7 @@ class Invocation:
     def _at_once(
         self, wanted: InvokeArguments, make: Callable[[Snapshot, ReadBudget], queries_pb2.InvokeResponse]
     ) -> queries_pb2.InvokeResponse | None:
-        """The answer, made on the loop; None if it belongs on a reader thread."""
+        """Make the answer on the event loop. Returns None if a reader thread must make it."""
         if not wanted.ordinary or not self._expectations.is_quick(wanted.query_id):
             return None
         snapshot = self._backend.host.snapshot()
@@ -163,7 +163,7 @@ class Invocation:
 
 
 def other_window(request: Request | OfMany | Selection) -> WindowChoice | None:
-    """The window of a request, or those of some sources, if it has any. Raises InvalidInput if it has both."""
+    """The window of a request, or its windows by source; None without. Raises InvalidInput if it has both."""
     if not request.windows:
         return convert.one_window(request.window) if request.window else None
     if request.window:
@@ -181,14 +181,14 @@ async def instant(backend: Backend, request: Request | OfMany | Selection) -> in
 
 
 def most_bytes(wanted: int, limits: Limits) -> int:
-    """Most bytes of an answer in one message, for a request that wants at most `wanted` bytes."""
+    """The most bytes of an answer in one message. `wanted`: the limit that the request sets, 0 for the default."""
     if wanted < 0:
         raise InvalidInput(f"max_bytes is {wanted}; it must not be negative", field="max_bytes")
     return min(wanted or _DEFAULT_BYTES, limits.answer_bytes)
 
 
 def check_pinned(backend: Backend, tenant: str) -> None:
-    """Raise ResourceExhausted if the open answers of a tenant keep all that they may."""
+    """Raise ResourceExhausted if the open answers of a tenant pin as many bytes as its quota allows."""
     pinned = lambda: backend.host.pins.held_by(tenant)  # noqa: E731
     backend.meters.check(tenant, "pinned_bytes", pinned, 1, "read the open answers to their ends")
 
@@ -196,8 +196,9 @@ def check_pinned(backend: Backend, tenant: str) -> None:
 async def in_pieces(
     backend: Backend, tenant: str, make: Callable[[Snapshot, ReadBudget], Answer], kind: type[answers.Piece]
 ) -> AsyncGenerator[answers.Piece | Written]:
-    """The messages of the answer of `make`. They are made one after the other on reader threads, at the client's pace,
-    and serialized there if they have rows.
+    """Yield the messages of the answer of `make`.
+
+    Reader threads make them one after the other, at the client's pace. They serialize the messages with rows.
     """
     check_pinned(backend, tenant)
     budget, pin = backend.host.budget(tenant), None
@@ -212,7 +213,7 @@ async def in_pieces(
             rows, message = piece
             backend.metrics.answered(rows)
             yield message
-            del piece, message  # nothing holds it while the next one is made
+            del piece, message  # so no variable keeps it while the next one is made
     finally:
         budget.close()
         if pin is not None:

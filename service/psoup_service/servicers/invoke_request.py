@@ -20,7 +20,7 @@ from psoup_service.wire import answers
 
 @dataclass(frozen=True, slots=True)
 class InvokeArguments:
-    """An invocation, read from its request."""
+    """The arguments of an invocation, read from its request."""
 
     ids: Ids
     query_id: int
@@ -33,15 +33,18 @@ class InvokeArguments:
 
     @property
     def ordinary(self) -> bool:
-        """Whether it is the query's own window at the present NOW."""
+        """Whether the invocation asks for the query's own window at the present NOW."""
         return self.as_of is None and self.window is None
 
     def in_memory(self, snapshot: Snapshot) -> bool:
-        """Whether the query's own window is answered without waiting for a disk, or for a supplied function."""
+        """Whether the query's own window can be answered without waiting for a disk or a supplied function."""
         return is_in_memory(snapshot, self.query_id, self.now)
 
     def answer(self, snapshot: Snapshot, budget: ReadBudget, ranges: Ranges | None = None) -> Answer:
-        """Evaluate up to the matches; errors name the query as the client did. `ranges`: those of its first page."""
+        """Evaluate the query up to the matches. Errors name the query as the client did.
+
+        `ranges`: the tuples of the first page's answer, by source.
+        """
         try:
             return invoke(
                 snapshot,
@@ -64,7 +67,7 @@ class InvokeArguments:
 
 
 def is_in_memory(snapshot: Snapshot, query_id: int, now: int) -> bool:
-    """Whether a query's own window is answered without waiting for a disk, or for a supplied function."""
+    """Whether a query's own window can be answered without waiting for a disk or a supplied function."""
     record = snapshot.queries.get(query_id) if 0 <= query_id < FIRST_SIDE else None
     if record is None:
         return True

@@ -34,7 +34,7 @@ MANY_S = 0.25
 """Seconds after which a reply about many queries ends with the outcomes so far."""
 
 _MOST = 512
-"""Joins that are found together at most: some ten milliseconds."""
+"""The most joins that one step computes: some ten milliseconds."""
 _NO_QUERY = -1
 
 
@@ -60,13 +60,13 @@ class Many:
         self._by_key = by_key
         self._joins: ManyJoins | None = None
         self._start = self._stop = 0
-        """The places of those that were looked at together, or are not to be."""
+        """Places in `names`. `_joins` has the answers from `_start` to `_stop`; no other step begins before `_stop`."""
         self._block: list[int] = []
         self._most = _MOST
         self._told: tuple[Completeness, StandingQuery, types_pb2.Completeness] | None = None
-        """The latest completeness, and as it is sent."""
+        """The latest completeness, its query, and its message."""
         self.outcomes = self.rows = 0
-        """The answers in the reply, and the rows of these."""
+        """The number of outcomes in the reply, and the number of their rows."""
 
     def reply(self, max_bytes: int) -> Written:
         """The outcomes of the first names, at least one, up to `max_bytes` and about MANY_S seconds."""
@@ -97,7 +97,7 @@ class Many:
         return response.written()
 
     def close(self) -> None:
-        """Give back what it holds. Idempotent."""
+        """Give back the resources of the joins. Idempotent."""
         if self._joins is not None:
             self._joins.close()
             self._joins = None
@@ -127,7 +127,7 @@ class Many:
         return query_id, self._ids.query(query_id)
 
     def _look_ahead(self, start: int, room: int, size: int) -> None:
-        """Start as many of the next queries as fit into `room`, if each answer has `size` bytes."""
+        """Begin to compute the next queries in one step: as many as fit into `room` if each answer has `size` bytes."""
         if self._joins is not None:
             if self._joins.failed:
                 self._most //= 2

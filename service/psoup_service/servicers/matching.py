@@ -1,4 +1,4 @@
-"""MatchingService: tuples and standing queries held against each other. Everything runs on reader threads."""
+"""MatchingService: the matches between tuples and standing queries. Reader threads do all work."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
 
 _BYTES = 1024 * 1024
-"""Bytes of a reply by default."""
+"""The most bytes of a reply, if the request does not say."""
 
 _ENVELOPE = 1024
-"""Bytes of a reply besides its pairs."""
+"""Bytes that are reserved for the parts of a reply other than its pairs."""
 
 _QUERIES = 10_000
-"""Most names of queries in a request."""
+"""The most names of queries in a request."""
 
 _ROWS = 2_048
-"""Most queries of a reply, whose keys may be long."""
+"""The most queries of a reply, because their keys may be long."""
 
 
 class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
@@ -113,11 +113,11 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         return await backend.host.evaluate(read, tenant=tenant)
 
     def _most(self, max_bytes: int) -> int:
-        """The bytes that the pairs of a reply may have: at least one pair."""
+        """The most bytes of a reply's pairs: room for at least one pair."""
         return max(self._room(max_bytes) - _ENVELOPE, PAIR_BYTES)
 
     async def Results(self, request: matching_pb2.ResultsRequest, caller: Caller) -> matching_pb2.ResultsResponse:
-        """The bits of the first queries over the first tuples."""
+        """The result bits of the first queries over the first tuples, as many as fit into the reply."""
         backend, tenant, room = self._backend, self._backend.tenant(caller), self._room(request.max_bytes)
         choice = self._choice(request)
         window = _window(request)
@@ -149,7 +149,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         return await backend.host.evaluate(read, tenant=tenant)
 
     def _choice(self, request: matching_pb2.ResultsRequest) -> Choice:
-        """The queries that a request asks for."""
+        """The choice of queries that a request makes. Raises InvalidInput."""
         names, ids = len(request.query_ids) + len(request.keys), self._backend.ids
         if names > _QUERIES:
             raise InvalidInput(
@@ -164,7 +164,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         return Choice(query_ids, list(request.keys), tag_in("", request.labels).labels, after)
 
     def _named(self, find: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:
-        """The queries; errors have the client's query ID instead of the engine's number."""
+        """The queries that `find` returns. Errors have the client's query ID instead of the engine's number."""
         try:
             return find()
         except NotFound as problem:
@@ -180,7 +180,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         return min(max_bytes or _BYTES, self._backend.limits.answer_bytes)
 
     async def Why(self, request: matching_pb2.WhyRequest, caller: Caller) -> matching_pb2.WhyResponse:
-        """Every condition between a tuple and an answer."""
+        """Explain each condition that decides whether a tuple is in an answer."""
         backend, tenant, payload = self._backend, self._backend.tenant(caller), request.arrow_ipc
         as_of = convert.microseconds("as_of", request.as_of) if request.HasField("as_of") else None
         snapshot = await backend.reflecting(request.min_sequence)
@@ -244,7 +244,7 @@ def _step(step: MatchCondition) -> matching_pb2.WhyStep:
 
 
 def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequest, name: str) -> WantedTags:
-    """The columns that a request wants beside IDs; `name`: of the column of rows."""
+    """The keys and labels that a request wants besides IDs. `name`: the name of the rows' column, taken for labels."""
     names = list(request.label_columns)
     if len(names) > MAX_LABEL_NAMES:
         raise InvalidInput(

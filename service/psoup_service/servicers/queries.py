@@ -45,7 +45,7 @@ _MATCHES = 1_000
 _MAX_MATCHES = 10_000
 _MAX_REQUEST_ID = 256
 _MAX_SPANS = 1_000
-"""Most parts of the archive that Explain lists one by one."""
+"""The most parts of the archive that Explain lists one by one."""
 
 
 class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_grpc.QueryServiceServicer):
@@ -125,7 +125,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         check_rows: Callable[[int], None],
         number: int = 1,
     ) -> tuple[commands.RegisterMany, TakenRoom | None]:
-        """The command of a request with parameters, or with several statements; with parameters, its room too."""
+        """The command of a request with parameters or several statements, and the room that its parameters take."""
         tenant, texts = self._backend.tenant(caller), list(statements)
         parameters = request.parameters  # each look at the field copies it
         if not parameters:
@@ -137,7 +137,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         return commands.RegisterMany(texts, table, request.request_id, tenant, names, number), decoded.place
 
     async def _query(self, name: str, query_id: int, tenant: str) -> queries_pb2.Query:
-        """A query's message; one of many columns is made on a thread."""
+        """The message of a query. A reader thread makes it if the query has many columns."""
         snapshot = self._backend.host.snapshot()
         with self._backend.ids.naming(name):
             record = get_query(snapshot, query_id, tenant=tenant)
@@ -146,7 +146,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         )
 
     async def GetQuery(self, request: queries_pb2.GetQueryRequest, caller: Caller) -> queries_pb2.GetQueryResponse:
-        """A query; O(1), or O(log n) by its key, so on the loop."""
+        """Get a query, on the event loop. O(1), or O(log n) by its key."""
         tenant = self._backend.tenant(caller)
         query_id, name = self._backend.query_of(request.query_id, request.key, tenant)
         return queries_pb2.GetQueryResponse(query=await self._query(name, query_id, tenant))
@@ -154,7 +154,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
     async def ListQueries(
         self, request: queries_pb2.ListQueriesRequest, caller: Caller
     ) -> queries_pb2.ListQueriesResponse:
-        """A page, in the order of registration."""
+        """A page of the queries, in the order of registration."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("queries", request.page_token, after=int, stream=str)
@@ -232,7 +232,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
         )
 
     async def Explain(self, request: queries_pb2.ExplainRequest, caller: Caller) -> queries_pb2.ExplainResponse:
-        """Explain how the query is kept."""
+        """Explain the plan of a query, the facts about its sources, and its cost."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         await backend.reflecting(request.min_sequence)
         query_id, name = backend.query_of(request.query_id, request.key, tenant)
@@ -290,7 +290,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
 
 
 def _shown(request: queries_pb2.ListQueriesRequest, within: int, labels: Labels) -> str:
-    """A text that identifies a list, equal for all its pages. Raises InvalidInput for an unknown kind of list."""
+    """A text that identifies a list in its page tokens. Raises InvalidInput for sides with labels or an expiry."""
     if request.include_sides:
         if labels or within:
             raise InvalidInput("sides have no labels and do not expire; leave these out", field="include_sides")
@@ -306,7 +306,7 @@ def check_one(rows: int) -> None:
 
 @contextmanager
 def naming_requests(ids: Ids) -> Iterator[None]:
-    """A context like `Ids.naming`, for conflicts with the query that used a request ID or a key before."""
+    """A context that puts the client's query ID into conflicts about a used request ID or a taken key."""
     try:
         yield
     except Conflict as problem:
@@ -323,7 +323,10 @@ def naming_requests(ids: Ids) -> Iterator[None]:
 
 
 def _plain(value: Any) -> Any:
-    """The value as Struct takes it: lists for tuples, and a text for a whole number that a double cannot hold."""
+    """Convert a value for protobuf's Struct.
+
+    Tuples become lists. A whole number that a double cannot hold becomes a text.
+    """
     match value:
         case dict():
             return {str(name): _plain(item) for name, item in value.items()}

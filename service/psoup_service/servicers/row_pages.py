@@ -1,6 +1,6 @@
 """Pages of rows: a token remembers facts of the first page, so that later pages belong to the same answer.
 
-one stream   NOW, the rows before, and what the answer was like: it must be the same again, else PAGE_EXPIRED
+one stream   NOW, the rows before, and the answer's likeness: it must be the same again, else PAGE_EXPIRED
 a join       NOW, the rows before, and the tuples of each source that it was made of: these are joined once more,
              whatever has come since; PAGE_EXPIRED only if some of them are not kept any more
 """
@@ -24,8 +24,9 @@ _MAX_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
-    """The rows of a page. `now`, `expected`, `ranges`: NOW, likeness and tuples of the first page; None on the first
-    page itself.
+    """The page that a request asks for.
+
+    `now`, `expected`, `ranges`: NOW, likeness and tuples of the first page's answer. They are None for the first page.
     """
 
     rows: int
@@ -56,7 +57,10 @@ def wanted_page(request: queries_pb2.InvokeRowsRequest, max_bytes: int) -> RowPa
 def made_page(
     answer: Answer, name: str, request: queries_pb2.InvokeRowsRequest, page: RowPage
 ) -> queries_pb2.InvokeRowsResponse:
-    """The page of an answer; `name`: the query's. Raises FailedPrecondition if the answer has changed."""
+    """The page of an answer.
+
+    `name`: the query's name for errors. Raises FailedPrecondition if the answer has changed.
+    """
     likeness = "" if answer.ranges else answer.likeness
     if page.expected is not None and likeness != page.expected:
         raise FailedPrecondition(
@@ -89,7 +93,7 @@ def _is_time(value: int) -> bool:
 
 
 def _is_range(value: Any) -> bool:
-    """Whether it is a range of tuple IDs: it comes from a client."""
+    """Whether a value from a client's token is a range of tuple IDs."""
     return isinstance(value, list) and len(value) == 2 and all(type(end) is int and _is_time(end) for end in value)
 
 

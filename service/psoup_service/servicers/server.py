@@ -65,7 +65,10 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
     async def GetServerInfo(
         self, request: server_pb2.GetServerInfoRequest, caller: Caller
     ) -> server_pb2.GetServerInfoResponse:
-        """Counters, on the loop unless there are many chunks to add up; the bill on a reader thread."""
+        """Facts and counters of the service.
+
+        The event loop adds up the chunks if they are few. A reader thread makes the memory bill.
+        """
         backend, principal = self._backend, caller.principal
         host = backend.host
         if request.min_sequence:

@@ -37,7 +37,7 @@ from psoup_service.servicers.sync import SyncServicer
 
 
 class Services(NamedTuple):
-    """The servicers of one service. `registered`: each of them, after the function that registers it."""
+    """The servicers of one service. `registered`: pairs of a registering function and its servicer."""
 
     registered: list[tuple[Callable[[Any, Any], None], Any]]
     sync: SyncServicer

@@ -4,8 +4,8 @@
     AddPart      decode, check against the stream, on a thread ──> the stage
     CommitStage  the parts as one table ──> a Push like any other: prepared, logged, applied as a whole
 
-A part is laid out in the stream's columns when it comes, so the commit only concatenates the parts. That runs on the
-same thread: four thousand parts of a hundred columns take a quarter of a second.
+A part is laid out in the stream's columns when it comes, so the commit only concatenates the parts. The decoding
+thread does this, too: four thousand parts of a hundred columns take a quarter of a second.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         return view.spec
 
     async def _decoded(self, spec: StreamSpec, request: staging_pb2.AddPartRequest, caller: Caller) -> StagedPart:
-        """The part in the stream's columns and types, checked; errors name it."""
+        """Decode and check a part, in the stream's columns and types. Errors name the part."""
         decoding = self._backend.decoding
         payload = request.arrow_ipc  # each look at the field copies it
 

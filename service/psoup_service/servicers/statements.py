@@ -41,12 +41,12 @@ from psoup_service.wire.calls import Caller
 T = TypeVar("T")
 
 _SHORT = 1_024
-"""Characters of a statement, and bytes of its values, that are looked up on the loop."""
+"""The most characters of a statement, plus bytes of its values, for which the loop looks for a known binding."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question, read from its request; `query`: its statement, bound."""
+    """A question, read from its request. `query`: its bound statement, None before binding."""
 
     sql: str
     values: ParameterValues | None
@@ -58,7 +58,10 @@ class _Asked:
     query: StandingQuery | None = None
 
     def answer(self, snapshot: Snapshot, budget: ReadBudget) -> Answer:
-        """Evaluate up to the matches; the statement is bound anew if its stream was changed since."""
+        """Evaluate the question up to the matches.
+
+        If the stream was altered after the binding, bind the statement again.
+        """
         try:
             return self._answer(snapshot, budget, self.query)
         except FailedPrecondition as problem:
@@ -110,7 +113,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
                 yield message
 
     async def Execute(self, request: statements_pb2.ExecuteRequest, caller: Caller) -> statements_pb2.ExecuteResponse:
-        """Execute a statement by its first word; a statement of another kind is refused as a wrong SELECT."""
+        """Execute a statement by its first word. Any other first word is refused as a wrong SELECT."""
         sql, response = request.statement, statements_pb2.ExecuteResponse()
         match await self._read(sql, lambda _: first_word(sql[:MAX_BYTES]), caller):
             case "CREATE":
@@ -144,7 +147,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         return replace(question, query=await self._bound(question, size, caller))
 
     async def _bound(self, question: _Asked, size: int, caller: Caller) -> StandingQuery:
-        """Bind the statement: from memory, if it is short and known, else on the binder's thread."""
+        """Bind the statement. The loop remembers short statements; the binder's thread binds all others."""
         backend, questions, form = self._backend, self._questions, ""
         sql, tenant, values = question.sql, question.tenant, question.values
         if size <= _SHORT:
@@ -168,7 +171,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         return await self._on_binder(read, caller.principal.tenant, caller)
 
     async def _on_binder(self, work: Callable[[Snapshot], T], tenant: str, caller: Caller) -> T:
-        """The result of `work` on the binder's thread, if the tenant may use it now."""
+        """The result of `work` on the binder's thread. Raises ResourceExhausted if the tenant's quota is used up."""
         self._backend.meters.prepare(tenant)
         return await self._backend.host.bound(work, tenant, caller.peer())
 

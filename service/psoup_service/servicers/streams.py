@@ -24,7 +24,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
     """See streams.proto."""
 
     def __init__(self, backend: Backend, gone: Callable[[int], None]) -> None:
-        """`gone`: told the ID of each stream that was dropped."""
+        """`gone`: called with the ID of each dropped stream."""
         self._backend = backend
         self._gone = gone
 
@@ -67,7 +67,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
     async def ListStreams(
         self, request: streams_pb2.ListStreamsRequest, caller: Caller
     ) -> streams_pb2.ListStreamsResponse:
-        """A page, in the order of names."""
+        """A page of the streams, in the order of names."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         size = page_size(request.page_size, _PAGE, _MAX_PAGE)
         state = read_page_token("streams", request.page_token, after=str)
@@ -114,7 +114,7 @@ class StreamServicer(streams_pb2_grpc.StreamServiceServicer):
         return streams_pb2.DropStreamResponse(sequence=acknowledgement.sequence, queries=acknowledgement.queries)
 
     async def _described(self, snapshot: Snapshot, name: str, tenant: str) -> streams_pb2.Stream:
-        """A stream's message, of this snapshot."""
+        """The message of a stream in this snapshot."""
         view, now = snapshot.stream(name, tenant), self._backend.now()
 
         def describe(_: Snapshot) -> streams_pb2.Stream:

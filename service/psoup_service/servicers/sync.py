@@ -34,7 +34,7 @@ from psoup_service.wire.calls import Caller, ender
 
 _WATCH_BYTES = 64 * 1024
 _FEW_ROWS = 128
-"""New rows that are written on the event loop; they are counted before."""
+"""The most new rows of a sync that runs on the event loop."""
 _PROGRESS_S = 15
 _MOST_PROGRESS_S = 300
 
@@ -43,7 +43,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
     """See sync.proto."""
 
     def __init__(self, backend: Backend) -> None:
-        """Begin a life of the data; waits for the disk."""
+        """Begin a new life of the data in the store. Blocks for the disk."""
         self._backend = backend
         self._tokens = Tokens(backend.store, backend.ids.incarnation)
         self._expectations = Expectations()
@@ -51,7 +51,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
 
     @property
     def rounds(self) -> int:
-        """The number of looks for news of clients that watch."""
+        """The number of rounds that have looked for changes of watched queries."""
         return self._rounds.count
 
     def drain(self) -> None:
@@ -84,7 +84,10 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
     def _at_once(
         self, query_id: int, now: int, make: Callable[[Snapshot, ReadBudget], sync_pb2.SyncResponse]
     ) -> sync_pb2.SyncResponse | None:
-        """The reply, made on the loop; None if it belongs on a reader thread. A hop costs as much as few new rows."""
+        """Make the reply on the event loop. Returns None if a reader thread must make it.
+
+        A hop to a thread costs as much as a few new rows.
+        """
         if not self._expectations.is_quick(query_id):
             return None
         snapshot = self._backend.host.snapshot()
@@ -116,7 +119,7 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
 
 
 def _alone(request: sync_pb2.SyncRequest) -> int | None:
-    """The query of a request for a single copy in its own window, with a token; else None."""
+    """The query ID in the token of a request for one copy in its own window; else None."""
     if len(request.wants) > 1 or request.wants[0].window:
         return None
     return query_in(request.wants[0].token)
@@ -134,7 +137,7 @@ def _some(
         outcomes.append(outcome)
         if outcome.HasField("change"):
             if not outcome.change.complete and not want.max_rows and not want.max_bytes:
-                break  # those behind it wait until it has all of its rows
+                break  # later wants wait until this copy has all of its rows
             room -= outcome.change.ByteSize()
         if room <= 0 or time.perf_counter() > end:
             break

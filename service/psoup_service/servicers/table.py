@@ -38,18 +38,18 @@ from psoup_service.wire.answers import END_MARK
 from psoup_service.wire.calls import Caller, ender
 
 MOST_QUERIES = 1 << 20
-"""Queries of a call."""
+"""The most queries of a call."""
 _AT_ONCE = 1 << 14
-"""Numbers that are read in one step."""
+"""The number of query numbers that one step reads."""
 _RANGES = 1 << 14
-"""Ranges of a call."""
+"""The most ranges of a call."""
 _PIECE = 4
-"""The size of a message in pieces of a streamed answer: many small batches take longer to make, and to read."""
+"""The size of a message, in messages of a streamed answer. Many small batches take longer to make and to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The queries of a request: by ranges and IDs as they came, or labels, or a prefix of keys."""
+    """The queries that a request asks for: by ranges, IDs, numbers, labels, or a prefix of keys."""
 
     request: queries_pb2.InvokeTableRequest
     labels: Labels
@@ -58,14 +58,14 @@ class _Wanted:
 
     @property
     def named(self) -> int:
-        """Number of queries that are named one by one or by ranges. A range has at least one."""
+        """The number of queries that the request names one by one or by ranges."""
         request = self.request
         return len(request.query_ids) + len(request.numbers) + sum(max(part.count, 0) for part in request.ranges)
 
     def found(self, snapshot: Snapshot) -> tuple[Array, list[Failed]]:
-        """The numbers of the queries by place, int64[n]; -1 for failed ones, from another incarnation.
+        """Return the query numbers by place, int64[n], and the failures.
 
-        O(n), and a step for each ID that is a text.
+        The number is -1 for IDs of another incarnation. O(n), and a step in Python for each ID that is a text.
         """
         request, failed = self.request, list[Failed]()
         if self.labels:
@@ -100,7 +100,10 @@ class _Wanted:
         return np.concatenate(parts)
 
     def _here(self, prefix: str, numbers: Array, place: int, failed: list[Failed]) -> Array:
-        """The numbers of queries whose IDs begin with `prefix`, from a place on; -1 if that is of elsewhere."""
+        """The numbers of queries whose IDs begin with `prefix`; all -1 if the prefix is of another incarnation.
+
+        `place`: the place of the first query.
+        """
         try:
             self.ids.read_query(f"{prefix}0")
         except NotFound as problem:
@@ -109,7 +112,7 @@ class _Wanted:
         return np.maximum(numbers, -1)
 
     def _one_by_one(self, texts: Sequence[str], failed: list[Failed]) -> Array:
-        """The numbers of IDs of which some are of other incarnations."""
+        """The query numbers of IDs. IDs of other incarnations have the number -1."""
         numbers = np.full(len(texts), -1)
         elsewhere: dict[str, tuple[NotFound, list[int]]] = {}
         for place, text in enumerate(texts):
@@ -261,7 +264,7 @@ def _completeness(group: Group) -> types_pb2.Completeness:
 
 
 def _places(parts: Sequence[Array]) -> queries_pb2.Places:
-    """Places as ranges."""
+    """Places as a message of ranges."""
     places = np.sort(np.concatenate(parts))
     starts = np.flatnonzero(np.diff(places, prepend=-2) != 1)
     counts = np.diff(starts, append=len(places))

@@ -15,7 +15,10 @@ from psoup_service.host.host import Host
 
 
 def tell_usage(meters: Meters, host: Host[Snapshot], judge: Judge, receiving: Callable[[str], int]) -> None:
-    """Make meters tell what is used of the quotas that they do not judge. `receiving`: bytes of requests."""
+    """Give `meters` the sources for quotas that other parts of the service judge.
+
+    `receiving`: the bytes of requests.
+    """
 
     def of_streams(tenants: Collection[str]) -> dict[str, dict[str, float]]:
         none = dict.fromkeys(("streams", "tuple_bytes", "archive_bytes", "kept_bytes"), 0.0)

@@ -27,7 +27,7 @@ END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 _VALUE_BYTES = 12
-"""Bytes of a page's value on the wire beside its bytes in Arrow, where a BOOLEAN is a bit."""
+"""The bytes that a value of a page takes on the wire in addition to its bytes in Arrow. There a BOOLEAN is a bit."""
 
 
 Whole = TypeVar("Whole", queries_pb2.InvokeResponse, statements_pb2.AskResponse)
@@ -35,7 +35,10 @@ Piece = TypeVar("Piece", queries_pb2.InvokeStreamResponse, statements_pb2.AskStr
 
 
 def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
-    """The answer in one message, or `too_large` without rows if its Arrow IPC takes more than `max_bytes`."""
+    """The answer in one message.
+
+    If its Arrow IPC takes more than `max_bytes`, a message with `too_large` and no rows.
+    """
     contents = completeness(answer.completeness, answer.record.query)
     parts: list[Any] = [answer.schema_message]
     size, count = len(answer.schema_message) + len(END_MARK), 0
@@ -56,7 +59,10 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
 
 
 def whole_joined(answer: JoinedAnswer, contents: types_pb2.Completeness, max_bytes: int) -> queries_pb2.InvokeResponse:
-    """The same as `whole`, for a join that was computed together with other queries, given its completeness."""
+    """The answer of a join in one message, for a join that was computed with other queries in one run.
+
+    `contents`: the completeness of the answer. Returns `too_large` like `whole`.
+    """
     raw = b"".join([answer.schema_message, *answer.parts, END_MARK])
     if answer.rows and len(raw) > max_bytes:
         return queries_pb2.InvokeResponse(completeness=contents, too_large=True)
@@ -95,7 +101,7 @@ class Pieces(Generic[Piece]):
         yield 0, self._kind(completeness=contents, arrow_ipc=answer.schema_message)
         for part in answer.messages(max_bytes=2 * chunk_bytes):
             for piece in [part] if isinstance(part, Message) else _cut(part, chunk_bytes):
-                yield self._piece(*_raw(piece))  # nothing else holds its bytes while the reader is waited for
+                yield self._piece(*_raw(piece))  # no variable keeps the bytes between two calls
         errors = (answer.errors, answer.select_errors)
         more = errors != (contents.errors, contents.select_errors)
         contents.errors, contents.select_errors = errors
@@ -126,9 +132,10 @@ def _cut(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
 
 
 def page(answer: Answer, offset: int, rows: int, max_bytes: int) -> tuple[pa.RecordBatch | None, bool]:
-    """At most `rows` rows from `offset` on, fewer if they take more than `max_bytes`; and whether more rows follow.
+    """Return at most `rows` rows of the answer from row `offset` on, and whether more rows follow.
 
-    None if there is no row. O(offset + rows): the rows before are gathered too.
+    Returns fewer rows if they take more than `max_bytes`, and None if there is no row. O(offset + rows), because the
+    rows before `offset` are gathered, too.
     """
     rows = min(rows, max(max_bytes // (_VALUE_BYTES * len(answer.schema)), 1))
     wanted = rows + 1

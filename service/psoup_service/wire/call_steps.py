@@ -1,6 +1,6 @@
 """Common steps of all calls from the request to the last message, for every transport.
 
-    `Calls.run` ─> read ─> of whom it may speak ─> one reply, before the deadline
+    `Calls.run` ─> read ─> check of its stream ──> one reply, before the deadline
                                                └─> messages, each gone in time, up to the age of a stream
 
 A carrier (a transport's side of a call) reads the request and writes messages. All other steps are here, so that all
@@ -32,16 +32,19 @@ class NamedCall:
 
 
 class Carrier(Caller, Protocol):
-    """A call on its way in and out. `request`: what it asks for, of a call that the audit log tells."""
+    """The transport's side of a call. `request`: the request, set only for calls that the audit log records."""
 
     request: Any
 
     async def read(self) -> Any:
-        """The request, parsed; raises what is wrong with it."""
+        """Read and parse the request. Raises a PSoupError if the request is refused."""
         ...
 
     def read_done(self) -> None:
-        """The request is not needed any more; harmless if it was never read."""
+        """Give back the room of the request, which is not needed any more.
+
+        Does nothing if the request was never read.
+        """
         ...
 
     async def write(self, message: Any) -> None:
@@ -53,7 +56,7 @@ class Answering:
     """Runs the calls of all carriers of a service."""
 
     def __init__(self, calls: Calls, limits: Limits, weights: Weights = ONE_TENANT) -> None:
-        """`weights`: of tenants, which share the room for incoming requests."""
+        """`weights`: the tenants' shares of the room for incoming requests."""
         self.calls = calls
         self.limits = limits
         self.receiving = Receiving(limits, weights, calls.meters)
@@ -62,7 +65,7 @@ class Answering:
     async def one(
         self, call: NamedCall, carrier: Carrier, behaviour: Callable[[Any, Any], Awaitable[Any]], left: float | None
     ) -> Ended:
-        """Run a call with one reply. `left`: seconds to its deadline, as its client says; None if he does not."""
+        """Run a call with one reply. `left`: seconds to the deadline that the client set; None without a deadline."""
 
         async def serve() -> Any:
             limits = self.limits
@@ -79,7 +82,7 @@ class Answering:
     async def many(
         self, call: NamedCall, carrier: Carrier, behaviour: Callable[[Any, Any], AsyncIterator[Any]]
     ) -> Ended:
-        """Run a call with a request and many messages."""
+        """Run a call with one request and many replies."""
 
         async def serve() -> None:
             try:
@@ -91,7 +94,10 @@ class Answering:
         return await self.calls.run(call.name, carrier, serve, timed=False, watching=call.watching)
 
     async def write_all(self, messages: AsyncIterator[Any], carrier: Carrier) -> None:
-        """Send the servicer's messages, for at most the age of a stream; a client that stalls is cut off sooner."""
+        """Send the servicer's messages.
+
+        Raises Unavailable when the stream reaches its greatest age, or when a message waits too long for its client.
+        """
         try:
             async with asyncio.timeout(self.limits.stream_age_s) as age:
                 async for message in messages:
@@ -110,7 +116,7 @@ class Answering:
         return request
 
     async def _moving(self, step: Awaitable[Any]) -> None:
-        """Wait for one message to go, up to the idle time."""
+        """Wait until a message is sent. Raises Unavailable after `stream_idle_s` seconds."""
         idle = self._deadlines.within(self.limits.stream_idle_s)
         try:
             with idle:
@@ -122,7 +128,7 @@ class Answering:
 
 
 def within(principal: Principal, request: Any) -> Any:
-    """The request; raises NotFound if it names a stream that is none of the principal's."""
+    """Return the request. Raises NotFound if it names a stream that the principal may not use."""
     if principal.streams:
         stream = getattr(request, "stream", "") or getattr(request, "name", "")
         if stream:
@@ -131,7 +137,7 @@ def within(principal: Principal, request: Any) -> Any:
 
 
 def cut(reason: str, why: str) -> Unavailable:
-    """The error of a stream that is ended before its end."""
+    """The error for a stream that the service ends early."""
     return Unavailable(f"{why}, so it is ended; open a new one and go on", reason=reason)
 
 

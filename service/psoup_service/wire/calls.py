@@ -1,4 +1,4 @@
-"""The course of every call, for every transport: its place, its end, its error, its measurements.
+"""The steps of every call, for every transport: limit, gate, turn, work, error, measurements.
 
     begin ─> place among the calls ─> gate ─> tenant's meters ─> its turn ─> the work ─> end: a reply, an error of the
                     └──────── PSoupError ──┴────────────┴──────────── CancelledError of `ender`, defects ──┘   tree, or
@@ -35,7 +35,7 @@ from psoup_service.wire.under_way import CallsUnderWay
 _log = logging.getLogger(__name__)
 
 _ALWAYS = frozenset({"Health/Check"})
-"""Calls that are answered however many calls are open, because a busy service is not ill."""
+"""Names of calls that skip limits, meters and turns: a busy service is still healthy."""
 
 _NO_WATCH = _NO_TURN = nullcontext()
 
@@ -50,11 +50,11 @@ class Caller(Protocol):
     """The protocol of the call: "grpc" or "http"."""
 
     def peer(self) -> str:
-        """The connection's name, which tells senders apart: they take turns."""
+        """The name of the connection. Senders with different names take turns."""
         ...
 
     def local(self) -> bool:
-        """Whether it is on this machine."""
+        """Whether the caller is on this machine."""
         ...
 
     def certificate_names(self) -> Sequence[str]:
@@ -62,11 +62,11 @@ class Caller(Protocol):
         ...
 
     def certificate_ends(self) -> int:
-        """When the client's certificate ends, in microseconds since 1970; asked only if it has names."""
+        """The end of the client's certificate, in microseconds since 1970. Called only if the certificate has names."""
         ...
 
     def authorization(self) -> str:
-        """The metadata `authorization`, "" without."""
+        """The value of the metadata `authorization`, "" if it is missing."""
         ...
 
     def about(self) -> str:
@@ -75,15 +75,17 @@ class Caller(Protocol):
 
 
 class Ended(NamedTuple):
-    """The end of a call: a reply, an error, or "late", past its deadline."""
+    """The outcome of a call: a reply, an error, or "late" if the deadline passed."""
 
     reply: Any = None
     error: PSoupError | Literal["late"] | None = None
 
 
 class Calls:
-    """The runner of calls. `under_way`: counts open calls. `meters`: measures the use of each tenant. `turns`: turns of
-    tenants at the loop.
+    """Runs calls.
+
+    `under_way`: counts open calls. `meters`: measures the use of each tenant. `turns`: orders the calls of tenants on
+    the event loop.
     """
 
     def __init__(
@@ -95,8 +97,9 @@ class Calls:
         way: GivingWay,
         turns: CallTurns,
     ) -> None:
-        """`way`: informed of each call, so that long work of other tenants rests meanwhile. `turns`: entered before
-        each call.
+        """`way`: learns of each call, so that long work of other tenants rests meanwhile.
+
+        `turns`: each call waits here for its turn.
         """
         self._metrics = metrics
         self._gate = gate
@@ -111,8 +114,10 @@ class Calls:
     async def run(
         self, name: str, caller: Caller, serve: Callable[[], Awaitable[Any]], *, timed: bool, watching: bool = False
     ) -> Ended:
-        """Run a call from its beginning to its end. `timed`: how long it takes is measured; `watching`: it lasts as
-        long as its client, and has another limit. Raises CancelledError if its client has left.
+        """Run a call from its beginning to its end.
+
+        `timed`: the time of the call is measured. `watching`: the call lasts as long as its client, and has another
+        limit. Raises CancelledError if the client has left.
         """
         started, code, ended = time.perf_counter(), OK, Ended()
         if supplied_functions.are_there():
@@ -155,26 +160,29 @@ class Calls:
         return ended
 
     async def _in_turn(self, name: str, tenant: str, serve: Callable[[], Awaitable[Any]], timed: bool) -> Any:
-        """The result of the work of a call, once it is its tenant's turn."""
+        """Wait for the tenant's turn, run the work of the call and return its result."""
         turn = _NO_TURN if name in _ALWAYS else await self.turns.come_in(tenant)
         with turn if timed else _NO_TURN, self._way.beside(tenant):
             return await serve()
 
 
 def ender() -> Callable[[PSoupError], None]:
-    """A function that ends the present call with an error, also while its client does not read. From any thread."""
+    """Return a function that ends the present call with an error, also while its client does not read.
+
+    The function may be called from any thread.
+    """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None, "a call is a task"
 
     def end(error: PSoupError) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and the call with it
+        with suppress(RuntimeError):  # the loop is closed, and so the call has ended
             loop.call_soon_threadsafe(task.cancel, error)
 
     return end
 
 
 def _cause(ending: BaseException) -> PSoupError | None:
-    """The error that a call was ended with by its `ender`; None if its client has left."""
+    """The error with which the `ender` of a call has cancelled it; None if the client has left."""
     cause = ending.args[0] if ending.args else None
     if not isinstance(cause, PSoupError):
         return None
@@ -185,7 +193,7 @@ def _cause(ending: BaseException) -> PSoupError | None:
 
 
 def _not_now(error: PSoupError) -> PSoupError:
-    """The error as the client sees it: a host that is starting or draining is a reason to try again."""
+    """Turn the error of a starting or draining host into Unavailable, so that the client tries again."""
     if isinstance(error, FailedPrecondition) and error.reason in _NOT_NOW:
         return Unavailable(error.message, reason=error.reason, **error.facts)
     return error

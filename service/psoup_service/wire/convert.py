@@ -35,7 +35,7 @@ from psoup_service.process.clock import GuardedTime
 from psoup_service.wire.status import status_of
 
 _MAX_WINDOW = 1_000
-"""Characters of a window."""
+"""The most characters of a window's text."""
 
 KINDS: dict[Kind, types_pb2.Kind.ValueType] = {
     **{kind: types_pb2.Kind.Value(f"KIND_{kind.name}") for kind in STREAMED},
@@ -77,7 +77,10 @@ def clock_state(guarded: GuardedTime) -> server_pb2.ClockState:
 
 
 def microseconds(field: str, time: timestamp_pb2.Timestamp) -> int:
-    """A Timestamp as microseconds since 1970, finer parts cut off; InvalidInput if it is none or out of int64."""
+    """A Timestamp as microseconds since 1970; finer parts are cut off.
+
+    Raises InvalidInput if it is not a time in int64.
+    """
     if not 0 <= time.nanos < 1_000_000_000:
         raise InvalidInput(f"{field}.nanos is {time.nanos}; it must be from 0 to 999999999", field=field)
     if not -_MAX_SECONDS <= time.seconds < _MAX_SECONDS:
@@ -94,7 +97,7 @@ def duration(span: int | None) -> duration_pb2.Duration | None:
 
 
 def data_type(kind: DataType) -> types_pb2.DataType:
-    """A type of the engine."""
+    """The message of an engine type."""
     return types_pb2.DataType(kind=KINDS[kind.kind], precision=kind.precision, scale=kind.scale)
 
 
@@ -150,7 +153,7 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
 
 
 def query(record: QueryRecord, ids: Ids, snapshot: Snapshot) -> queries_pb2.Query:
-    """A standing query; a side of a join says whose it is."""
+    """The message of a standing query. For a side of a join, `side_of` names the join."""
     message = queries_pb2.Query(
         query_id=ids.query(record.query_id),
         register_time=timestamp(record.registered),
@@ -168,7 +171,7 @@ def query(record: QueryRecord, ids: Ids, snapshot: Snapshot) -> queries_pb2.Quer
 
 
 def _outside(record: QueryRecord, snapshot: Snapshot) -> list[str]:
-    """Why a query is not in the index; of a join, why its sides are not."""
+    """The reasons for which a query's clauses are not in the predicate index. For a join, the reasons of its sides."""
     reasons = list[str]()
     for stream_id in {*snapshot.streams_of(record)}:
         if len((outside := snapshot.by_id[stream_id].outside).ids):
@@ -182,7 +185,7 @@ def _outside(record: QueryRecord, snapshot: Snapshot) -> list[str]:
 
 
 def standing(query: StandingQuery) -> queries_pb2.Query:
-    """Facts about a query from its statement only."""
+    """The message of a query with the facts that follow from its statement."""
     message = queries_pb2.Query(statement=query.text, streams=query.streams, columns=_columns_of(query))
     message.stream = message.streams[0]
     if query.sides:
@@ -194,7 +197,7 @@ def standing(query: StandingQuery) -> queries_pb2.Query:
 
 
 def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
-    """Write the sources of a join, and what is said of them together."""
+    """Fill in the sources of a join, and its combined clause, window and window kind."""
     for selection in standing.selections:
         source = selection.source
         message.sources.add(
@@ -237,7 +240,7 @@ def completeness(contents: Completeness, query: StandingQuery | None = None) -> 
 
 
 def _of_join(contents: Completeness, query: StandingQuery) -> types_pb2.Completeness:
-    """The same of a join: each source by itself, and all together."""
+    """The completeness of a join's answer: one part for each source, and figures combined over all sources."""
     parts = contents.sources
     return types_pb2.Completeness(
         sequence=contents.sequence,
@@ -260,7 +263,7 @@ def _of_join(contents: Completeness, query: StandingQuery) -> types_pb2.Complete
 
 
 def _together(combine: Callable[[list[int]], int], values: list[int | None]) -> int | None:
-    """The values of all sources combined; None if one of them is unknown."""
+    """Combine the values of all sources. Returns None if a value is None."""
     given = [value for value in values if value is not None]
     return combine(given) if len(given) == len(values) else None
 
@@ -337,7 +340,7 @@ _MAKERS: dict[Kind, Callable[[Any], types_pb2.Value]] = {
 
 
 def one_window(text: str, field: str = "window") -> WindowClause:
-    """Read the text of a window."""
+    """Parse the text of a window. Raises InvalidInput if it is too long."""
     if len(text) > _MAX_WINDOW:  # it is parsed on the loop
         raise InvalidInput(f"{field} has {len(text):,} characters; {_MAX_WINDOW:,} is the most", field=field)
     return window_clause(text)

@@ -1,7 +1,7 @@
 """Two decoding threads, one for short and one for long work. Senders take turns by bytes.
 
     run(size, work)   size <= 1 MiB ──> quick thread      size > 1 MiB ──> long thread
-                      each: the sender that had fewest bytes decoded of late is next, its own jobs in their order
+                      each: the sender with the fewest recently decoded bytes is next, its own jobs in their order
 
 A sender that fills a line with megabytes waits behind its own jobs; other senders' jobs come in between (start-time
 fair queueing, Goyal, Vin and Cheng 1996). Decoding mostly releases the interpreter's lock. The long thread has a low
@@ -23,15 +23,17 @@ from psoup_service.host.worker import deliver
 T = TypeVar("T")
 
 QUICK_BYTES = 1024 * 1024
-"""Most bytes of work for the quick thread; more goes to the long thread. A thread decodes about 1 GB a second."""
+"""The most bytes of a job on the quick thread; larger jobs go to the long thread. A thread decodes about 1 GB a second.
+"""
 
 _JOB_BYTES = 4_096
-"""The charge of a job beside its bytes."""
+"""The bytes that each job is charged in addition to its size."""
 
 
 class _Job:
-    """Work, and the answer that its caller waits for. `left`: the caller has left; `dropped` is called once the work is
-    not being done.
+    """A job: its work, and the future that its caller awaits.
+
+    `left`: the caller has left. `dropped`: called once if no caller gets the result, but not while the work runs.
     """
 
     __slots__ = ("answer", "doing", "dropped", "left", "work")
@@ -47,13 +49,13 @@ class _DecodingLine:
     """A thread, and the jobs that wait for it. The thread begins with the first job."""
 
     def __init__(self, name: str, *, behind: bool = False) -> None:
-        """`behind`: other threads go first on the processors."""
+        """`behind`: the thread has a low priority on the processors."""
         self._behind = behind
         self._condition = threading.Condition()
         self._heap: list[tuple[int, int, _Job]] = []
         self._numbers = itertools.count()
-        self._now = 0  # the tag of the job taken last
-        self._last: dict[Hashable, int] = {}  # where each sender's next job may start, of those ahead of `_now`
+        self._now = 0  # the start tag of the job that was taken last
+        self._last: dict[Hashable, int] = {}  # the earliest start tag of each sender's next job, if above `_now`
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -71,7 +73,7 @@ class _DecodingLine:
             self._condition.notify()
 
     def leave(self, job: _Job) -> None:
-        """Mark a job whose caller has left, or got an error."""
+        """Mark a job as left by its caller, who is gone or got an error."""
         with self._condition:
             job.left = True
             doing = job.doing
@@ -133,8 +135,8 @@ class Decoders:
     ) -> T:
         """The result of `work`, which reads or makes about `size` bytes.
 
-        `dropped` is called once if the caller does not get a result: `work` raised, or the caller was cancelled (then
-        after `work` has ended, if it had begun).
+        Calls `dropped` once if the caller gets no result: `work` raised, or the caller was cancelled. Then a `work`
+        that has begun ends first.
         """
         line, job = self._quick if size <= QUICK_BYTES else self._long, _Job(work, dropped)
         line.put(sender, size, job)

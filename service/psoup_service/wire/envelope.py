@@ -1,4 +1,4 @@
-"""The envelope of an Arrow IPC stream: its messages, rows, and bytes once decoded, before anything is decoded.
+"""The declared sizes of an Arrow IPC stream, read before anything is decoded: messages, rows, decoded bytes.
 
     [prefix | header | body] [prefix | header | body] … [end]
        │         └─ rows, where each buffer lies; compressed ones begin with the length that they decode to
@@ -32,17 +32,20 @@ _LENGTH = struct.Struct("<q")
 Places = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 _FEW_MESSAGES = 8
-"""Most messages that `outline` reads; each takes some 10 us."""
+"""The most messages that `outline` reads. Each takes about 10 us."""
 
 SHORT_HEADER = 16 * 1024
-"""Most bytes of a header that `outline` reads: the buffers of a thousand columns."""
+"""The most bytes of a header that `outline` reads: enough for the buffers of a thousand columns."""
 
 _FEW_BUFFERS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The declared schema, rows, and bytes once decompressed (dictionaries and views not written out)."""
+    """The declared schema, rows and decompressed bytes of a stream.
+
+    The bytes count each dictionary and each value behind a view once.
+    """
 
     schema: pa.Schema
     rows: int
@@ -50,9 +53,9 @@ class Outline:
 
 
 def outline(payload: bytes | memoryview, schema: pa.Schema, start: int) -> Outline | None:
-    """The outline of a stream whose messages after the schema begin at `start`; None if it takes a closer look.
+    """The outline of a stream whose messages after the schema begin at `start`; None if `check` has to read it.
 
-    Reads lengths only: O(columns). It may be wrong about streams that Arrow cannot read either.
+    Reads lengths only: O(columns). The result may be wrong for streams that Arrow cannot read either.
     """
     rows = size = 0
     view = memoryview(payload)
@@ -86,7 +89,7 @@ def outline(payload: bytes | memoryview, schema: pa.Schema, start: int) -> Outli
 
 
 def check(payload: bytes | memoryview, limits: Limits) -> tuple[int, int]:
-    """(rows, bytes once decompressed) as the messages declare them; raises InvalidBatch if they are too many."""
+    """Return (rows, decompressed bytes) as the messages declare them. Raises InvalidBatch above a limit."""
     rows = size = count = 0
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(payload)):
         count += 1
@@ -110,7 +113,7 @@ def check(payload: bytes | memoryview, limits: Limits) -> tuple[int, int]:
 
 
 def check_sizes(rows: int, size: int, limits: Limits) -> None:
-    """Raise InvalidBatch for more rows, or bytes once decompressed, than a push may have."""
+    """Raise InvalidBatch if a push has too many rows or decompressed bytes."""
     if rows > limits.batch_rows:
         raise too_large("rows", rows, limits.batch_rows)
     if size > limits.batch_decoded_bytes:
@@ -118,7 +121,7 @@ def check_sizes(rows: int, size: int, limits: Limits) -> None:
 
 
 def too_large(noun: str, size: int, limit: int) -> InvalidBatch:
-    """The error for a batch that has to be cut."""
+    """The error for a batch that is too large for one push."""
     return InvalidBatch(
         f"the batch has {size:,} {noun}; {limit:,} is the most in one push, send it in parts",
         reason="BATCH_TOO_LARGE",
@@ -128,7 +131,10 @@ def too_large(noun: str, size: int, limit: int) -> InvalidBatch:
 
 
 def batch_of(header: memoryview) -> tuple[Flat | None, bool]:
-    """The RecordBatch of a message and True, or that of a dictionary message and False; None for a schema."""
+    """Return (batch, True) for a record batch, (batch, False) for a dictionary.
+
+    The batch is None for other messages.
+    """
     message = Flat.root(header)
     place = message.place(1)
     kind = header[place] if place is not None else 0
@@ -139,16 +145,17 @@ def batch_of(header: memoryview) -> tuple[Flat | None, bool]:
 
 
 def declared_sizes(batch: Flat, body: pa.Buffer | memoryview | None) -> tuple[int, int]:
-    """(rows, bytes of the decompressed buffers), as declared. Without compression not less than the body.
+    """Return (rows, bytes of the decompressed buffers) as the message declares them.
 
-    Buffers may share a place in the body: each counts, as each is copied with its column.
+    Without compression, the bytes are at least those of the body. Buffers that share a place in the body are counted
+    separately, because each is copied with its column.
     """
     place = batch.place(0)
     rows = _LENGTH.unpack_from(batch.raw, place)[0] if place is not None else 0
     content = memoryview(b"" if body is None else body)
     vector = batch.vector(2)
     start, count = vector if vector is not None else (0, 0)
-    if batch.place(3) is None and count <= _FEW_BUFFERS:  # nearly always: NumPy would take ten times as long
+    if batch.place(3) is None and count <= _FEW_BUFFERS:  # the usual case, in which NumPy would take ten times as long
         lengths = struct.unpack_from(f"<{2 * count}q", batch.raw, start)[1::2]
         return rows, max(len(content), sum([length for length in lengths if length > 0]))
     places = np.frombuffer(batch.raw, np.int64, 2 * count, start).reshape(count, 2)
@@ -158,7 +165,10 @@ def declared_sizes(batch: Flat, body: pa.Buffer | memoryview | None) -> tuple[in
 
 
 def _decompressed(places: Places, content: memoryview) -> int:
-    """The declared bytes of compressed buffers; `places`: int64[n, 2], the place of each, and its length."""
+    """The declared decompressed bytes of compressed buffers.
+
+    `places`: int64[n, 2], the offset and the length of each.
+    """
     if not len(places):
         return 0
     offsets, lengths = places[:, 0], places[:, 1]

@@ -1,4 +1,4 @@
-"""The fields of a message from the wire, counted before it is parsed, with bounds for each call.
+"""Counts the fields of a request before it is parsed, and refuses requests that exceed the bounds of their call.
 
     bytes ── top-level fields ──> more than MOST ──────────────────────> refused
                │  labels, windows, maps: entries ──> more than MOST_ENTRIES ──> refused, by the name of the field
@@ -31,12 +31,11 @@ MOST_ENTRIES = 1_024
 """The most entries of a map: no call takes more than eight."""
 
 MOST_NUMBERS = 16_384
-"""The most numbers, or messages, of a list: no call but those below takes more."""
+"""The most numbers or messages of a list, except for the fields in `_MORE_NUMBERS`."""
 
 MOST_TEXT = 131_072
-"""Most bytes of a text, twice the limit of a statement. Finding the error in a text of 16 MiB, or its first word, takes
-up to a second.
-"""
+"""The most bytes of a text: twice the limit of a statement. To find the error in a text of 16 MiB, or its first word,
+takes up to a second."""
 
 _MORE_NUMBERS = {"psoup.v1.InvokeTableRequest.numbers": 1 << 20}
 
@@ -45,11 +44,15 @@ _FIXED64 = 1
 _BYTES = 2
 _FIXED32 = 5
 _EACH = 64
-"""Bytes of packed numbers up to which a byte is counted for a number."""
+"""The most bytes of a packed field whose numbers are not counted exactly. Each byte counts as a number."""
 
 
 class FieldLimit(NamedTuple):
-    """Limits of a field: bytes of a text, entries of a map, messages, or numbers, which may come packed."""
+    """The bound of a field.
+
+    `most`: the most bytes of a text, entries of a map, or messages or numbers of a list. `packed`: the numbers may come
+    packed.
+    """
 
     name: str
     most: int
@@ -58,11 +61,11 @@ class FieldLimit(NamedTuple):
 
 
 Bounds = Mapping[int, FieldLimit]
-"""The bounds of the fields of a message that have one of their own, by number."""
+"""The bounds of a message's fields, by field number. Other fields have no bound of their own."""
 
 
 def bounds_of(message: Descriptor) -> dict[int, FieldLimit]:
-    """The bounds of a request."""
+    """The bounds of the fields of a request type."""
     bounds = dict[int, FieldLimit]()
     for field in message.fields:
         if field.type == FieldDescriptor.TYPE_STRING:
@@ -79,8 +82,10 @@ def bounds_of(message: Descriptor) -> dict[int, FieldLimit]:
 
 
 def check(raw: bytes, bounds: Bounds) -> None:
-    """Raise InvalidInput for more top-level fields than MOST, or above a field's own bound. Raise ResourceExhausted for
-    a text that is too long. O(fields), and O(bytes) of packed numbers, up to the first excess.
+    """Raise InvalidInput for more than MOST top-level fields, or for a field above its bound.
+
+    Raises ResourceExhausted for a text that is too long. O(fields), and O(bytes) of packed numbers, up to the first
+    excess.
     """
     counted = _Counted(bounds)
     fields = count(raw, MOST, counted)
@@ -94,7 +99,7 @@ def check(raw: bytes, bounds: Bounds) -> None:
 
 
 class _Counted:
-    """Counts of the fields with bounds so far. `over`: the first that has too much."""
+    """Counts the contents of the fields with bounds. `over`: the first field that exceeds its bound."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -102,8 +107,9 @@ class _Counted:
         self._left = {number: bound.most for number, bound in bounds.items()}
 
     def add(self, number: int, raw: bytes, at: int, size: int) -> bool:
-        """Count a field with a bound, whose `size` bytes end at `at` (0: it is one number). Returns whether it exceeds
-        the bound.
+        """Count one occurrence of a field with a bound. Returns whether the field exceeds its bound.
+
+        The `size` bytes of the field end at `at`. If `size` is 0, the field is one number.
         """
         bound = self.bounds[number]
         if bound.is_text:
@@ -116,9 +122,10 @@ class _Counted:
 
 
 def count(raw: bytes, limit: int, counted: _Counted | None = None) -> int:
-    """The top-level fields of a protobuf message, up to `limit` + 1, which is also the count for garbage. O(fields).
+    """Count the top-level fields of a protobuf message. O(fields).
 
-    `counted` counts the contents of fields with bounds, and ends the loop when a field exceeds its bound.
+    Returns `limit` + 1 for more than `limit` fields, and for bytes that are not a message. `counted` counts the
+    contents of fields with bounds, and ends the loop when a field exceeds its bound.
     """
     at, fields, end = 0, 0, len(raw)
     bounded = {} if counted is None else counted.bounds
@@ -147,7 +154,7 @@ def count(raw: bytes, limit: int, counted: _Counted | None = None) -> int:
 
 
 class FieldPlace(NamedTuple):
-    """The place of a field of bytes in a message: its tag, its first byte, and its end."""
+    """The place of a bytes field in a message: the offsets of its tag, its first byte and its end."""
 
     tag: int
     start: int
@@ -155,8 +162,9 @@ class FieldPlace(NamedTuple):
 
 
 def only(raw: bytes, number: int) -> FieldPlace | None:
-    """The place of the bytes field `number` if it occurs exactly once. None otherwise, for garbage, and for more than
-    `FEW` fields. O(fields).
+    """Find the bytes field `number`, if it occurs exactly once. O(fields).
+
+    Returns None otherwise, for bytes that are not a message, and for more than `FEW` fields.
     """
     at, places = 0, list[FieldPlace]()
     try:
@@ -182,8 +190,9 @@ def only(raw: bytes, number: int) -> FieldPlace | None:
 
 
 def _numbers(raw: bytes, at: int, size: int) -> int:
-    """Count of the packed numbers of a field, each of which ends with a byte below 128; an upper bound for a short
-    field.
+    """The count of packed numbers in a field; for a short field, an upper bound.
+
+    Each number ends with a byte below 128.
     """
     if size <= _EACH:
         return size

@@ -42,14 +42,15 @@ WATCHING_METHODS = frozenset({"Watch"})
 """Methods whose calls last as long as their clients. They have a separate limit."""
 
 _GONE = (grpc.aio.InternalError,)
-"""The error of gRPC when it should send to a client that has cancelled: the end of the call, not a defect."""
+"""The error that gRPC raises when a message is sent to a client that has cancelled. The call has ended; it is no
+defect."""
 
 
 CheckStream: TypeAlias = Callable[[str, Caller], object]
 
 
 class GrpcCaller:
-    """The side of a call that asks, over gRPC."""
+    """The caller's side of a call over gRPC."""
 
     protocol: ClassVar[str] = "grpc"
     __slots__ = ("_calls", "_way", "charge", "context", "principal", "request")
@@ -61,27 +62,27 @@ class GrpcCaller:
         self.charge: Charge | None = None
         self.principal = STRANGER
         self.request: Any = None
-        """The request, of a call that the audit log tells."""
+        """The request, set only for calls that the audit log records."""
 
     def peer(self) -> str:
         """The connection, as gRPC names it: "ipv4:127.0.0.1:40312"."""
         return str(self.context.peer())
 
     def local(self) -> bool:
-        """Whether the connection is of this machine."""
+        """Whether the connection comes from this machine."""
         return self.peer().startswith(_LOCAL)
 
     def certificate_names(self) -> list[str]:
-        """The URIs, then the names of DNS, that the authority of clients has signed in the certificate."""
+        """The URIs, then the DNS names, of the client's certificate, which the authority of clients has signed."""
         shown = self.context.auth_context()
         return [name.decode("utf-8", "replace") for kind in ("peer_uri", "peer_dns") for name in shown.get(kind, ())]
 
     def certificate_ends(self) -> int:
-        """When the client's certificate ends, in microseconds since 1970."""
+        """The end of the client's certificate, in microseconds since 1970."""
         return end_of(self.context.auth_context()["x509_pem_cert"][0])
 
     def authorization(self) -> str:
-        """The metadata `authorization`; "" without, or with more than one."""
+        """The value of the metadata `authorization`; "" if there is none, or more than one."""
         given = [value for key, value in self.context.invocation_metadata() or () if key == "authorization"]
         return str(given[0]) if len(given) == 1 else ""
 
@@ -90,11 +91,11 @@ class GrpcCaller:
         return "" if self.request is None else object_of(self.request)
 
     async def read(self) -> Any:
-        """The request."""
+        """Read and parse the request."""
         return await self._calls.read(self._way, self)
 
     def read_done(self) -> None:
-        """Give back what is charged for the request."""
+        """Give back the room that is charged for the request."""
         if self.charge is not None:
             self.charge.give_back()
 
@@ -107,7 +108,7 @@ class GrpcCaller:
 
 
 _LOCAL = ("unix:", "ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D")
-"""Beginnings of the names of connections of this machine."""
+"""Prefixes of the names of connections from this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,11 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A method: its name, whether it carries tuples, and how its requests are read."""
+    """The facts about a method that reading its requests needs.
+
+    `asked`: its name. `ingest`: whether its requests carry tuples. `limit`: the most bytes of a request. `parse`:
+    parses a request. `bounds`: the bounds of the request's fields.
+    """
 
     asked: NamedCall
     ingest: bool
@@ -127,11 +132,11 @@ class _Way:
     parse: Callable[[bytes], Any]
     bounds: fields.Bounds
     payload: int
-    """The number of the field that may be long, if it carries tuples; else 0."""
+    """The number of the field with the payload, which may be long; 0 if there is none."""
 
     @property
     def name(self) -> str:
-        """Its name, "Service/Method"."""
+        """The name of the method, "Service/Method"."""
         return self.asked.name
 
 
@@ -150,10 +155,10 @@ class _Registrar:
 
 
 class GrpcCalls:
-    """Wraps servicers. `under_way`: the calls, counted."""
+    """Wraps the methods of servicers for gRPC."""
 
     def __init__(self, answering: Answering, decoders: Decoders, check_stream: CheckStream) -> None:
-        """`check_stream` raises the error for a call that names this stream to push to it."""
+        """`check_stream`: raises the error for a call whose metadata name a stream that it may not push to."""
         self._answering = answering
         self._limits = answering.limits
         self._decoders = decoders
@@ -161,23 +166,23 @@ class GrpcCalls:
         self._draining = False
 
     def drain(self) -> None:
-        """End the streams that wait for their client's next message: earlier messages are finished."""
+        """End the streams that wait for their client's next message. Messages that came earlier are still handled."""
         self._draining = True
         self._answering.receiving.drain(draining())
 
     @property
     def under_way(self) -> CallsUnderWay:
-        """The calls, counted."""
+        """The counters of open calls."""
         return self._answering.calls.under_way
 
     @property
     def held(self) -> int:
-        """Calls that wait until others had their turn."""
+        """The number of calls that wait for their tenant's turn."""
         return self._answering.calls.turns.held
 
     @property
     def receiving(self) -> int:
-        """Bytes that are charged for requests on their way in, and for long ones until they are handled."""
+        """The bytes that are charged for requests: incoming requests, and long requests until they are handled."""
         return self._answering.receiving.bytes
 
     def add(self, register: Callable[[Any, Any], None], servicer: Any, server: grpc.aio.Server) -> list[str]:
@@ -235,7 +240,7 @@ class GrpcCalls:
         return call
 
     async def read(self, way: _Way, caller: GrpcCaller) -> Any:
-        """The request of a call that has one."""
+        """Read, charge and parse the single request of a call."""
         size, context = self._named(way, caller), caller.context
         caller.charge = charge = self._answering.receiving.charge(caller.principal.tenant)
         try:
@@ -245,7 +250,10 @@ class GrpcCalls:
         return await self._parsed(way, context, raw)
 
     def _named(self, way: _Way, caller: GrpcCaller) -> int | None:
-        """The size that an ingest call names. Refuses the call by what it names, before any of its body is read."""
+        """The request size that the metadata of an ingest call declare; None if they declare none.
+
+        Refuses the declared size and stream before any of the body is read.
+        """
         if not way.ingest:
             return None
         stream, size = named(caller.context.invocation_metadata() or ())
@@ -256,7 +264,10 @@ class GrpcCalls:
         return size
 
     async def _parsed(self, way: _Way, context: Context, raw: bytes) -> Any:
-        """The message; it is parsed on a thread if it has many fields or takes long to copy. A long payload stays."""
+        """Parse a request.
+
+        A decoding thread parses it if it has many fields or takes long to copy. A long payload is not copied.
+        """
         size = len(raw)
         if size <= SMALL_BYTES:
             request = way.parse(raw)
@@ -271,7 +282,7 @@ class GrpcCalls:
         return request
 
     async def _told(self, way: _Way, caller: GrpcCaller, ended: Ended) -> Any:
-        """The reply of a call that has ended; an error is told as its status."""
+        """Return the reply of a call, or end the call with the status of its error."""
         if ended.error is None:
             return ended.reply
         # The call is over, but its status may have to wait behind an unread message.
@@ -286,7 +297,7 @@ class GrpcCalls:
             raise asyncio.CancelledError from None
 
     async def _read_all(self, way: _Way, caller: GrpcCaller) -> AsyncIterator[Any]:
-        """The client's messages, to the end of its side."""
+        """Yield the client's messages until the client closes its side."""
         tenant, context, turns = caller.principal.tenant, caller.context, self._answering.calls.turns
         charge = self._answering.receiving.charge(tenant)
         try:
@@ -306,7 +317,10 @@ class GrpcCalls:
 
 
 def parser(parse: Callable[[bytes], Any], limit: int) -> Callable[[bytes], Any]:
-    """A deserializer that cannot fail: gRPC would report a failure as INTERNAL."""
+    """Return a deserializer that never raises: gRPC would report an exception as INTERNAL.
+
+    Errors become `Unreadable`.
+    """
 
     def deserialize(raw: bytes) -> Any:
         if len(raw) > limit:

@@ -41,7 +41,7 @@ from psoup_service.wire.envelope import (
 from psoup_service.wire.limits import Limits
 
 Payload: TypeAlias = bytes | memoryview
-"""The bytes of an Arrow IPC stream, or a view of them in the message that they came in."""
+"""The bytes of an Arrow IPC stream, or a view of these bytes in the request message."""
 
 _ALIGNED = pa.ipc.IpcReadOptions(use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
 _END = PREFIX.pack(MARK, 0)
@@ -53,20 +53,23 @@ Another scale could crash the process. A stream has scales of 0 to 18, at most 3
 """
 
 _REMEMBERED = 256
-"""Most remembered schemas."""
+"""The most schema messages that are cached."""
 
 _REMEMBERED_BYTES = 16 * 1024
-"""Most bytes of a remembered schema."""
+"""The most bytes of a cached schema message."""
 
 
 def digest(payload: Payload) -> bytes:
-    """The identity of a payload; the same rows, encoded otherwise, have another. O(bytes)."""
+    """The digest that identifies a payload. The same rows in another encoding have another digest. O(bytes)."""
     return digest_of([payload])
 
 
 def decode_push(payload: Payload, limits: Limits) -> pa.Table | pa.RecordBatch:
-    """Decode like `decode`. A small stream of one plain batch takes a fifth of the time, and stays a batch."""
-    with suppress(*FAILURES, EOFError):  # the general way finds and says what is wrong
+    """Decode a push, like `decode`.
+
+    A small stream of one plain batch takes a fifth of the time, and is returned as a record batch.
+    """
+    with suppress(*FAILURES, EOFError):  # `decode` finds the fault and describes it
         plain = _plain(payload, limits)
         if plain is not None:
             return plain[0]
@@ -91,10 +94,9 @@ def decode(payload: Payload, limits: Limits) -> pa.Table:
 
 
 def plain_batch(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
-    """The batch of a stream with exactly one plain batch, sharing its memory, and the bytes of its buffers; None for
-    any other stream.
+    """The batch of a stream with exactly one plain batch, and the bytes of its buffers; None for any other stream.
 
-    Some 10 us for any length, so an event loop may call it too.
+    The batch shares the memory of the payload. Takes about 10 us for any length, so an event loop may call it.
     """
     if not _is_short(payload):
         return None
@@ -104,9 +106,9 @@ def plain_batch(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] 
 
 
 def outlined(payload: Payload, limits: Limits) -> Outline | None:
-    """The outline of a stream, if it is quickly read; None if `measured` has to look. Some 30 us.
+    """The outline of a stream if it is quickly read; None if `measured` has to read it. About 30 us.
 
-    Raises InvalidBatch for a schema that no stream has, and for sizes over the limits.
+    Raises InvalidBatch for columns that no stream can hold, and for sizes over the limits.
     """
     if not _is_short(payload):
         return None
@@ -130,7 +132,10 @@ def measured(payload: Payload, limits: Limits) -> Outline:
 
 
 def written_out(table: pa.Table | pa.RecordBatch) -> int:
-    """Bytes that dictionary and view columns take beside their buffers, once they are laid out. O(rows) of those."""
+    """The additional bytes that dictionary and view columns take once every value is written out.
+
+    O(rows) of these columns.
+    """
     if isinstance(table, pa.RecordBatch):  # plain
         return 0
     return _expansion(table)
@@ -164,10 +169,10 @@ def _is_short(payload: Payload) -> bool:
 
 
 def _plain(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
-    """The batch of a stream that has just one, if nothing in it grows: no compression, no dictionary, no view.
+    """The batch of a stream that has just one, if decoding makes no value longer.
 
-    The second value is the bytes of its buffers: more than the payload has if they share places in it. None, or a
-    failure, for any other stream. O(columns).
+    So it has no compression, no dictionary and no view. The second value is the bytes of its buffers. They exceed the
+    payload if buffers share places in it. Returns None, or raises one of FAILURES, for any other stream. O(columns).
     """
     head, start = _head(payload, limits)
     if not head.plain:
@@ -195,14 +200,21 @@ def _plain(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | Non
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """A schema message that was read. `plain`: all values of its columns are as long as their buffers say."""
+    """A parsed schema message.
+
+    `plain`: no column is a dictionary or a view, and the byte order is that of this machine.
+    """
 
     schema: pa.Schema
     plain: bool
 
 
 def _head(payload: Payload, limits: Limits) -> tuple[_Head, int]:
-    """The schema message and its end; raises a failure for garbage, InvalidBatch for columns that no stream has."""
+    """The schema message and the offset of its end.
+
+    Raises one of FAILURES for bytes that are not a schema message. Raises InvalidBatch for columns that no stream can
+    hold.
+    """
     _, size = PREFIX.unpack_from(payload)
     start = PREFIX.size + size
     raw = bytes(payload[:start])
@@ -223,7 +235,7 @@ def _read_head(raw: bytes, limits: Limits) -> _Head:
         raise ValueError(f"it begins with a {message.type}")
     schema = pa.ipc.read_schema(message)
     _check_schema(schema, limits)
-    plain = table.place(0) is None  # else it is in the order of another machine
+    plain = table.place(0) is None  # else the values have the byte order of another machine
     for kind in schema.types:
         if pa.types.is_dictionary(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
             plain = False
@@ -231,11 +243,11 @@ def _read_head(raw: bytes, limits: Limits) -> _Head:
 
 
 _heads: dict[bytes, _Head] = {}
-"""Schema messages by their bytes. Clients send the same ones again and again."""
+"""Cache of schema messages by their bytes, because clients send the same ones again and again."""
 
 
 def _check_end(left: int) -> None:
-    """Refuse bytes behind the stream: a second stream would be acknowledged and lost."""
+    """Refuse bytes after the end of the stream: a second stream would be acknowledged and lost."""
     if left:
         raise InvalidBatch(
             f"arrow_ipc goes on for {left:,} bytes after the end of the Arrow IPC stream; send one stream in a push",

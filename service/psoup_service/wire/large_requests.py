@@ -20,12 +20,11 @@ PAYLOAD = "arrow_ipc"
 """The field of a request that may be long."""
 
 COPIED_BYTES = 1024 * 1024
-"""Most bytes of a request that is copied on the event loop. A copied payload is aligned for Arrow, which saves the hop
-to a decoder's thread. In new memory a megabyte takes up to 1.5 ms; but gRPC has copied the message there already.
-"""
+"""The most bytes of a request that the event loop copies. A copied payload is aligned for Arrow, which saves the hop to
+a decoder's thread. In new memory a megabyte takes up to 1.5 ms; but gRPC has copied the message there already."""
 
 _REST_BYTES = 64 * 1024
-"""Most bytes of a request beside its payload: they are parsed on the event loop."""
+"""The most bytes of a request without its payload. The event loop parses them."""
 
 
 class SplitMessage(NamedTuple):
@@ -36,7 +35,7 @@ class SplitMessage(NamedTuple):
 
 
 class Carrying:
-    """A request beside its payload: it has the fields of the message."""
+    """A request whose payload is kept outside of the parsed message. It has the attributes of the message."""
 
     __slots__ = ("_rest", "arrow_ipc")
 
@@ -55,9 +54,10 @@ def payload_number(message: Descriptor) -> int:
 
 
 def split(raw: bytes, number: int) -> SplitMessage | None:
-    """A request in two parts: field `number`, and all other fields. Some 20 us, and a copy up to `COPIED_BYTES`.
+    """Split a request into field `number` and all other fields. About 20 us, and a copy up to `COPIED_BYTES`.
 
-    None unless the message has exactly one such field and little beside it. Then it is parsed as a whole.
+    Returns None unless the field occurs exactly once and the other fields are short. Then the caller parses the request
+    as a whole.
     """
     place = fields.only(raw, number)
     if place is None or len(raw) - (place.end - place.start) > _REST_BYTES:

@@ -36,7 +36,7 @@ class Limits:
     """Rows of one push."""
 
     text_bytes: int = _MIB
-    """Most bytes of one text. The engine checks it."""
+    """The most bytes of one text. The engine enforces it."""
 
     batch_columns: int = 4_096
     """Columns of one push."""
@@ -48,10 +48,10 @@ class Limits:
     """Arrow IPC messages of one push: its schema, dictionaries and record batches."""
 
     staged_bytes: int = 512 * _MIB
-    """Bytes of all batches that come in parts and are not committed."""
+    """Bytes of all staged batches that are not committed."""
 
     stage_idle_s: float = 1_800.0
-    """A batch in parts on which nothing happens is dropped after this time."""
+    """Seconds without activity after which a staged batch is dropped."""
 
     concurrent_calls: int = 1_024
     """Calls under way at once, over all clients."""
@@ -60,16 +60,17 @@ class Limits:
     """Calls that watch at once, over all clients; they are not among `concurrent_calls`."""
 
     watches_per_credential: int = 1_000
-    """Most watches of one token, certificate, or name of a provider."""
+    """The most watches of one credential: a token, a certificate, or a user of the OpenID provider."""
 
     connections: int = 20_000
-    """Most connections of each listener at a time, including those before the first byte. Further ones are closed."""
+    """The most connections of each listener at a time, including those before the first byte. Further ones are closed.
+    """
 
     streams_per_connection: int = 256
     """Calls under way at once on one connection; more wait at the client."""
 
     waiting_calls: int = 8_192
-    """Calls that gRPC holds until the event loop takes them up, 14 kB each; what comes beyond is cancelled."""
+    """The most calls that gRPC queues for the event loop, at 14 kB each. Further calls are cancelled."""
 
     pipelined_batches: int = 32
     """Batches of one PushStream that may wait for their acknowledgement."""
@@ -78,25 +79,25 @@ class Limits:
     """Deadline of a unary call that comes without one."""
 
     receive_bytes: int = 256 * _MIB
-    """Bytes of requests that are on their way in, or long and being handled."""
+    """Bytes that are charged for requests: incoming requests, and long requests until they are handled."""
 
     receive_s: float = 10.0
-    """A request that has not come after this time ends its call; one that names its size has more."""
+    """Seconds in which a request must arrive, else its call ends. A request that declares its size has more time."""
 
     receive_window_bytes: int = 64 * _KIB
-    """Bytes that a client may send of a request that is not read yet."""
+    """Bytes that a client may send of a request that the service has not begun to read."""
 
     connection_idle_s: float = 1_800.0
-    """A connection without calls is closed after this time; its client opens another."""
+    """Seconds after which a connection without calls is closed. Its client opens another."""
 
     handshake_s: float = 10.0
-    """A connection that does not say what it is in this time is closed."""
+    """Seconds in which a new connection must complete its handshake, else it is closed."""
 
     stream_age_s: float = 3_600.0
-    """A streaming call is ended after this time."""
+    """Seconds after which a streaming call is ended."""
 
     stream_idle_s: float = 300.0
-    """A streaming call on which nothing moves is ended after this time."""
+    """Seconds without a message after which a streaming call is ended."""
 
     chunk_bytes: int = 256 * _KIB
     """Approximate bytes of Arrow IPC in one message of a streamed answer. Two messages are held for a client that does
@@ -104,13 +105,13 @@ class Limits:
     """
 
     answer_bytes: int = 3 * _MIB
-    """Most bytes of an answer that comes in one message: a client takes 4 MiB by default."""
+    """The most bytes of an answer in one message. A client takes 4 MiB by default."""
 
     reply_bytes: int = 64 * _MIB
-    """Most bytes of any message that leaves: all replies are far smaller, but for one row of very long texts."""
+    """The most bytes of any reply. Only a row of very long texts comes near it."""
 
     longest_deadline_s: float = 3_600.0
-    """Deadline of a unary call that comes with a longer one."""
+    """The longest deadline of a unary call. A longer one is shortened to it."""
 
     def channel_options(self) -> list[tuple[str, int]]:
         """The limits that gRPC itself enforces."""

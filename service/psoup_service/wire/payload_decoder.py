@@ -32,27 +32,27 @@ from psoup_service.wire.envelope import Outline
 from psoup_service.wire.limits import Limits
 
 ON_LOOP_BYTES = 64 * 1024
-"""Most bytes that are decoded on the loop: some 50 us, less than a hop to a thread."""
+"""The most bytes that the event loop decodes itself: about 50 us, less than a hop to a thread."""
 
 _MOST_WIDTH = 9
-"""Most bytes that a value of fixed width takes in a column, its validity included."""
+"""The most bytes of a fixed-width value in a column, including its validity."""
 
 
 T = TypeVar("T")
 
 
 class Sender(Protocol):
-    """The side of a call that sends."""
+    """The sender of a payload."""
 
     principal: Principal
 
     def peer(self) -> str:
-        """The connection, as a name."""
+        """The name of the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A payload's rows, the digest of its bytes (empty if none was asked for), and the room that was taken for them."""
+    """A payload's rows, the digest of its bytes (empty unless requested), and the room that was taken for the rows."""
 
     table: pa.Table | pa.RecordBatch
     digest: bytes
@@ -60,12 +60,15 @@ class Decoded:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows in memory, as room was taken for them. The table's own gives the interpreter away."""
+        """The bytes of the rows in memory, from the taken room. `table.nbytes` would release the interpreter's lock."""
         return self.place.size - COMMAND_BYTES
 
 
 class Decoding:
-    """Decodes the payloads of requests. `reserve`: takes room, as `Host.reserve`; `patience`: seconds to wait."""
+    """Decodes the payloads of requests.
+
+    `reserve`: takes room, like `Host.reserve`. `patience`: seconds to wait for room.
+    """
 
     def __init__(
         self, limits: Limits, decoders: Decoders, reserve: Callable[..., Awaitable[TakenRoom]], patience: float
@@ -76,7 +79,10 @@ class Decoding:
         self._patience = patience
 
     async def batch(self, spec: StreamSpec, payload: ipc.Payload, sender: Sender, *, digest: bool = False) -> Decoded:
-        """The rows of a push to, or a part for, the stream `spec`. Raises InvalidBatch, and errors of taking room."""
+        """Decode the rows of a push to the stream `spec`, or of a staged part for it.
+
+        Raises InvalidBatch, and the errors of taking room.
+        """
         limits, width = self._limits, _MOST_WIDTH * len(spec.schema.attributes)
         plain = ipc.plain_batch(payload, limits)
         if plain is not None:
@@ -94,9 +100,9 @@ class Decoding:
     async def parameters(
         self, payload: ipc.Payload, text: int, sender: Sender, check_rows: Callable[[int], None]
     ) -> Decoded:
-        """The rows of values of a registration, each for a query whose statement takes `text` bytes.
+        """Decode the parameter rows of a registration. Each row becomes a query whose statement takes `text` bytes.
 
-        `check_rows` gets their number before anything is decoded, and may raise.
+        `check_rows` gets the number of rows before anything is decoded, and may raise.
         """
         outline = await self._outline(payload, sender)
         check_rows(outline.rows)
@@ -104,11 +110,14 @@ class Decoding:
         return await self._decode(payload, outline, size, sender, digest=False)
 
     async def run(self, sender: Sender, size: int, work: Callable[[], T]) -> T:
-        """The result of `work` on a thread, with about `size` bytes that have their room already."""
+        """Run `work` on a decoding thread and return its result. Its `size` bytes already have their room."""
         return await self._decoders.run(_turns_of(sender), size, work)
 
     async def finish(self, decoded: Decoded, sender: Sender, work: Callable[[pa.Table | pa.RecordBatch], T]) -> T:
-        """The result of `work` with the rows, on a thread; their room is given back afterwards."""
+        """Run `work` with the rows on a decoding thread and return its result.
+
+        Afterwards the room of the rows is given back.
+        """
         size = max(decoded.place.size, decoded.table.nbytes)
         result = await self._decoders.run(
             _turns_of(sender), size, lambda: work(decoded.table), dropped=decoded.place.release
@@ -120,7 +129,7 @@ class Decoding:
         return await self._reserve(sender.principal.tenant, COMMAND_BYTES + size, patience=self._patience)
 
     async def _digest(self, payload: ipc.Payload, place: TakenRoom, sender: Sender) -> bytes:
-        """The digest of the bytes; on the loop it takes 50 us at most."""
+        """The digest of a payload. The event loop computes it up to `ON_LOOP_BYTES`, in at most 50 us."""
         if len(payload) <= ON_LOOP_BYTES:
             return ipc.digest(payload)
         return await self._decoders.run(
@@ -128,7 +137,7 @@ class Decoding:
         )
 
     async def _outline(self, payload: ipc.Payload, sender: Sender) -> Outline:
-        """The outline of a payload, at once or after a look at all of its messages."""
+        """The outline of a payload: at once if possible, else from a decoding thread that reads all messages."""
         outline = ipc.outlined(payload, self._limits)
         if outline is not None:
             return outline
@@ -157,7 +166,10 @@ class Decoding:
 
 
 def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int:
-    """Return `needed`, or refuse few bytes that would fill wide columns: bits, or NULLs in missing columns."""
+    """Return `needed`, or raise InvalidBatch if it exceeds `batch_decoded_bytes`.
+
+    A few sent bytes can fill wide columns: bits, or NULLs in missing columns.
+    """
     if needed > limits.batch_decoded_bytes:
         raise InvalidBatch(
             f"{counted(rows, 'row')} {verb(rows, 'takes', 'take')} {needed:,} bytes in the"
@@ -171,6 +183,6 @@ def check_width(spec: StreamSpec, rows: int, needed: int, limits: Limits) -> int
 
 
 def _turns_of(sender: Sender) -> str:
-    """Parties that take turns: tenants, and connections of the tenant `default`."""
+    """The name of the party that takes turns: the tenant, or in the tenant `default` the connection."""
     tenant = sender.principal.tenant
     return sender.peer() if tenant == DEFAULT_TENANT else tenant

@@ -105,7 +105,7 @@ SMALL_BYTES = 64 * 1024
 """Requests up to this size are not charged: the transport holds as much for a call that is not read."""
 
 SLOWEST = 256 * 1024
-"""Bytes a second: the least at which a request that names its size has to come."""
+"""The lowest rate, in bytes a second, at which a request of declared size must arrive."""
 
 _UNCOUNTED = 2**62
 _HALVES = Division(own=0.5, contended=0.5)
@@ -113,7 +113,8 @@ _HALVES = Division(own=0.5, contended=0.5)
 _MESSAGE_BYTES = 16 * 1024 * 1024
 """Memory to touch ahead: the longest message. gRPC holds it twice for a moment."""
 _KEPT_BYTES = 31 * 1024 * 1024
-"""Size just below the C library's limit: it keeps blocks up to the largest size ever freed, if that is below 32 MiB."""
+"""A block size just below 32 MiB. The C library keeps freed blocks up to the largest size ever freed, if that size is
+below 32 MiB."""
 
 
 def touch_memory() -> None:
@@ -122,13 +123,13 @@ def touch_memory() -> None:
     Copying 14 MiB takes 2 ms. Touching new memory for it takes 6 ms more on an idle machine, and far more on a busy
     one. This call saves half of that once; later messages reuse freed memory.
     """
-    bytearray(_KEPT_BYTES)  # and so what is given back below stays
+    bytearray(_KEPT_BYTES)  # freed at once, so that the C library keeps the next block, too
     block = bytearray(_MESSAGE_BYTES)
     block[:: mmap.PAGESIZE] = bytes(_MESSAGE_BYTES // mmap.PAGESIZE)
 
 
 class Waiting:
-    """A context that waits for one message, and ends the task when its time, or its room, is over."""
+    """A context that waits for one message. The task is ended when its time is over, or when its room is needed."""
 
     __slots__ = ("_cancelling", "_task", "_waits", "charged", "cut", "ends", "idle", "most", "started", "tenant")
 
@@ -166,10 +167,10 @@ class Waiting:
 
 
 class Receiving:
-    """The budget, and all calls that wait for messages. For one event loop."""
+    """The budget of bytes for incoming requests, and all calls that wait for messages. For one event loop."""
 
     def __init__(self, limits: Limits, weights: Weights = ONE_TENANT, meters: Meters | None = None) -> None:
-        """`weights`: of tenants; half of the budget is their own, by weight. `meters`: of their quotas."""
+        """`weights`: divide half of the budget among the tenants. `meters`: check the tenants' quotas."""
         self._limits = limits
         self._meters = meters
         self._room = Room(_UNCOUNTED, limits.receive_bytes, weights, _HALVES)
@@ -182,15 +183,15 @@ class Receiving:
         return self._room.bytes
 
     def held(self, tenant: str) -> int:
-        """The same of one tenant."""
+        """The bytes that are charged to one tenant."""
         return self._room.held(tenant)
 
     def charge(self, tenant: str) -> Charge:
-        """The charge of a tenant's call, to be given back at its end."""
+        """A new charge for a tenant's call. The caller gives it back at the end of the call."""
         return Charge(self, tenant)
 
     def drain(self, error: PSoupError) -> None:
-        """End the waits of streams between messages: they may never end by themselves."""
+        """End the streams that wait for their client's next message, which may never come."""
         for waiting in [waiting for waiting in self._waits if waiting.idle]:
             waiting.end(error)
 
@@ -203,7 +204,10 @@ class Receiving:
         return Waiting(self._waits, tenant, loop.time(), seconds, limit, idle=idle)
 
     async def take(self, tenant: str, size: int, patience: float) -> None:
-        """Take room for `size` bytes, waiting in line; streams that only wait make way."""
+        """Take room for `size` bytes, after waiting in line for at most `patience` seconds.
+
+        If there is no room, the tenant's charged stream that has waited longest is ended. Raises ResourceExhausted.
+        """
         self._check(tenant, size)
         if self._room.try_enter(tenant, size):
             return
@@ -286,11 +290,11 @@ class Charge:
         self.held = 0
 
     async def one(self, context: Any, named: int | None, limit: int, seconds: float, *, first: bool) -> bytes:
-        """The single message of a call, of at most `limit` bytes. `first`: without a declared size, `limit` is charged
-        at once.
+        """Read the single message of a call, of at most `limit` bytes.
 
-        Raises InvalidInput if it has more bytes than declared; ResourceExhausted without room, or if it does not arrive
-        in time.
+        `named`: the declared size. `first`: without a declared size, `limit` is charged before the read. Raises
+        InvalidInput if the message is missing, or longer than declared. Raises ResourceExhausted without room, or if
+        the message does not arrive in time.
         """
         receiving, small = self._receiving, named is not None and named <= SMALL_BYTES
         if named is not None and not small:
@@ -311,15 +315,16 @@ class Charge:
         return bytes(raw)
 
     async def next(self, context: Any, limit: int, seconds: float) -> bytes | None:
-        """The next message of a stream, or None at the end of the client's side. Gives back the room of the last
-        message.
+        """The next message of a stream, or None if the client has closed its side.
+
+        Gives back the room of the message before.
         """
         self.give_back()
         raw = await self._read(context, self._receiving.wait(self._tenant, seconds, limit, idle=True))
         return None if raw is grpc.aio.EOF else bytes(raw)
 
     def give_back(self) -> None:
-        """Give all of it back; harmless if that has happened."""
+        """Give back all charged room. Does nothing the second time."""
         size, self.held = self.held, 0
         if size:
             self._receiving.give_back(self._tenant, size)
@@ -335,7 +340,7 @@ class Charge:
         return raw
 
     def _keep(self, size: int) -> None:
-        """Charge the bytes that came, and no longer those that might have come."""
+        """Replace the charge by the size of the message that arrived. Raises ResourceExhausted without room."""
         size = 0 if size <= SMALL_BYTES else size
         if size == self.held:
             return
@@ -346,7 +351,10 @@ class Charge:
 
 
 def named(metadata: Any) -> tuple[str | None, int | None]:
-    """(stream, size) as the metadata of a call name them; raises InvalidInput for a wrong size."""
+    """The stream and the size that the metadata of a call declare; each is None if it is missing.
+
+    Raises InvalidInput for a size that is not a number.
+    """
     stream: str | None = None
     size: int | None = None
     for key, value in metadata:

@@ -30,7 +30,8 @@ from psoup_service.host.shared_bytes import SharedBytes
 from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
 
 RETRY_AFTER_MS = 500
-"""The wait that a sender is told when other stages hold the room; a commit takes about that."""
+"""Milliseconds after which a refused sender may try again if other stages hold the room. A commit takes about as long.
+"""
 
 MOST_STAGES = 64
 """The most open stages of a tenant."""
@@ -61,7 +62,7 @@ class BatchKey:
 
     @property
     def sender(self) -> tuple[str, str, str]:
-        """The producer of a stream. It has at most one stage."""
+        """The key of the sender: tenant, stream and producer. A sender has at most one stage."""
         return self.tenant, self.stream.lower(), self.producer
 
 
@@ -81,14 +82,14 @@ class StagedPart:
 
 
 NO_ROWS = pa.table({})
-"""Checked parts without rows: laying out a hundred columns takes a third of a call."""
+"""The table of a part without rows. To lay out a hundred empty columns would take a third of the call."""
 
 _NO_PART = StagedPart(NO_ROWS, 0, 0)
 
 
 @dataclass(eq=False, slots=True)
 class StagedBatch:
-    """The parts of one batch. `committing` while its commit is under way: nothing may change it."""
+    """The parts of one batch. `committing`: a commit is under way, so nothing may change the stage."""
 
     token: str
     batch: BatchKey
@@ -124,14 +125,15 @@ class StagedBatch:
 
 
 def one_table(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """The parts one behind the other, in one piece and in the columns of `schema`. O(bytes + parts x columns)."""
+    """Concatenate the parts into one table without chunks, with the columns of `schema`. O(bytes + parts x columns)."""
     return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").combine_chunks()
 
 
 class Stages:
     """All open stages. `limit`: bytes of all parts together. `idle`: seconds until a silent stage is dropped.
 
-    `make_way_after`: seconds until a silent stage may be dropped for another sender. `weights`: of tenants.
+    `make_way_after`: seconds until a silent stage may be dropped for another sender. `weights`: divide the reserved
+    half of the room among the tenants.
     """
 
     def __init__(
@@ -158,7 +160,7 @@ class Stages:
         return sum(stage.batch.tenant == tenant for stage in [*self._open.values()])
 
     def others(self, batch: BatchKey) -> int:
-        """The same without the stage that gives way to one for `batch`."""
+        """The tenant's open stages, except for the stage that a new stage for `batch` replaces."""
         return self.count(batch.tenant) - (batch.sender in self._of_sender)
 
     def held(self, tenant: str) -> int:
@@ -182,7 +184,7 @@ class Stages:
         return stage
 
     def find(self, token: str, tenant: str) -> StagedBatch:
-        """The open stage; raises NotFound."""
+        """Find the open stage with this token, and restart its idle time. Raises NotFound."""
         stage = self._open.get(token)
         if stage is None or stage.batch.tenant != tenant:
             raise NotFound(
@@ -194,7 +196,7 @@ class Stages:
         return stage
 
     def check_open(self, stage: StagedBatch, name: str) -> None:
-        """Raise the errors of `put` that do not depend on the size of the part, before it is read."""
+        """Raise the errors of `put` that do not depend on the part's size. The caller has not read the part yet."""
         if self._open.get(stage.token) is not stage:
             raise NotFound("the stage was dropped while the part was read; begin again", reason="UNKNOWN_STAGE")
         self._check_still(stage)
@@ -236,7 +238,7 @@ class Stages:
         stage.rows += part.table.num_rows - replaced.table.num_rows
 
     def drop(self, stage: StagedBatch) -> None:
-        """Forget a stage; harmless if that has happened."""
+        """Forget a stage. Does nothing if it is already forgotten."""
         if stage.expiry is not None:
             stage.expiry.cancel()
         if self._open.pop(stage.token, None) is not None:
@@ -251,7 +253,7 @@ class Stages:
                 self.drop(stage)
 
     def check(self) -> None:
-        """Raise Corrupt if the sums are not those of the parts."""
+        """Raise Corrupt if the counted bytes or rows differ from the sums over the parts."""
         for stage in self._open.values():
             size = sum(part.nbytes for part in stage.parts.values())
             rows = sum(part.table.num_rows for part in stage.parts.values())
@@ -265,7 +267,11 @@ class Stages:
         ensure(consistent, self, "stages by sender and by token differ", open=len(self._open))
 
     def _find_place(self, tenant: str) -> None:
-        """Make a place for one stage more: the tenant's stage that has been silent longest makes way."""
+        """Make a place for one more stage of a tenant.
+
+        A tenant with `MOST_STAGES` loses the stage that was silent longest. Raises ResourceExhausted if no stage is
+        silent.
+        """
         stages = [stage for stage in self._open.values() if stage.batch.tenant == tenant]
         if len(stages) < MOST_STAGES:
             return
@@ -280,9 +286,10 @@ class Stages:
         self._make_way(min(silent, key=lambda stage: stage.touched))
 
     def _take(self, stage: StagedBatch, more: int) -> bool:
-        """Take room for `more` bytes, or give back a negative number; returns whether there was room. While there is
-        none, silent stages above their share are dropped, the largest first. Stages of another tenant within its
-        reserved part stay.
+        """Take room for `more` bytes, or give back room if it is negative. Returns whether there was room.
+
+        While there is no room, silent stages above their share are dropped, the largest first. Stages of another tenant
+        within its reserved part stay.
         """
         tenant, share = stage.batch.tenant, self._limit // len(self._open)
         while not self._room.take(more, tenant):
@@ -294,7 +301,7 @@ class Stages:
         return True
 
     def _silent(self, stages: Iterable[StagedBatch]) -> list[StagedBatch]:
-        """The stages that may make way for another sender."""
+        """The stages that were silent long enough to be dropped for another sender."""
         before = asyncio.get_running_loop().time() - self._make_way_after
         return [stage for stage in stages if not stage.committing and stage.touched <= before]
 
@@ -328,14 +335,14 @@ class Stages:
 
 
 def _token(batch: BatchKey) -> str:
-    """A name for a stage that tells its batch even when the stage is gone."""
+    """A new token for a stage. It encodes the batch, so the service can read it even when the stage is gone."""
     numbers = (batch.epoch, batch.number, batch.since)
     text = json.dumps([secrets.token_urlsafe(_SALT_BYTES), batch.stream, batch.producer, *numbers])
     return base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii")
 
 
 def read_token(token: str, tenant: str) -> BatchKey:
-    """The batch of a stage of this name; raises InvalidInput if `token` is not such a name."""
+    """The batch that a stage's token encodes. Raises InvalidInput for other texts."""
     try:
         _, stream, producer, *numbers = json.loads(base64.b64decode(token, altchars=b"-_", validate=True))
         epoch, number, since = numbers

@@ -39,10 +39,10 @@ CODES: dict[type[errors.PSoupError], grpc.StatusCode] = {
     errors.Internal: grpc.StatusCode.INTERNAL,
     errors.Corrupt: grpc.StatusCode.INTERNAL,
 }
-"""Every class of `psoup.errors` and its code; a test holds the table against the tree."""
+"""The code of each class of `psoup.errors`. A test compares the table with the classes."""
 
 OWN_CODES = {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
-"""Codes that a call can end with and that no error of the tree has: they are about the call, not about its content."""
+"""Codes that no error class has: they describe the call, not its content."""
 
 OK, DEADLINE, GONE = (grpc.StatusCode[name].name for name in ("OK", "DEADLINE_EXCEEDED", "CANCELLED"))
 _DETAILS_KEY = "grpc-status-details-bin"
@@ -105,7 +105,7 @@ def _bad_request(error: errors.InvalidInput) -> error_details_pb2.BadRequest:
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most `limit` bytes of UTF-8; a lone surrogate, which UTF-8 cannot encode, is written as an escape."""
+    """Cut a text to at most `limit` bytes of UTF-8. A lone surrogate, which UTF-8 cannot encode, becomes an escape."""
     raw = text.encode("utf-8", "backslashreplace")
     if len(raw) <= limit:
         return raw.decode()

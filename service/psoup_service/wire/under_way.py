@@ -4,8 +4,8 @@ calls      as long as their work                 `concurrent_calls` at once
 watchers   as long as their clients wish         `watchers` at once, which take no place of a call
  └─ of a credential                              `watches_per_credential` of them
 
-If all places are taken, a tenant with few open calls still gets one. For that there are reserved places of the tenants,
-half as many again in all. So no tenant is refused because other tenants fill the places.
+Each tenant has some reserved places; all of them together are half of the limit, in addition to it. If all other places
+are taken, a tenant with few open calls gets a reserved one. So no tenant is refused because of other tenants' calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from psoup_service.wire.limits import Limits
 
 
 class CallsUnderWay:
-    """Counts calls from their beginning to their end. One event loop. `open`: all of them; `watching`: watchers."""
+    """Counts the open calls. For one event loop. `open`: all open calls. `watching`: the open watches."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -38,7 +38,7 @@ class CallsUnderWay:
         self._idle.clear()
 
     def leave(self, watching: bool) -> None:
-        """Count its end."""
+        """Count the end of a call."""
         self.open -= 1
         self.watching -= watching
         if not self.open:
@@ -47,7 +47,7 @@ class CallsUnderWay:
     def check(self, watching: bool, has_few: Callable[[float], bool]) -> None:
         """Raise ResourceExhausted if the call that was just counted exceeds the limit.
 
-        `has_few`: whether its tenant has fewer open calls of this kind than its part of the given number.
+        `has_few`: tells whether the tenant has fewer open calls of this kind than its share of the given number.
         """
         limit = self._limits.watchers if watching else self._limits.concurrent_calls
         present = self.watching if watching else self.open - self.watching
@@ -56,7 +56,7 @@ class CallsUnderWay:
 
     @contextmanager
     def watched(self, principal: Principal) -> Iterator[None]:
-        """Context in which a principal's watch is open. Unlimited if callers need no credential.
+        """A context in which a watch of a principal is open. There is no limit if callers need no credential.
 
         Raises ResourceExhausted, reason WATCH_BUDGET, for too many watches of one credential.
         """

@@ -15,13 +15,13 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.message import Message
 
 PART_BYTES = 64 * 1024
-"""Bytes of a part from which on it is written: some tenths of a millisecond."""
+"""The size from which an open part is serialized, which takes some tenths of a millisecond."""
 
 M = TypeVar("M", bound=Message)
 
 
 class Written:
-    """A reply as it goes over the wire."""
+    """A reply that is already serialized."""
 
     __slots__ = ("raw",)
 
@@ -30,7 +30,7 @@ class Written:
 
 
 def with_payload(message: Message, field: str, payload: memoryview) -> Written:
-    """A message that has `payload` in a field of bytes beside what it has. O(bytes): they are copied once."""
+    """Serialize `message` with `payload` as its bytes field `field`. O(bytes), for one copy."""
     tag = message.DESCRIPTOR.fields_by_name[field].number << 3 | 2
     return Written(b"".join((message.SerializeToString(), _varint(tag), _varint(len(payload)), payload)))
 
@@ -45,7 +45,7 @@ def _varint(value: int) -> bytes:
 
 
 class OpenMessage(Generic[M]):
-    """A message of one kind in the making. `open`: its part that is being filled."""
+    """A message that is built and serialized part by part. `open`: the part that the caller fills now."""
 
     def __init__(self, kind: type[M]) -> None:
         self._kind = kind
@@ -53,20 +53,20 @@ class OpenMessage(Generic[M]):
         self.open = kind()
 
     def cut(self) -> int:
-        """Write the open part, and begin another; returns its bytes. O(bytes)."""
+        """Serialize the open part, and begin another. Returns the number of bytes. O(bytes)."""
         raw = self.open.SerializeToString()
         self._parts.append(raw)
         self.open = self._kind()
         return len(raw)
 
     def written(self) -> Written:
-        """The whole message; once."""
+        """The whole message. May be called once."""
         self.cut()
         return Written(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
 
 
 def writer(serialize: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
-    """The writer of a method's replies; a reply that is written already stays as it is."""
+    """Return the serializer of a method's replies. A reply that is already serialized stays as it is."""
 
     def write(reply: Any) -> bytes:
         return reply.raw if type(reply) is Written else serialize(reply)
