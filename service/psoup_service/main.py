@@ -59,7 +59,7 @@ def serve(
 
 
 def _told(problem: PSoupError) -> int:
-    """Print why the service does not run; returns the exit code."""
+    """Print the reason why the service does not run. Returns the exit code."""
     print(f"error: {told(problem)}", file=sys.stderr)
     return EXIT_FAILED
 
@@ -89,7 +89,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
         return EXIT_OK
     except PSoupError as problem:
         return _told(problem)
-    with suppress(OSError):  # what started it may have left, and reads no more
+    with suppress(OSError):  # the program that has started it may not read any more
         _announce(service)
     if ready is not None:
         ready(service.address)
@@ -110,7 +110,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
 
 
 def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
-    from psoup_storage import open_store  # it imports the kernels, whose folder must be chosen by then
+    from psoup_storage import open_store  # imports the kernels, whose folder must be chosen first
 
     store = open_store(  # it decodes chunks while the modules below are loaded
         settings.data_dir,

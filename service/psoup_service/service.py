@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 _GATEWAY = "psoup_service.web.gateway"
 _MOST_HELPERS = 4
-"""The most threads that cover old data with new queries; a start has all cores for that."""
+"""The most threads that evaluate new queries over old tuples. At a start they may use all cores."""
 _log = logging.getLogger(__name__)
 
 
@@ -216,7 +216,7 @@ class Service:
             self._set_health(health_pb2.HealthCheckResponse.SERVING)
         except BaseException:
             if server is not None:
-                await server.stop(None)  # gRPC wants that while the loop runs, and complains of it at the exit
+                await server.stop(None)  # gRPC must be stopped while the loop runs, else it complains at the exit
             await self._release()
             raise
         self._watch = asyncio.create_task(self._watch_host())

@@ -60,7 +60,7 @@ class ArrivalWatch:
         return {"dear_queries": len(self._warned), "dear_clauses_left_index": self.quarantined}
 
     async def run(self) -> None:
-        """Look every half minute, until cancelled; return at once if nothing is asked for."""
+        """Look every half minute, until cancelled. Returns at once if both limits are 0."""
         while self._least:
             await asyncio.sleep(EVERY_S)
             try:

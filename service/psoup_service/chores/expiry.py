@@ -2,7 +2,7 @@
 
     start     tuples of before the start do not expire for a minute: its clock may be wrong     `ExpiryWait`
 
-Queries are looked for every hour, and unregistered together:
+Expired queries are looked for every hour, and one command unregisters many of them:
 
     start     the days that the last process left ("asked"), or today for all        `take_over`
     hour      tick ─ due? ─ UnregisterMany(expired) ─ prepare looks again ─ event    `once`
@@ -38,7 +38,7 @@ WAIT = 60 * SECOND
 
 _NOTE = "asked"
 _TOGETHER = 8_192
-"""Queries that are unregistered at once, at most: other commands come between."""
+"""The most queries that one command unregisters, so that other commands come between."""
 _PATIENCE_S = 60.0
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,10 @@ class ExpiryWait:
         self._end: int | None = None
 
     def edge(self) -> int | None:
-        """The time, None for any. O(1), but for the first call after the replay: O(streams)."""
+        """The time up to which tuples may expire; None without a limit.
+
+        O(1), but O(streams) for the first call after the replay.
+        """
         if self._replaying():
             return None
         if self._end is None:
@@ -77,13 +80,16 @@ class ExpiryWait:
         return self._last if self._clock.boot() < self._end else None
 
     def begin(self) -> None:
-        """Begin to wait, and to guard the clock: one before the last event is reported. After the replay."""
+        """Begin to wait, and to guard the clock. Called after the replay.
+
+        A clock that is before the last event is reported in the log.
+        """
         self.edge()
         self._clock.begin(self._last)
 
 
 class Expiry:
-    """Unregisters what has expired. On the event loop, but for looking through all queries."""
+    """Unregisters expired queries. Belongs to the event loop; a reader thread looks through the queries."""
 
     def __init__(self, host: Host[Snapshot], store: Store) -> None:
         self._host = host
@@ -96,12 +102,15 @@ class Expiry:
         return self._host.snapshot().lifetimes
 
     def take_over(self) -> None:
-        """Take over the days of the last process, once all events are replayed. O(queries)."""
+        """Read the days that the last process left, and delete the note.
+
+        Called once all events are replayed. O(queries).
+        """
         self._lifetimes.restore(self._store.noted(_NOTE), self._host.clock.now())
         self._store.note(_NOTE, "", sync=True)
 
     def leave(self) -> None:
-        """Leave the days to the next process: after the last event, before the store is closed. O(queries)."""
+        """Note the days for the next process. Called after the last event, before the store is closed. O(queries)."""
         self._store.note(_NOTE, self._lifetimes.save(self._host.clock.now()), sync=True)
 
     async def run(self) -> None:
@@ -110,7 +119,7 @@ class Expiry:
             await asyncio.sleep(EVERY_S)
             try:
                 await self.once()
-            except (PSoupError, TimeoutError) as problem:  # no room, or no time for it: an hour later
+            except (PSoupError, TimeoutError) as problem:  # no room, or no time for it: the next look is in an hour
                 _log.warning("queries that have expired stay for now: %s", problem)
 
     async def once(self) -> int:

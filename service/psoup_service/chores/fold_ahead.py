@@ -1,4 +1,4 @@
-"""Folding ahead in a service: every few seconds new chunks are folded on the threads of jobs, beside readers.
+"""Folding ahead in a service: every few seconds new chunks are folded on the threads of jobs.
 
 every 2 s ─> steps of some tens of milliseconds, until nothing is left to fold      psoup.execution.ahead.folds_ahead
              each fold within a budget, noted on disk beforehand                    psoup_service.host.background
@@ -17,7 +17,7 @@ from psoup_service.host.host import Host
 from psoup_service.host.threads import Threads, on
 
 EVERY_S = 2.0
-"""Seconds between two looks: chunks stay in memory for longer."""
+"""Seconds between two looks. New chunks stay in memory for longer than that."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The regular work of a service, beside its calls: each part a task of the supervisor.
+"""The regular work of a service: each part is a task of the supervisor.
 
 clock          every second        the wall clock is compared with boot time
 expiry         every hour          queries that have expired are unregistered
@@ -49,7 +49,7 @@ class RegularWork:
         self.supervisor = Supervisor()
 
     def start(self, clock: GuardedClock, gate: Gate, certificate: Certificates | None) -> None:
-        """Begin all work; once all events are replayed."""
+        """Start all work. Called once all events are replayed."""
         start = self.supervisor.start
         start("clock", clock.run, EVERY_S)
         start("expiry", self.expiry.run, expiry.EVERY_S)

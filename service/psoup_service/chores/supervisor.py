@@ -20,7 +20,7 @@ FIRST_S = 1.0
 MOST_S = 60.0
 """Seconds of the longest pause."""
 FAILING = 3
-"""Errors in a row from which on a task keeps failing."""
+"""Errors in a row at which a task counts as failing."""
 
 _log = logging.getLogger(__name__)
 

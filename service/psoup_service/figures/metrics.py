@@ -73,7 +73,7 @@ FIGURES = {
 
 
 class _Gauges(Collector):
-    """Figures that the host has anyway, read at each scrape."""
+    """The figures that the host keeps, as gauges that are read at each scrape."""
 
     def __init__(self, read: Callable[[], Mapping[str, int]]) -> None:
         self._read = read
@@ -143,7 +143,7 @@ class Metrics:
         self.registry.register(self._of_tenants)
 
     def call_ended(self, method: str, code: str, protocol: str, seconds: float | None) -> None:
-        """Count a call; `seconds` is None for a streaming call, whose length says nothing."""
+        """Count a call. `seconds`: None for a streaming call, whose duration says nothing about the service."""
         counter = self._ended.get((method, code, protocol))
         if counter is None:
             counter = self._ended[method, code, protocol] = self._calls.labels(method, code, protocol)
@@ -156,7 +156,7 @@ class Metrics:
         timed.observe(seconds)
 
     def pushed(self, push: PushAcknowledgement, size: int) -> None:
-        """Count a batch; a duplicate was counted when it was taken."""
+        """Count a batch. A duplicate is not counted, because the batch was counted when it was taken."""
         if push.duplicate:
             return
         self._batches.inc()

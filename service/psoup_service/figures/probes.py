@@ -1,7 +1,7 @@
 """Probes over HTTP, on a port and threads of their own: metrics, and whether the service lives and is ready.
 
     GET /metrics    Prometheus text
-    GET /healthz    200 while the process does its work, 503 once it has failed: start it anew
+    GET /healthz    200 while the process does its work, 503 once it has failed: restart it
     GET /readyz     200 while it takes calls, 503 while it starts, drains or has failed: send clients elsewhere
 
 The answers are those of gRPC's health service. The body is the state as a word, and the reason of a failure. While the
@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 MOST = 64
-"""Connections at once: each has a thread, for as long as its client takes to ask."""
+"""The most connections at once. Each holds a thread until its client has asked."""
 
 State = Callable[[], tuple[str, str]]
-"""Function for the host's state, and the reason of its failure or the failing background task. Called on a thread of
-the HTTP server.
-"""
+"""Returns the host's state, and the reason of its failure or the notices for the operator. Called on a thread of the
+HTTP server."""
 
 
 class Probes:
-    """An HTTP server of the probes, on a free port for 0; `port`: the port. Raises OSError if it cannot listen."""
+    """An HTTP server of the probes.
+
+    `port`: the port to listen on; if it is 0, a free one. Raises OSError if it cannot listen.
+    """
 
     def __init__(self, metrics: Metrics, state: State, host: str, port: int) -> None:
         self._metrics = make_wsgi_app(metrics.registry)
@@ -86,7 +88,7 @@ class _Server(ThreadingWSGIServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and spare the thread."""
+        """Answer, and give back the place among the `MOST`."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -94,7 +96,7 @@ class _Server(ThreadingWSGIServer):
 
 
 class _Server6(_Server):
-    """The same on an address of IPv6."""
+    """The server on an IPv6 address."""
 
     address_family = socket.AF_INET6
 
@@ -105,7 +107,7 @@ class _Handler(WSGIRequestHandler):
     timeout = 10.0
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Do nothing: the log is of what is out of the ordinary."""
+        """Do nothing: the log has only what is out of the ordinary."""
 
 
 def _text(start: StartResponse, status: str, text: str) -> list[bytes]:

@@ -21,15 +21,13 @@ from psoup.events.tenants import NO_LIMITS, Tenant
 from psoup.model import DEFAULT_TENANT
 
 NAMED = 100
-"""Tenants with rows of their own: each has some forty."""
+"""The most tenants with rows of their own. Each has some forty rows."""
 
 OTHERS = "(others)"
 """The label of all tenants that have no rows of their own."""
 
 _COUNTED = 25_000
-"""Most pairs of tenant and quota with a counter of refusals. There may be more than present tenants, as tenants come
-and go.
-"""
+"""The most pairs of tenant and quota with a counter of refusals. Dropped tenants have pairs, too."""
 
 _LABELS = ("tenant", "quota")
 _Table = dict[tuple[str, str], float]
@@ -43,12 +41,12 @@ class Usage(Protocol):
         ...
 
     def used_by(self, names: Collection[str]) -> Mapping[str, Mapping[str, float]]:
-        """The use of each of some tenants, by quota. From any thread."""
+        """The use of the named tenants, by name and quota. Any thread may call it."""
         ...
 
 
 class TenantFigures(Collector):
-    """Counts refusals, and tells use and limits at each scrape. `usage` is asked then."""
+    """Counts refusals, and reports use and limits at each scrape. `usage`: asked at each scrape."""
 
     def __init__(self, usage: Usage) -> None:
         self._usage = usage

@@ -27,7 +27,7 @@ from psoup_service.figures.metrics import Metrics
 
 TICK_S = 0.01
 STALL_S = 0.05
-"""Least processor time of one turn of the loop that counts as a stall."""
+"""The least processor time of one turn of the loop that counts as a stall, in seconds."""
 
 _LOOK_S = 0.025
 _FRAMES = 6

@@ -24,7 +24,7 @@ _MIB = 1024 * 1024
 
 
 def digest(modules: Sequence[str]) -> str:
-    """A digest of the sources of modules: while a service runs, all calls must be of the same."""
+    """A digest of the sources of modules. A child that is started again must have the same digest."""
     whole = hashlib.blake2b(digest_size=16)
     for module in modules:
         file = module if module.endswith(".py") else getattr(sys.modules.get(module), "__file__", None)
@@ -34,7 +34,10 @@ def digest(modules: Sequence[str]) -> str:
 
 
 def hello(modules: Sequence[str]) -> tuple[dict[str, Supplied], bytes]:
-    """The functions of the modules, by the texts of their signatures, and what is said about them."""
+    """Load the modules.
+
+    Returns the functions by the texts of their signatures, and the content of the HELLO message.
+    """
     try:
         functions = load(modules)
     except PSoupError as problem:

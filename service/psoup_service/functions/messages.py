@@ -25,7 +25,7 @@ from psoup.values.columns import Array
 HELLO, CALL, VALUES, BROKEN, RAISED = range(5)
 _HEAD = struct.Struct("<BQ")
 _MOST_BYTES = 2**31
-"""Bytes of a message: the texts of one call."""
+"""The most bytes of a message. The texts of a call need the most."""
 _FUNCTION = b"function"
 
 
@@ -46,7 +46,7 @@ def send(end: socket.socket, kind: int, content: bytes | memoryview, until: floa
 
 
 def receive(end: socket.socket, until: float | None = None) -> tuple[int, bytes]:
-    """The next message: its kind and content, bytes that nothing can write to. Raises Gone, TimeoutError."""
+    """Receive the next message: its kind, and its content as immutable bytes. Raises Gone, TimeoutError."""
     kind, size = _HEAD.unpack(_read(end, _HEAD.size, until))
     if size > _MOST_BYTES:
         raise Gone
@@ -80,26 +80,26 @@ def _limit(end: socket.socket, until: float | None) -> None:
 
 
 def write_call(name: str, arrays: Sequence[pa.Array]) -> memoryview:
-    """A call of the function whose signature has the text `name`."""
+    """Encode a call of the function whose signature has the text `name`."""
     fields = [pa.field(str(place), array.type) for place, array in enumerate(arrays)]
     return _ipc(arrays, pa.schema(fields, {_FUNCTION: name.encode()}))
 
 
 def read_call(content: bytes) -> tuple[str, list[pa.Array]]:
-    """The function and its arguments."""
+    """Decode a call: the text of the function's signature, and the arguments."""
     batch = _batch(content)
     return batch.schema.metadata[_FUNCTION].decode(), list(batch.columns)
 
 
 def write_values(answer: Answer) -> memoryview:
-    """The values of a call."""
+    """Encode the values of a call, and the rows in which the function raised."""
     values, raised = answer
     arrays = [values] if raised is None else [values, pa.array(raised)]
     return _ipc(arrays, pa.schema([pa.field(str(place), array.type) for place, array in enumerate(arrays)]))
 
 
 def read_values(content: bytes) -> Answer:
-    """The values, and where the function raised. Raises Gone for what is not that."""
+    """Decode the values, and the rows in which the function raised. Raises Gone for any other content."""
     try:
         values, *rest = _batch(content).columns
         raised: Array | None = np.array(rest[0].to_numpy(zero_copy_only=False), np.bool_) if rest else None

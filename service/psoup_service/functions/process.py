@@ -4,7 +4,7 @@
                                    │ no reply in time, or the child has died: it is killed, and that is a failure
                                    └ the third failure for a client: it is not called for that one for ten minutes
 
-A function that hangs or ends its process blocks a thread, and the calls behind it, for the time of a call. Such
+A function that hangs or ends its process blocks a thread, and the calls that wait, for the time of a call. Such
 failures are counted for each client, so that one client's calls do not take the function away from another. Arriving
 tuples and upkeep have one count, for the life of the service. When that is reached, the queries leave the index and are
 evaluated when a client invokes them.
@@ -36,11 +36,11 @@ from psoup.sql.supplied_names import make_known
 from psoup_service.functions import messages
 
 MOST_FAILURES = 3
-"""Failures (hanging, or ending the process) after which a function is not called any more for one client."""
+"""The failures (hanging, or ending the process) after which a function is not called any more for one client."""
 FORGIVEN_S = 600.0
-"""The time after which a client's failures do not count any more."""
+"""Seconds after which a client's failures do not count any more."""
 _START_S = 30.0
-"""Seconds for a start of the child, in addition to those of a call: it loads libraries."""
+"""Seconds in which the child must start, in addition to the seconds of a call. It loads libraries."""
 _NOT_CALLED = (
     f"for this client, and is called for it again {FORGIVEN_S / 60:g} minutes later",
     "while tuples came, and is called for them again after a restart",
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Child:
-    """A running child and what it said of its functions. Raises InvalidInput if it refuses the modules or dies."""
+    """A running child, and its HELLO message (`told`). Raises InvalidInput if it refuses the modules or dies."""
 
     def __init__(self, modules: Sequence[str], seconds: float, memory_mib: int) -> None:
         self.end, theirs = socket.socketpair()
@@ -88,14 +88,17 @@ class _Child:
 
 
 class FunctionFailures:
-    """Failures of each function, by the client whose call it was; None: while tuples came. `now`: seconds."""
+    """Counts the failures of each function by client.
+
+    The client None stands for arriving tuples and upkeep. `now`: seconds.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._counts: dict[tuple[str | None, str], tuple[int, float]] = {}
 
     def of(self, client: str | None, name: str) -> int:
-        """The failures that count."""
+        """The number of failures that still count."""
         return self._counts.get((client, name), (0, 0.0))[0] if client is None or self._lately(client, name) else 0
 
     def add(self, client: str | None, name: str) -> int:
@@ -127,7 +130,10 @@ class FunctionProcess:
         return Supplied(signature_of(name), partial(self._call, name), facts["cost"], facts["about"])
 
     def install(self) -> None:
-        """Make statements of this process know the functions. Raises InvalidInput for a name that SQL has already."""
+        """Make the functions known to statements of this process.
+
+        Raises InvalidInput for a name that SQL already has.
+        """
         make_known(self.functions)
         for function in self.functions:
             _log.info("a function was loaded", extra={"function": function.signature.shown, "about": function.about})
@@ -143,7 +149,10 @@ class FunctionProcess:
             self._child = None
 
     def _call(self, name: str, arrays: Sequence[pa.Array]) -> Answer:
-        """The values of a function. Raises FailedPrecondition, and Raised if it raised over and over."""
+        """Call a function in the child.
+
+        Raises FailedPrecondition for a failure, FunctionRaised if the function raised.
+        """
         call = messages.write_call(name, arrays)
         with self._lock:
             if self._closed:

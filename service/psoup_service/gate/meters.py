@@ -108,14 +108,16 @@ class Rate:
 
 
 def _smoothed(smooth: float, passed: float, amount: float) -> float:
-    """A use per second after an amount that came in the time that has passed."""
+    """The smoothed use per second. `passed`: seconds since the last update. `amount`: the use in these seconds."""
     share = exp(-passed / _SECONDS)
     return smooth * share + amount * ((1.0 - share) / passed if passed > 1e-6 else 1.0 / _SECONDS)
 
 
 class _Meter:
-    """The use of one tenant. `open`: calls without watches. `seen`: processor seconds and matches that are in its rates
-    already, or came before it had the quota. `judged`: the quotas among `TOLD` that it had at its last call.
+    """The use of one tenant. `open`: calls without watches.
+
+    `seen`: the processor seconds and matches that the rates already have, or that came before the tenant had the quota.
+    `judged`: the quotas of `TOLD` that the tenant had at its last call.
     """
 
     def __init__(self, now: float) -> None:
@@ -144,12 +146,14 @@ class MeteredCall:
 
 
 NOT_METERED = MeteredCall(_Meter(0.0), watching=False)
-"""The meter of calls without a tenant."""
+"""The context of calls that are not metered."""
 
 
 class Meters:
-    """The meters of all tenants, on one event loop, except `used_by`. `tenants`: the existing ones. `times`: their use
-    of each quota of `TOLD`. `now`: seconds of a clock that never goes back.
+    """The meters of all tenants. All but `used_by` belongs to one event loop.
+
+    `tenants`: returns the existing tenants. `times`: the tenants' use of each quota of `TOLD`. `now`: seconds of a
+    clock that never goes back.
     """
 
     def __init__(
@@ -164,9 +168,11 @@ class Meters:
         self._meters: dict[str, _Meter] = {}
         self._began = now()
         self.sources: dict[str, Callable[[str], float]] = {}
-        """The use of a tenant's other quotas, by name, from the parts of the service that count it. From any thread."""
+        """Functions that return a tenant's use of the other quotas, by quota. The parts of the service that count the
+        use set them. Any thread may call them."""
         self.together: Callable[[Collection[str]], Mapping[str, Mapping[str, float]]] = lambda _: {}
-        """The same of some tenants, by tenant and quota, where looking once is cheaper. From any thread."""
+        """Returns the use of some tenants, by tenant and quota, if one look for all tenants is cheaper. Any thread may
+        call it."""
 
     def call(self, name: str, call: str, *, watching: bool) -> MeteredCall:
         """Context for a call of the tenant `name`, which counts from its beginning to its end. Some microseconds.
@@ -183,19 +189,19 @@ class Meters:
         return MeteredCall(meter, watching)
 
     def has_few(self, name: str, watching: bool, places: float) -> bool:
-        """Whether a tenant has fewer open calls (or watches) than its part of `places`, which is at least one."""
+        """Whether a tenant has fewer open calls (or watches) than its share of `places`. The share is at least one."""
         meter = self._meter(name)
         return (meter.watching if watching else meter.open) < max(1, places // max(1, len(self.tenants())))
 
     def pay(self, name: str, call: str) -> None:
-        """Raise ResourceExhausted, reason QUOTA, if the tenant has used up what a call of this name pays with."""
+        """Raise ResourceExhausted, reason QUOTA, if the tenant has used up a rate that `PAYS` has for this call."""
         tenant = self.tenants().get(name)
         if tenant is not None:
             for quota in PAYS.get(call, ()):
                 self._check_rate(tenant, self._meter(name), quota)
 
     def prepare(self, name: str) -> None:
-        """Raise ResourceExhausted, reason QUOTA, if the tenant has used up its time for statements that are bound."""
+        """Raise ResourceExhausted, reason QUOTA, if the tenant has used up its time for binding statements."""
         tenant = self.tenants().get(name)
         if tenant is not None:
             self._check_rate(tenant, self._meter(name), "prepare_share")
@@ -212,9 +218,10 @@ class Meters:
         meter.rates["pushed_bytes_per_second"].add(self._now(), size, limit)
 
     def check(self, name: str, quota: str, used: Callable[[], int], more: int, way: str, charged: int = 0) -> None:
-        """Raise ResourceExhausted, reason QUOTA, if `more` would be too much beside what is used now.
+        """Raise ResourceExhausted, reason QUOTA, if the use now and `more` together exceed the quota.
 
-        The refusal says when to come again, unless `more` beside the caller's `charged` bytes alone exceeds the quota.
+        `used`: returns the use now. The refusal suggests a wait, unless the caller's `charged` bytes and `more` alone
+        exceed the quota.
         """
         tenant = self.tenants().get(name)
         limit = 0 if tenant is None else getattr(tenant.quotas, quota)
@@ -227,8 +234,9 @@ class Meters:
         return self.used_by((name,))[name]
 
     def used_by(self, names: Collection[str]) -> dict[str, dict[str, float]]:
-        """The same of some tenants, by their names. O(streams + tenants). From any thread: a rate that is changed
-        meanwhile is about right.
+        """The use of some tenants now, by name and quota. O(streams + tenants).
+
+        From any thread: a rate that changes meanwhile is approximate.
         """
         now, together = self._now(), self.together(names)
         return {name: {**self._taken(name, now), **together.get(name, {})} for name in names}
@@ -244,7 +252,7 @@ class Meters:
         return {"open_calls": meter.open, "watchers": meter.watching, **rates, **usage}
 
     def _had(self, quota: str, name: str) -> float:
-        """Processor seconds, or matches, that a tenant had since the start."""
+        """Processor seconds, or matches, that a tenant has used since the start."""
         return sum(times.used.get(name, 0.0) for times in self._times[quota])
 
     def _meter(self, name: str) -> _Meter:
@@ -274,7 +282,10 @@ class Meters:
             raise _used_up(tenant, quota, rate.per_second(now), wait)
 
     def _look(self, meter: _Meter, name: str, quota: str, limit: float) -> None:
-        """Add the use since the last look; nothing if the tenant had no quota then."""
+        """Add the tenant's use since the last look to the rate.
+
+        Adds nothing if the tenant did not have the quota then.
+        """
         used = self._had(quota, name)
         owed = used - meter.seen[quota] if quota in meter.judged else 0.0
         meter.judged.add(quota)

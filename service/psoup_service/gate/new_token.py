@@ -15,7 +15,7 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
 _PATTERN = re.compile(r"[\w*?]{1,128}")
 _MOST_PATTERNS = 16
 _LATEST = 253_402_300_799_000_000
-"""The last microsecond that a timestamp can say, but for a second."""
+"""The latest expiry of a token, in microseconds since 1970: 9999-12-31 23:59:59 UTC."""
 
 
 def issued(
@@ -26,9 +26,9 @@ def issued(
     *,
     tenant: str = DEFAULT_TENANT,
 ) -> tuple[str, AccessToken]:
-    """A new token: its text, which is shown once, and its stored facts. `expires`: in microseconds, 0 for never.
+    """A new token: its text, which is shown once, and its stored facts.
 
-    Raises InvalidInput for a name, a role, a pattern or an end that is not valid.
+    `expires`: microseconds since 1970, 0 for never. Raises InvalidInput for an invalid name, role, pattern or expiry.
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(

@@ -1,7 +1,7 @@
 """Access tokens of an OpenID provider (JWTs), signed with its keys: their claims give the principal.
 
     eyJ… ─ kid ─> key ─> signature, iss, aud, exp, nbf ─> sub, roles, tenant ─> principal, for a minute
-                   └─ fetched beside the event loop, every five minutes; old ones are kept for a day (`provider_keys`)
+                   └─ a thread fetches keys every five minutes; old keys are kept for a day (`provider_keys`)
 
 PyJWT decodes and verifies (the extra `oidc`). Hints in a token about the place of its key (`jku`, `x5u`, `jwk`) are
 ignored. Only asymmetric algorithms that suit the key are accepted. Without a provider none of this is loaded.
@@ -33,14 +33,14 @@ _FAMILIES = {
     "EC": ("ES256", "ES384", "ES512"),
     "OKP": ("EdDSA",),
 }
-"""The algorithms of each type of key; a key that names its own has that alone."""
+"""The algorithms of each type of key. A key that names its algorithm allows only that one."""
 
 FRESH_S = 300.0
 """Seconds after which the keys are fetched again."""
 STALE_S = 86_400.0
 """Seconds for which keys are used while the provider does not answer."""
 PAUSE_S = 10.0
-"""Seconds between two attempts, also where an unknown key asks for one."""
+"""The least seconds between two attempts to fetch the keys, also if a token names an unknown key."""
 _REMEMBERED_S = 60
 _REMEMBERED = 10_000
 _LEEWAY_S = 10
@@ -82,7 +82,7 @@ class OpenId:
         self._fetched = self._tried = float("-inf")
         self._wanted = asyncio.Event()
         self._verified: dict[bytes, tuple[Principal, int]] = {}
-        """Principals by the digests of their tokens, and until when they are remembered."""
+        """Principals by the digests of their tokens, each with the time until which it is remembered."""
 
     def principal(self, token: str) -> Principal:
         """The principal of a token. Some microseconds for one that was verified in the last minute, else about 100.
@@ -133,7 +133,7 @@ class OpenId:
         return True
 
     def _read(self) -> dict[str, _Key]:
-        """The keys of the provider by their names, as they are there now."""
+        """Fetch the keys of the provider, by name. Raises ValueError if none of them can be used."""
         read = (_key_of(raw) for raw in self._source.listed())
         keys = {key.name: key for key in read if key is not None}
         if not keys:
@@ -165,7 +165,7 @@ class OpenId:
         return Principal(name, roles, tenant, ends=(int(claims["exp"]) + _LEEWAY_S) * _SECOND)
 
     def _check_times(self, claims: dict[str, Any]) -> None:
-        """Check when a token begins and ends, by the service's clock, where PyJWT asks the wall clock."""
+        """Check the begin and the end of a token by the service's clock. PyJWT would check them by the wall clock."""
         now, leeway = self._now(), _LEEWAY_S * _SECOND
         if int(claims["exp"]) * _SECOND <= now - leeway:
             raise jwt.ExpiredSignatureError("Signature has expired")
@@ -175,7 +175,10 @@ class OpenId:
                 raise jwt.ImmatureSignatureError(f"The token is not yet valid ({name})")
 
     def _key(self, name: Any) -> _Key:
-        """A key by its name. An unknown one makes the keys be fetched, but not too often."""
+        """The key of this name.
+
+        Raises Unavailable if the keys must be fetched first, Unauthenticated for an unknown key.
+        """
         if not isinstance(name, str):
             raise _not_valid("it does not name its key (kid)")
         if name in self._keys:

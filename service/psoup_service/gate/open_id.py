@@ -1,4 +1,4 @@
-"""The choice of a service that takes tokens of an OpenID provider: only then is the library for them loaded.
+"""Loads the library for tokens of an OpenID provider, but only if the service accepts such tokens.
 
 no provider        None
 a provider         `psoup_service.gate.oidc`, which needs PyJWT; InvalidInput names the extra to install
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def open_id(
     provider: Provider | None, now: Callable[[], int], threads: Threads, latest: Callable[[], int] | None = None
 ) -> OpenId | None:
-    """The tokens of a provider; None without one. Raises InvalidInput if the library for them is not there.
+    """The tokens of a provider; None without a provider. Raises InvalidInput if the library for them is missing.
 
     `now`, `latest`: see `OpenId`.
     """

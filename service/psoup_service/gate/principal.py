@@ -12,10 +12,11 @@ from psoup_service.gate.roles import ANYBODY, OPERATOR, ROLES
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller of a call. `token_id`: of the token that let the caller in, "" without one.
+    """The identity of a caller. `token_id`: the ID of the caller's token, "" without one.
 
-    `ends`: the end of its certificate, or of its token of a provider, microseconds; 0 for never. `streams`: patterns of
-    the streams that it may push to, in lower case; () for all of the tenant. `certified`: a certificate let it in.
+    `ends`: the end of the caller's certificate or provider's token, in microseconds; 0 for never. `streams`: lower-case
+    patterns of the streams that the caller may push to; () for all streams of the tenant. `certified`: the caller came
+    in by a certificate.
     """
 
     name: str
@@ -35,12 +36,15 @@ class Principal:
 
     @property
     def serves(self) -> bool:
-        """Whether he is of the tenant that runs the service: an operator of it is the service's."""
+        """Whether the caller belongs to the tenant that runs the service.
+
+        An operator of this tenant operates the service.
+        """
         return self.tenant == DEFAULT_TENANT
 
     @property
     def operates(self) -> bool:
-        """Whether he is the service's operator, who knows of all tenants."""
+        """Whether the caller is the service's operator, who may see all tenants."""
         return self.serves and OPERATOR in self.roles
 
     def check_stream(self, stream: str) -> None:
@@ -58,4 +62,4 @@ EVERYBODY = Principal("", ROLES)
 """The caller of a service that asks for no credential: its owner."""
 
 STRANGER = Principal("", (ANYBODY,))
-"""The principal of a caller that brings no credential although one is needed."""
+"""The principal of a caller without a credential, and of each caller before the gate has decided."""

@@ -20,9 +20,10 @@ from psoup_service.gate.roles import ROLES
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """The claims that the provider's tokens must have. `keys_url`: "" for the URL in the provider's own document.
-    `roles`: roles by value of the claim `role_claim`. `tenant_claim`: "" if all tokens belong to the tenant `default`.
-    A dot separates the names of nested claims.
+    """The settings of a provider: the claims of its tokens, and their meaning.
+
+    `keys_url`: "" if the provider's own document names the URL. `roles`: roles by value of the claim `role_claim`.
+    `tenant_claim`: "" if all tokens belong to the tenant `default`. A dot separates the names of nested claims.
     """
 
     issuer: str
@@ -33,14 +34,14 @@ class Provider:
     tenant_claim: str = ""
 
     def roles_in(self, claims: Mapping[str, object]) -> tuple[str, ...]:
-        """The roles that the claims name, of a list or of words; () if there are none."""
+        """The roles that the claims name, in a list or as the words of a text; () if there are none."""
         said = _claim(claims, self.role_claim)
         values = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
         named = {role for value in values if isinstance(value, str) for role in self.roles.get(value, ())}
         return tuple(role for role in ROLES if role in named)
 
     def tenant_in(self, claims: Mapping[str, object]) -> str:
-        """The tenant that the claims name; "" if they name none, and should."""
+        """The tenant that the claims name, "" if they lack it. Without `tenant_claim`, the tenant `default`."""
         if not self.tenant_claim:
             return DEFAULT_TENANT
         said = _claim(claims, self.tenant_claim)
@@ -48,7 +49,7 @@ class Provider:
 
 
 def role_table(entries: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Read the setting `oidc_roles`; without entries each role is called by its name. Raises ValueError."""
+    """Read the setting `oidc_roles`. Without entries, each value is the name of a role. Raises ValueError."""
     table: dict[str, tuple[str, ...]] = {} if entries else {role: (role,) for role in ROLES}
     for entry in entries:
         value, equals, roles = (part.strip() for part in entry.rpartition("="))
@@ -97,7 +98,7 @@ def _of_this_machine(host: str) -> bool:
 
 
 def _claim(claims: Mapping[str, object], name: str) -> object:
-    """A claim by its name, or by the names of the claims that it is within."""
+    """A claim by its name. Dots in the name lead to claims within other claims."""
     if name in claims:
         return claims[name]
     value: object = claims

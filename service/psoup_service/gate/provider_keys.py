@@ -25,20 +25,20 @@ FETCH_S = 10.0
 """Seconds that one fetch may take."""
 
 MOST_BYTES = 1024 * 1024
-"""Bytes of a document or of a set of keys."""
+"""The most bytes of a document, or of a set of keys."""
 
 _PIECE = 64 * 1024
 _PLACE = "/.well-known/openid-configuration"
 
 
 class KeySource:
-    """The keys of a provider. `url`: where they were looked for last, "" if that is not known."""
+    """The keys of a provider. `url`: the address of the keys, "" while it is not known."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self.url = provider.keys_url
         self._found = float("-inf")
-        """When the document was read, by a clock that never goes back."""
+        """The time at which the document was read, by a clock that never goes back."""
 
     def listed(self) -> list[dict[str, Any]]:
         """The keys of the provider, as JSON. Raises OSError and HTTPException, and ValueError for an invalid reply."""
@@ -53,7 +53,10 @@ class KeySource:
         return [key for key in listed if isinstance(key, dict)]
 
     def _find(self) -> None:
-        """Read in the document where the keys are. Raises if that is not known from before either."""
+        """Read the address of the keys in the provider's document.
+
+        A failure is raised only if no address is known yet.
+        """
         try:
             self.url = keys_url(_fetched(self._provider.issuer.removesuffix("/") + _PLACE), self._provider.issuer)
             self._found = time.monotonic()
@@ -63,7 +66,10 @@ class KeySource:
 
 
 def keys_url(document: Any, issuer: str) -> str:
-    """The place of the keys that a provider's document names; ValueError if it is another's, or cannot be trusted."""
+    """The address of the keys that a provider's document names.
+
+    Raises ValueError if the document names another issuer, or an address that cannot be trusted.
+    """
     if not isinstance(document, dict):
         raise ValueError("the provider's openid-configuration is not an object of JSON")
     if document.get("issuer") != issuer:
@@ -80,7 +86,7 @@ def keys_url(document: Any, issuer: str) -> str:
 
 
 def str_of(value: object) -> str:
-    """A foreign text, for a log."""
+    """A value from the provider as a short ASCII text, for messages."""
     return ascii(value)[:200]
 
 
@@ -93,7 +99,7 @@ _OPENER = build_opener(_NobodyElse)
 
 
 def _fetched(url: str) -> Any:
-    """The JSON behind a URL."""
+    """Fetch the JSON at a URL. Raises ValueError if it is too long or too slow."""
     end, parts, size = time.monotonic() + FETCH_S, list[bytes](), 0
     response: HTTPResponse
     with _OPENER.open(Request(url, headers={"accept": "application/json"}), timeout=max(FETCH_S, 0.1)) as response:

@@ -1,8 +1,8 @@
 """The roles that may make each call, as one table. A call that the table lacks is always refused.
 
-    reader      answers, and what there is
-    registrar   the same, and queries come and go
-    producer    pushes, and what a producer must know to do so
+    reader      answers, and lists of streams and queries
+    registrar   the same, and registering and removing queries
+    producer    pushes, and the facts that a producer needs for them
     owner       all of these, and streams
     operator    tokens, jobs that read and write the disk; no data, unless by another role. Of the tenant `default` he
                 is the service's: tenants, backups, and tokens of all tenants are his alone
@@ -87,7 +87,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "Health/Watch": _ALL,
     "ServerReflection/ServerReflectionInfo": _ALL,
 }
-"""The roles of which a caller needs one, by "Service/Method". A test compares the table with the server's methods."""
+"""The roles that may make each call, by "Service/Method". A test compares the table with the server's methods."""
 
 
 OF_THE_SERVICE = frozenset(
@@ -100,7 +100,7 @@ OF_THE_SERVICE = frozenset(
         "AdminService/AcceptClock",
     }
 )
-"""Calls about all tenants: they take a role in the tenant `default`."""
+"""Calls about all tenants. The caller needs a role in the tenant `default`."""
 
 
 def may(roles: Collection[str], method: str) -> bool:

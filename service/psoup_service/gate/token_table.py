@@ -1,4 +1,4 @@
-"""The tokens and tenants that stand, as the gate asks for them: also while the service starts."""
+"""The present tokens and tenants for the gate, which also asks while the service starts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The text of access tokens: how it is made, and which parts are checked before any comparison.
 
     psoup_ 0aB9xYz3Qk 3Jd…43 characters… xY2_
-           ID         secret, 256 bits   checksum, by which those who look for lost tokens know one
+           ID         secret, 256 bits   checksum, by which scanners recognize lost tokens
 
 The service keeps the SHA-256 of the whole text. The secret is random and as long as the digest, so a slow hash would
 gain nothing. Digests are compared in constant time (`psoup_service.gate.credentials`).
@@ -30,13 +30,16 @@ def new_token() -> tuple[str, str]:
 
 
 def id_of(token: str) -> str | None:
-    """The ID in a text of a token's form, else None. The checksum is not looked at: the digest says more."""
+    """The ID in a text that has the form of a token, else None.
+
+    The checksum is not verified: the digest proves more.
+    """
     match = _TOKEN.fullmatch(token)
     return match[1] if match is not None else None
 
 
 def digest_of(token: str) -> bytes:
-    """The kept digest of a token: 32 bytes."""
+    """The digest of a token that the service keeps: 32 bytes."""
     return hashlib.sha256(token.encode()).digest()
 
 

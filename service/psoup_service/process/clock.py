@@ -23,9 +23,9 @@ from psoup.model import SECOND, time_text
 from psoup.work.clock import Clock
 
 STEP = 60 * SECOND
-"""Microseconds by which the wall clock may be set forward, and be followed at once."""
+"""The most microseconds by which the wall clock may be set forward and still be followed at once."""
 HOLD = 600 * SECOND
-"""Microseconds of boot time after which a wall clock that was set is followed."""
+"""Microseconds of boot time for which a wall clock that was set forward must hold before it is followed."""
 EVERY_S = 1.0
 """Seconds of boot time between two checks; a reading that differs by more than `_SLEW` is checked at once."""
 _EVERY = int(EVERY_S * SECOND)
@@ -35,7 +35,7 @@ _WAY_OUT = "psoup clock shows it; if the wall clock is right, psoup clock accept
 _log = logging.getLogger(__name__)
 
 Read = Callable[[], int]
-"""A clock's reading, in microseconds; any thread may ask."""
+"""Returns the time of a clock in microseconds. Any thread may call it."""
 
 
 def wall_time() -> int:
@@ -101,7 +101,10 @@ class GuardedTime:
 
 @dataclass(slots=True)
 class _Pending:
-    """A step that is not followed. `offset`: the wall clock less boot time; `since`: boot time of the first look."""
+    """A step forward that is not followed yet.
+
+    `offset`: the wall clock minus boot time. `since`: the boot time of the check that found the step.
+    """
 
     offset: int
     since: int
@@ -119,11 +122,11 @@ class GuardedClock:
         self._lock = threading.Lock()
         self._checked, now = self._readings()
         self._offset = now - self._checked
-        """The service's time less boot time."""
+        """The service's time minus boot time."""
         self._trusted = now
-        """The time up to which the wall clock is trusted, and a minute more."""
+        """The trusted time. A wall clock up to a minute past it is followed at once."""
         self._last = now
-        """The greatest time of the service so far, and of the last event before the start."""
+        """The greatest time of the service so far. At a start it is at least the time of the last event."""
         self._back: tuple[int, int] | None = None
         """The boot time at which the service's time fell below the trusted one, and the greatest `_offset` since
         then.
@@ -167,7 +170,7 @@ class GuardedClock:
         return time
 
     def accept(self) -> bool:
-        """Follow the wall clock at once, by the wish of an operator; returns whether a step was pending."""
+        """Follow the wall clock at once, because an operator accepts it. Returns whether a step was pending."""
         with self._lock:
             boot, wall = self._readings()
             skipped = wall - boot - self._offset
@@ -217,7 +220,10 @@ class GuardedClock:
     # Inside; the caller has the lock ---------------------------------------------------------------------------
 
     def _readings(self) -> tuple[int, int]:
-        """Boot time and the wall clock of one moment: a thread may have been stopped between two readings."""
+        """Read boot time and the wall clock at one moment.
+
+        Read again if the thread was stopped between the readings.
+        """
         boot = self.boot()
         for _ in range(_TRIES):
             before, wall, boot = boot, self._wall(), self.boot()
@@ -245,7 +251,7 @@ class GuardedClock:
             self._back = None
 
     def _judge(self, boot: int, offset: int) -> tuple[str, dict[str, object]] | None:
-        """Follow the wall clock, or not yet; returns a message about it, if there is something to tell."""
+        """Follow the wall clock, or leave a step pending. Returns a log message and its facts, or None."""
         pending, ahead = self._pending, (offset - self._offset) // SECOND
         if boot + offset <= self._trusted + STEP:
             self._offset = offset

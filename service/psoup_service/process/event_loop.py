@@ -26,6 +26,6 @@ def new() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """The result of `main`, run on a new loop that is closed afterwards, as by `asyncio.run`."""
+    """Run `main` on a new loop, as `asyncio.run` does, and return its result."""
     with asyncio.Runner(loop_factory=new) as runner:
         return runner.run(main)

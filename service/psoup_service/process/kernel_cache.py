@@ -1,7 +1,7 @@
 """The folder of compiled kernels, which must be chosen before the first kernel is imported.
 
     NUMBA_CACHE_DIR, if it is set
-    where Numba keeps them by itself: beside the code, or under HOME        the same for all services of the machine
+    where Numba keeps them by itself: next to the code, or under HOME       the same for all services of the machine
     data directory/cache                                                    a read-only install without a HOME
 
 Kernels are loaded as code, so a folder is used only if no other user can write to it. Without a folder each start
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def choose(data_dir: str) -> None:
-    """Choose the folder for this process and those that it starts. Makes the data directory if need be."""
+    """Choose the folder for this process and its children. Makes the data directory if need be."""
     if os.environ.get(VARIABLE) or data_dir == ":memory:" or keeps_by_itself():
         return
     place = Path(data_dir).absolute()
@@ -59,7 +59,7 @@ def cold() -> bool:
 
 
 def keeps_by_itself() -> bool:
-    """Whether Numba finds a folder: beside this file, as beside the kernels, or under HOME."""
+    """Whether Numba finds a folder by itself: next to this file, as for the kernels, or under HOME."""
     try:
         numba.njit(cache=True)(_some_kernel)
     except RuntimeError:

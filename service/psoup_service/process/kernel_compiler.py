@@ -33,7 +33,7 @@ _OURS = "psoup."
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Within, no two processes with the same folder of locks compile a kernel at the same time."""
+    """A context in which no two processes with the same folder of locks compile one kernel at the same time."""
     unlocked, under_way = Dispatcher.compile, set[str]()
 
     def compile_one(self: Any, sig: Any) -> Any:
@@ -71,11 +71,11 @@ def compile_together(check: Callable[[], None] = lambda: None) -> None:
         try:
             compile_listed(check)
         finally:
-            second.communicate()  # its standard input ends: what it is at is there by then
+            second.communicate()  # ends its standard input; all kernels are compiled by then
 
 
 def main() -> None:
-    """Compile them all; given a folder of locks: as the second process."""
+    """Compile all kernels. With a folder of locks as its argument, the process is the second one."""
     if len(sys.argv) == 1:
         compile_together()
         return
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def _end_with_the_first() -> None:
-    """Wait for the end of standard input, and end."""
+    """Wait for the end of standard input, which the first process holds, and end this process."""
     os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 

@@ -18,8 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 class _Late(event.Listener):
-    """Counter of late kernels. Numba holds a lock while it compiles, so events between a start and its end belong to
-    it.
+    """Counter of late kernels.
+
+    Numba holds a lock while it compiles. So all events between a start and its end belong to one kernel.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,7 @@ class _Late(event.Listener):
     def on_end(self, event: event.Event) -> None:
         start = self._starts.pop()
         line = line_of(event.data["dispatcher"], event.data["args"])
-        if line is None or self._starts:  # a part of another one
+        if line is None or self._starts:  # part of the compilation of another kernel
             return
         self.count += 1
         took = round(time.monotonic() - start, 3)
@@ -41,7 +42,7 @@ class _Late(event.Listener):
 
 @cache
 def watched() -> _Late:
-    """The counter of this process; what is compiled from the first call on is late."""
+    """The counter of this process. A kernel that is compiled after the first call counts as late."""
     late = _Late()
     event.register("numba:compile", late)
     return late

@@ -39,7 +39,7 @@ def leave_out_pandas() -> None:
 
 @contextmanager
 def lean() -> Iterator[None]:
-    """A context in which modules are loaded and a service is made."""
+    """A context for loading modules and making a service, without the work that a start leaves out."""
     leave_out_pandas()
     with without_collector(), ShortTurns():
         yield

@@ -59,9 +59,10 @@ def configure(form: str, level: str) -> None:
 
 
 class _Seldom(logging.Filter):
-    """Filter that lets few entries of gRPC through: `BURST`, then one a second. gRPC writes a traceback for each call
-    that is cancelled at a certain moment. A hostile client could fill the disk. `unwritten`: entries dropped since the
-    last written one.
+    """Filter that lets few entries of gRPC through: `BURST`, then one a second.
+
+    gRPC logs a traceback for each call that is cancelled at a certain moment. Without the filter, a hostile client
+    could fill the disk. `unwritten`: entries dropped since the last written one.
     """
 
     BURST = 20.0
@@ -92,12 +93,15 @@ _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 
 def _escaped(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """The event with escapes for control characters; the lines of a traceback stay, and none begins like an entry."""
+    """Escape the control characters of an event.
+
+    Lines of a traceback are indented, so that none looks like an entry.
+    """
     for name in list(event):
         value = event[name]
         if name == "exception":
             event[name] = "\n".join("    " + _escape(line) for line in str(value).split("\n"))
-        elif isinstance(value, str):  # of others the representation is shown, which has escapes
+        elif isinstance(value, str):  # others are shown by their repr, which has escapes
             event[name] = _escape(value)
     return event
 

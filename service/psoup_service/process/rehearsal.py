@@ -3,7 +3,7 @@
     psoup doctor --replay ──> child: limit on memory, replay, cover, fold ──lines──> expressions to evaluate, places
                          <── findings: where it ended, or which expressions failed, and which queries compute them
 
-The limit is on address space (RLIMIT_AS), in addition to the child's own before it begins. An allocation above it
+The limit is on address space (RLIMIT_AS), on top of the size of the child before it begins. An allocation above it
 fails; a real start would be killed if the machine had no memory. Run as `python -m psoup_service.process.rehearsal`.
 """
 
@@ -86,7 +86,7 @@ def rehearse(
 
 
 def available_mib() -> int:
-    """The free memory of the machine, about."""
+    """The approximate free memory of the machine, in MiB."""
     with suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
         for line in file:
             if line.startswith("MemAvailable:"):
@@ -106,7 +106,7 @@ def _left(facts: dict[str, Any], memory_mib: int) -> Finding:
 
 
 def _ended(last: dict[str, Any], why: str, memory_mib: int) -> Finding:
-    """The finding for a child that did not come to the end."""
+    """The finding for a child that ended before its work was done."""
     if "folded" in last:
         problem = f"the replay ended ({why}, with {memory_mib:,} MiB) while it folded {last['folded']} ahead"
         return Finding(
@@ -137,7 +137,7 @@ def _way_out(queries: Sequence[str]) -> str:
 
 @dataclass(slots=True)
 class _Rehearsal:
-    """The child: an engine that announces each evaluation."""
+    """The work of the child: it replays the events in an engine, and announces each evaluation."""
 
     store: LookingStore
     config: EngineConfig
@@ -219,7 +219,7 @@ class _Rehearsal:
 
 
 class _FoldsTold(Lent):
-    """The means of folds in the child, as in a service. Each fold is announced, and refusals are reported."""
+    """Lends resources to folds in the child, as a service does. It announces each fold and reports each refusal."""
 
     def __init__(self, ids: Ids) -> None:
         settings = Settings()
@@ -237,7 +237,7 @@ class _FoldsTold(Lent):
 
 
 def _runs(events: Iterator[Event]) -> Iterator[list[Event]]:
-    """Events in the runs in which a start applies them."""
+    """Group the events into the runs in which a start applies them."""
     run, rows = list[Event](), 0
     for event in events:
         run.append(event)
@@ -256,7 +256,7 @@ def _line(**facts: Any) -> None:
 
 
 def _limit(memory_mib: int) -> None:
-    """Limit the address space to what is taken by now, plus `memory_mib`."""
+    """Limit the address space to its present size plus `memory_mib`."""
     with open("/proc/self/statm", encoding="ascii") as file:
         taken = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + memory_mib * _MIB,) * 2)

@@ -1,5 +1,6 @@
-"""The service's settings: their names, values and defaults, the values that are refused, and what each part takes of
-them. Where the values come from is in `psoup_service.process.settings_sources`.
+"""The service's settings: names, defaults, allowed values, and the settings that each part of the service gets.
+
+`psoup_service.process.settings_sources` finds the values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MIB = 1024 * 1024
 UNSTORED_CHUNKS = 4
 """Chunks of a stream that wait in the log for a short retention to pass them (`EngineConfig.unstored_chunks`)."""
 TOGETHER = "together"
-"""The type of such an error."""
+"""The type of the error for two settings that exclude each other."""
 
 
 def _together(field: str, why: str) -> PydanticCustomError:
@@ -291,12 +292,15 @@ class Settings(BaseModel):
         return (Listener(path=self.socket) if self.socket else port_of(self.host, self.port),)
 
     def places(self) -> tuple[Listener, ...]:
-        """All of them: for gRPC, and for pages."""
+        """All places to listen: for gRPC, and for pages."""
         web = self.web_listener()
         return self.listeners() if web is None else (*self.listeners(), web)
 
     def lets_nobody_in(self) -> bool:
-        """Whether other machines reach a listener that asks for no certificate: a token is needed then in any case."""
+        """Whether other machines reach a listener that asks for no certificate.
+
+        Then callers need a token in any case.
+        """
         return not self.tls_client_ca and any(place.outside for place in self.places())
 
     def engine_config(self) -> EngineConfig:
@@ -322,7 +326,7 @@ class Settings(BaseModel):
         return Provider(*named, role_table(self.oidc_roles), self.oidc_tenant_claim)
 
     def allowance(self, weights: Weights) -> ReadLimits:
-        """The limits of reads. `weights`: of tenants."""
+        """The limits of reads. `weights`: the tenants' shares."""
         return ReadLimits(
             cpu_s=self.read_cpu_s,
             sort_bytes=self.sort_mib * _MIB,

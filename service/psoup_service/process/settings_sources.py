@@ -45,7 +45,7 @@ _NOT_OURS = frozenset(
     }
 )
 _NEAR = 0.75
-"""Least share of common letters of two names, for one to count as a misspelling of the other."""
+"""The least similarity of two names, from 0 to 1, at which one counts as a misspelling of the other."""
 _NOT_OURS_PREFIXES = ("PSOUP_TEST_", "PSOUP_BENCH_")
 """Variables with our prefix that belong to clients, tests and benchmarks."""
 
@@ -203,7 +203,7 @@ def _nearest(name: str) -> str:
 
 
 def _found(path: Path, values: Mapping[str, Any]) -> str:
-    """Tell the settings of a file that the operator has not named."""
+    """The notice about the settings of a file that the operator has not named."""
     settings = ", ".join(
         f"{name} = {_shown(value)}{' (code that the service runs)' if name == 'functions' else ''}"
         for name, value in values.items()

@@ -1,6 +1,6 @@
 """Preparation of a process before the first client: kernels are loaded, and libraries have run once.
 
-Compiling the kernels takes a minute the first time and is kept on disk; later it is a second.
+To compile the kernels takes a minute the first time. Later the process loads them from disk in a second.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _settle() -> None:
 
 
 def _fed() -> tuple[LocalPSoup, list[int]]:
-    """An engine with tuples that met queries as they came; these queries."""
+    """An engine whose tuples met queries as they came, and the IDs of these queries."""
     soup = LocalPSoup(EngineConfig(chunk_rows=256), GuardedClock())
     soup.execute(_STREAM)
     queries = [soup.register(f"SELECT * FROM warm WHERE {where}") for where in _WHERE]
@@ -108,7 +108,7 @@ def _fed() -> tuple[LocalPSoup, list[int]]:
 
 
 def _select(soup: LocalPSoup, queries: list[int]) -> int:
-    """Invoke one by one and many at once, with maintenance in between; returns the number of answer rows."""
+    """Invoke queries one by one and many at once, with maintenance in between. Returns the number of answer rows."""
     block = soup.register_many("SELECT a FROM warm WHERE a >= ? AND c = ?", [(n % 9, f"x{n}") for n in range(512)])
     soup.unregister(block[0])
     rows = soup.invoke_table(block).to_table().num_rows
@@ -125,7 +125,7 @@ def _select(soup: LocalPSoup, queries: list[int]) -> int:
 
 
 def _answer(soup: LocalPSoup, statements: Sequence[str]) -> int:
-    """Register and invoke; returns the number of answer rows."""
+    """Register and invoke statements. Returns the number of answer rows."""
     return sum(soup.invoke(soup.register(statement)).to_table().num_rows for statement in statements)
 
 

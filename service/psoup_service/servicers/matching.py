@@ -244,7 +244,10 @@ def _step(step: MatchCondition) -> matching_pb2.WhyStep:
 
 
 def _wanted(request: matching_pb2.MatchRequest | matching_pb2.MatchesBetweenRequest, name: str) -> WantedTags:
-    """The keys and labels that a request wants besides IDs. `name`: the name of the rows' column, taken for labels."""
+    """The keys and labels that a request wants besides IDs.
+
+    `name`: the name of the column of rows, which no label may have.
+    """
     names = list(request.label_columns)
     if len(names) > MAX_LABEL_NAMES:
         raise InvalidInput(

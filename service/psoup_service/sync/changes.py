@@ -45,33 +45,34 @@ from psoup_service.sync.want import Want
 from psoup_service.wire import convert
 
 MOST_TUPLES = 4 * 1024 * 1024
-"""Tuples of a window that one change looks at: a copy of more comes in several calls."""
+"""The most tuples of a window that one change evaluates. A copy of more tuples comes in several calls."""
 _NUMBERS = 2
 """Columns of a copy that grow from row to row: `_id` and `_time`."""
 _ROOMS = 8
-"""Rooms that rows take in Arrow at most: as JSON, or compressed, they may take a part of that."""
+"""The most bytes of rows in Arrow, in multiples of the room. As JSON, or compressed, rows may take less than that."""
 _LARGER = 2
-"""Most attempts to send more rows than the first guess."""
+"""The most attempts to send more rows than the first guess."""
 
 _ATTEMPTS = 20
-"""Most attempts to find the number of rows that fit."""
+"""The most attempts to find the number of rows that fit."""
 _BEHIND = 65_536
-"""Most tuples by which a copy may lag, without any of them in the answer, before it gets a new token."""
+"""The most tuples by which a copy may lag without a new token, if none of them is in the answer."""
 _BEHIND_JOINED = 4_096
-"""The same for a join, where leaving rows are found by joining the tuples that left."""
+"""The most tuples by which a copy of a join may lag. To find its leaving rows, the tuples that left are joined."""
 
 _CODECS = {
     sync_pb2.COMPRESSION_ZSTD: pa.Codec("zstd"),
     sync_pb2.COMPRESSION_GZIP: pa.Codec("gzip", compression_level=6),
 }
 _WORTH = 512
-"""Bytes from which on compression is tried."""
+"""The bytes of a body above which compression is tried."""
 
 
 @dataclass(slots=True)
 class Copies:
-    """The changes of one reply: of one snapshot, at one time of the clock. `streams`: the streams of its queries so
-    far.
+    """Makes the changes of one reply, from one snapshot and one time of the clock.
+
+    `streams`: the streams of the reply's queries so far, by ID.
     """
 
     snapshot: Snapshot
@@ -108,7 +109,10 @@ class Copies:
         return self._whole(question) if travel_of(plan) is Travel.ALWAYS else self._again(question)
 
     def _held(self, query_id: int | None, want: sync_pb2.Want) -> tuple[ClientRows, sync_pb2.Reset.ValueType]:
-        """The client's part of a query's answer; nothing if it begins anew, and the reason."""
+        """The rows that the client holds by its token, and the reason for a reset, if any.
+
+        After a reset the client holds nothing. Raises InvalidInput for another query's token, or if no query is named.
+        """
         asked_for = digest_of_window(want.window, want.accept_truncation)
         try:
             content = self.tokens.read(want.token, self.tenant, self.snapshot.sequence)
@@ -164,7 +168,10 @@ class Copies:
         return Question(self.now, None, copy.window, copy.want.accept_truncation, self.budget)
 
     def _fitting(self, question: Want, how: Ranged, rows: int) -> tuple[Since, WrittenRows]:
-        """The change of at most so many rows; of fewer, if their bytes in Arrow are many times the room."""
+        """The change of at most `rows` rows, and its written rows.
+
+        Takes fewer rows if their bytes in Arrow are many times the room.
+        """
         limit = _ROOMS * question.room
         while True:
             changes = self._found(question, how, rows)
@@ -185,7 +192,7 @@ class Copies:
         """The change of a copy that holds the joined rows of a box: an interval for each source."""
         want, content, reset = question.want, question.held, question.reset
         if content.box is None and not reset:
-            reset = sync_pb2.RESET_FORMAT  # joins of its kind came whole when the token was given
+            reset = sync_pb2.RESET_FORMAT  # the token is from a version that sent such joins whole
         changes = joined_since(self.snapshot, question.record, content.box, self._question(question))
         page = page_of(
             changes, question.room, want.max_rows or NO_LIMIT, partial(self._encoded, differences=changes.hidden)
@@ -208,10 +215,10 @@ class Copies:
         return change
 
     def _again(self, question: Want) -> sync_pb2.Change | None:
-        """The change of a copy whose answer of before is computed again."""
+        """The change of a copy whose earlier answer is computed again, to compare the new answer with it."""
         content, reset = question.held, question.reset
         if content.earlier is None and not reset:
-            reset = sync_pb2.RESET_FORMAT  # answers of its kind came whole when the token was given
+            reset = sync_pb2.RESET_FORMAT  # the token is from a version that sent such answers whole
         comparison = again(self.snapshot, question.record, content.earlier or NOTHING, self._question(question))
         change = sync_pb2.Change(complete=True)
         if isinstance(comparison, Unchanged):
@@ -240,8 +247,9 @@ class Copies:
         return change
 
     def _compared(self, comparison: Compared, question: Want) -> ComparedPage:
-        """A page in the wanted room, or in the whole room of the reply if rows that the client holds would be lost
-        otherwise.
+        """A page in the wanted room.
+
+        If that would drop rows that the client holds, a page in the whole room of the reply.
         """
         limit, encode = question.want.max_rows or NO_LIMIT, partial(self._encoded, differences=0)
         page = compared_page(comparison, question.room, limit, encode)
@@ -284,7 +292,10 @@ class Copies:
         return self.tokens.write(content, self.tenant, self.snapshot.sequence)
 
     def _written(self, parts: Sequence[Part], answer: Answer, differences: int) -> WrittenRows:
-        """Rows in the encoding of the reply; of the first columns, `differences` of them, the differences."""
+        """Rows in the encoding of the reply.
+
+        `differences`: the number of first columns that are written as differences.
+        """
         if self.encoding == sync_pb2.ENCODING_ARROW:
             return WrittenRows(batches=[*map(raw_of, parts)])
         rows = [read(part.gathered(), answer.schema) if isinstance(part, Message) else part for part in parts]
@@ -298,7 +309,7 @@ class Copies:
     def _tell(
         self, change: sync_pb2.Change, record: QueryRecord, completeness: Completeness, select_errors: int
     ) -> None:
-        """Put in what a change says beside its rows."""
+        """Fill in the fields of a change other than its rows: whether it is final, errors, stream times and NOW."""
         change.final, change.select_errors = completeness.final, select_errors
         sides = self.snapshot.sides_of(record) if record.sqc_id == NO_CLAUSE else [record]
         for stream_id in dict.fromkeys(side.stream_id for side in sides):
@@ -310,7 +321,7 @@ class Copies:
                 change.MergeFrom(sync_pb2.Change(now=convert.timestamp(completeness.now)))
 
     def _tell_ageing(self, form: sync_pb2.CopyForm, question: Want, how: Ranged) -> None:
-        """Put in how the rows leave as NOW goes on."""
+        """Fill in how rows leave the answer as NOW advances."""
         record = question.record
         ages = ageing(self.snapshot.by_id[record.stream_id].spec, windows_of(record.query, question.window)[0], how)
         if ages is not None:
@@ -319,7 +330,7 @@ class Copies:
                 form.width = ages.width
 
     def _place(self, stream_id: int) -> int:
-        """The place of a stream in the reply."""
+        """The place of a stream in the list of the reply. Adds the stream if the list lacks it."""
         if stream_id not in self.streams:
             view = self.snapshot.by_id[stream_id]
             self.streams[stream_id] = sync_pb2.StreamTime(
@@ -339,7 +350,7 @@ def packed(
     compression: sync_pb2.Compression.ValueType,
     places: Sequence[int] = (),
 ) -> sync_pb2.SyncResponse:
-    """The reply with some outcomes: compressed, if the client takes that and it is worth it."""
+    """The reply with some outcomes. It is compressed if the client accepts that, and if it becomes shorter."""
     streams, sequence = copies.streams.values(), copies.snapshot.sequence
     body = sync_pb2.SyncBody(outcomes=outcomes, sequence=sequence, streams=streams, places=places, clock=copies.now)
     raw = body.SerializeToString()
@@ -351,13 +362,13 @@ def packed(
 
 
 def _describe(form: sync_pb2.CopyForm, schema: bytes, id_columns: int, order: Sequence[OrderKey]) -> None:
-    """Say how rows that come are read and shown."""
+    """Fill in how a client reads and orders the rows: their schema, ID columns and sort keys."""
     form.schema_ipc, form.id_columns = schema, id_columns
     form.sort_keys.extend(sync_pb2.SortKey(descending=key.descending, nulls_first=key.nulls_first) for key in order)
 
 
 def _moved(changes: Since) -> bool:
-    """Whether a client must be told more than that nothing has changed."""
+    """Whether a change must carry more than the fact that nothing has changed."""
     if changes.rows or not changes.complete:
         return True
     behind = sum(high - low for low, high in changes.have) - sum(high - low for low, high in changes.keep)
@@ -365,7 +376,7 @@ def _moved(changes: Since) -> bool:
 
 
 def _differences(keep: Sequence[Interval]) -> Iterator[int]:
-    """The ends of intervals, each as the difference to the one before."""
+    """The ends of intervals, each as the difference to the end before it."""
     ends = [0, *[end for interval in keep for end in interval]]
     return (end - before for before, end in pairwise(ends))
 

@@ -1,4 +1,4 @@
-"""The client's part of a join in few bytes: differences of numbers, seven bits a byte.
+"""The rows of a join that a client holds, in few bytes: differences of numbers, as varints of seven bits a byte.
 
     sources, step      for each source: target from, to      and, on the way there: kept from, to, the last row
 
@@ -54,7 +54,7 @@ def from_bytes(data: bytes) -> HeldBox:
 
 
 def _put(out: bytearray, number: int) -> None:
-    """Append a number: its sign is the last bit."""
+    """Append a number as a varint. Its sign is the last bit."""
     left = number << 1 if number >= 0 else ~(number << 1)
     while left > 127:
         out.append(left & 127 | 128)

@@ -15,7 +15,7 @@ from psoup.answer.copies.join_since import HeldBox, JoinedSince, StepRows
 from psoup_service.sync.reply_parts import WrittenRows
 
 _MORE = 2
-"""Bytes as Arrow for each byte of room: as JSON columns, most rows take less."""
+"""The bytes in Arrow that are gathered for each byte of room. As JSON columns, most rows take less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,10 @@ class JoinedPage:
 def page_of(
     changes: JoinedSince, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], WrittenRows]
 ) -> JoinedPage:
-    """The first found rows that fit, at most the wanted number; at least one, unless there is none."""
+    """The first found rows that fit into `room`, at most `most_rows`.
+
+    The page has at least one row, if there is any.
+    """
     pieces, size, rows = list[StepRows](), 0, 0
     with closing(changes.pieces(most_rows, room)) as stream:
         for piece in stream:

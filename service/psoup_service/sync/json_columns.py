@@ -25,26 +25,29 @@ from psoup.model import Kind
 from psoup.values.columns import Array, Column
 
 FEW = 100
-"""Most rows for which a list is quicker than an array."""
+"""The most rows for which a list is quicker than an array."""
 _EXACT = 2**53
-"""The integers up to which every reader of JSON has them all."""
+"""The greatest integer up to which every reader of JSON is exact."""
 _INT32 = pa.int32()
 _INT64 = pa.int64()
 _FLOATS = {pa.float32().id, pa.float64().id}
 _DECIMALS = {pa.decimal128(1).id}
 _DAYS = {pa.date32().id}
-"""Numbers of Arrow's types of days: a call of `pyarrow.types` for each column took a third of the time of few rows."""
+"""The IDs of Arrow's date types. To call `pyarrow.types` for each column took a third of the time of few rows."""
 _INSTANTS = {pa.timestamp("us").id}
-"""Numbers of Arrow's types of instants."""
+"""The IDs of Arrow's timestamp types."""
 _NAMED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def to_json(batches: Sequence[pa.RecordBatch], differences: int) -> bytes:
-    """The rows of some batches, at least one; the first columns, `differences` of them, as differences. O(values)."""
+    """The rows of one or more batches as JSON. O(values).
+
+    `differences`: the number of first columns that are written as differences.
+    """
     batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     columns = batch.columns
     parts = [orjson.dumps(_differences(column)) for column in columns[:differences]]
-    parts += map(_column, columns[differences:])  # one by one: each holds all other threads up
+    parts += map(_column, columns[differences:])  # one by one, because each holds the interpreter's lock
     return b"[%b]" % b",".join(parts)
 
 
@@ -56,7 +59,7 @@ def stored_to_json(parts: Sequence[Part], attributes: Sequence[int], differences
 
 
 def _stored(parts: Sequence[Part], index: int) -> list[Any]:
-    """The values of an attribute, or of a pseudo-column, as they are written."""
+    """The values of an attribute or a pseudo-column, as JSON shows them."""
     if len(parts) > 1:
         return [value for part in parts for value in _stored([part], index)]
     ((chunk, offsets),) = parts
@@ -75,7 +78,7 @@ def _stored(parts: Sequence[Part], index: int) -> list[Any]:
 
 
 def _numbers(column: Column, offsets: Array) -> list[Any]:
-    """Values that are numbers, or true and false."""
+    """The values of a column of numbers or truth values."""
     values: list[Any] = column.values.take(offsets).tolist()
     return values
 
@@ -101,7 +104,7 @@ _READ = {Kind.TEXT: _texts, Kind.DOUBLE: _doubles, Kind.DECIMAL: _decimals}
 
 
 def _strict(columns: Sequence[Sequence[Any]]) -> bytes:
-    """Columns of values; integers that not every reader of JSON has are texts."""
+    """Columns of values as JSON. Integers beyond 2^53 become texts, because not every reader of JSON is exact there."""
     try:
         return orjson.dumps(columns, option=orjson.OPT_STRICT_INTEGER)
     except orjson.JSONEncodeError:  # a number beyond 2^53
@@ -113,17 +116,17 @@ def _exact(value: Any) -> Any:
 
 
 def _named(value: float) -> Any:
-    """A number; one that JSON does not have by its name."""
+    """A double. NaN and the infinities become their names, because JSON does not have them."""
     return value if math.isfinite(value) else _NAMED[repr(value)]
 
 
 def _steps(values: Sequence[int]) -> list[int]:
-    """Differences to the one before, the first to 0."""
+    """The differences of each value to the one before. The first value stays as it is."""
     return [*values[:1], *map(sub, values[1:], values)]
 
 
 def _differences(column: pa.Array) -> list[int]:
-    """Whole numbers without NULL as differences to the one before, the first to 0."""
+    """The differences of each value of an integer column without NULL to the one before. The first value stays."""
     column = column.view(_INT64)
     if len(column) <= FEW:
         return _steps(column.to_pylist())
@@ -148,7 +151,7 @@ def _column(column: pa.Array) -> bytes:
 
 
 def _floats(column: pa.Array) -> list[Any]:
-    """Numbers; those that JSON does not have by their names."""
+    """The values of a column of floats. NaN and the infinities become their names, because JSON does not have them."""
     values: list[Any] = column.to_pylist()
     finite = np.isfinite(column.to_numpy(zero_copy_only=False))  # NULL is not
     if int(np.count_nonzero(finite)) + column.null_count == len(values):

@@ -2,7 +2,7 @@
 
 first start     7:…                made, if there is none
 rotated         8:…, 7:…           new tokens are signed with the first; those of the one before are valid, too
-rotated again   9:…, 8:…           copies with tokens of key 7, which were not brought up to date since, begin anew
+rotated again   9:…, 8:…           copies whose tokens are still of key 7 are sent from the start again
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Keys = dict[int, bytes]
 
 _NOTE = "sync-keys"
 _VALID = 2
-"""Keys whose tokens are valid."""
+"""The number of newest keys whose tokens are valid."""
 _BYTES = 32
 _NUMBERS = 256
 
 
 def keys_of(store: Store) -> Keys:
-    """The keys of a store's data. A missing key is made. Waits for the disk."""
+    """The keys of a store's data. Makes and notes a first key if there is none. Blocks for the disk."""
     keys = _read(store.noted(_NOTE))
     if not keys:
         keys = {secrets.randbelow(_NUMBERS): secrets.token_bytes(_BYTES)}

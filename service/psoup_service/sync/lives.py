@@ -18,32 +18,32 @@ from psoup_storage.contract import Store
 LIFE_BYTES = 8
 _NOTE = "lives"
 _MOST = 1_000
-"""Lives that are remembered: copies that have not been synchronised for more starts begin anew."""
+"""The most lives that are remembered. A copy that was not synchronised for more starts is sent from the start again."""
 
 
 class Lives:
     """The lives of a store's data. Made once at a start, before the first call."""
 
     def __init__(self, store: Store) -> None:
-        """Begin a life, and note it. Waits for the disk."""
+        """Begin a life, and note it in the store. Blocks for the disk."""
         self._store = store
         self._first = store.sequence
         self._ended: dict[bytes, int] = {}
-        """The last event of each life before."""
+        """The last event of each earlier life."""
         self.present = secrets.token_bytes(LIFE_BYTES)
         lives = [*_read(store.noted(_NOTE))[1 - _MOST :], (self.present, self._first)]
         end = self._first
         for life, first in reversed(lives[:-1]):
             self._ended[life] = end
-            end = min(end, first)  # the database alone may have been put back, and the note tell of more
+            end = min(end, first)  # if only the database was put back, the note has later lives
         store.note(_NOTE, ",".join(f"{life.hex()}:{first}" for life, first in lives), sync=True)
 
     def knows(self, life: bytes) -> bool:
-        """Whether a life is one of this data, at least in its beginning."""
+        """Whether a life belongs to this data, which may lack the life's last events."""
         return life == self.present or life in self._ended
 
     def has(self, life: bytes, sequence: int, newest: int) -> bool:
-        """Whether an event of a life has happened in this data. `newest`: the last event of now."""
+        """Whether an event of a life has happened in this data. `newest`: the last event so far."""
         end = newest if life == self.present else self._ended.get(life, -1)
         return sequence <= end
 

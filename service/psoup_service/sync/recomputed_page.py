@@ -15,17 +15,18 @@ from psoup.answer.copies.id_intervals import Intervals
 from psoup_service.sync.reply_parts import WrittenRows
 
 _LARGER = 2
-"""Most attempts to send more rows than the first guess."""
+"""The most attempts to send more rows than the first guess."""
 
 _ATTEMPTS = 20
-"""Most attempts to find the number of rows that fit."""
+"""The most attempts to find the number of rows that fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPage:
     """The serialized rows of a page (`written`), and the positions of rows that leave, move and come.
 
-    `left`: new rows that had no room; the client had `dropped` of them. `held`: the client's rows afterwards.
+    `left`: new rows that had no room. `dropped`: the number of these that the client held before. `held`: the client's
+    rows afterwards.
     """
 
     written: WrittenRows
@@ -41,7 +42,7 @@ class ComparedPage:
 def compared_page(
     comparison: Compared, room: int, most_rows: int, write: Callable[[Sequence[pa.RecordBatch]], WrittenRows]
 ) -> ComparedPage:
-    """The first new rows that fit, at most `most_rows`; at least one, unless there is none."""
+    """The first new rows that fit into `room`, at most `most_rows`. The page has at least one row, if there is any."""
     limit = min(comparison.came, most_rows)
     rows = min(max(limit * room // max(comparison.bytes_coming, 1), 1), limit)
     for attempt in range(_ATTEMPTS):

@@ -34,7 +34,7 @@ def rows_in(part: Part) -> int:
 
 
 def bytes_in(part: Part) -> int:
-    """The bytes of a part in Arrow, of a message before it is gathered."""
+    """The bytes of a part in Arrow. A message is measured before it is gathered."""
     return part.size if isinstance(part, Message) else int(part.nbytes)
 
 
@@ -64,10 +64,10 @@ class WrittenRows:
 
     @property
     def size(self) -> int:
-        """Bytes, before compression."""
+        """The bytes of the rows before compression."""
         return sum(map(len, self.batches)) + len(self.columns)
 
     def put(self, change: sync_pb2.Change) -> None:
-        """Put them into a change."""
+        """Put the rows into a change."""
         change.batches.extend(self.batches)
         change.columns_json = self.columns

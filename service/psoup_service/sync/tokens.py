@@ -7,7 +7,7 @@ The held content has one of three forms. It is intervals of tuple IDs. Or it is 
 its NOW, their number, a digest, and the interval of each source. Or it is the digest of an answer that shows NOW.
 
 A token grants no rights; those come from the call. The signature reveals damaged and forged tokens. A client whose
-token is outdated begins anew (`Reset`), so that no repair is needed.
+token is outdated gets its copy from the start again (`Reset`), so that no repair is needed.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _RANGED, _WHOLE, _AGAIN, _JOINED = range(4)
 _DIGEST = _SIGNATURE = 16
 MOST_BYTES = _HEAD.size + max(MOST_INTERVALS * _INTERVAL.size, MOST_BOX_BYTES) + _SIGNATURE
 _NO_TIME = -(2**63)
-"""Instead of a NOW, while a stream has seen nothing."""
+"""Stands for NOW in a token while a stream has seen no time."""
 
 
 class ClientRows(NamedTuple):
-    """The client's part of a query's answer: the rows of some intervals, the first rows of an earlier answer, rows of a
-    join, or the digest of a whole answer.
+    """The rows of a query's answer that a client holds.
 
-    `window`: a digest of the requested window.
+    They are the rows of some `intervals`, the rows of a join (`box`), or the first rows of an `earlier` answer. Or only
+    the `digest` of a whole answer is known. `window`: a digest of the requested window.
     """
 
     query_id: int
@@ -56,12 +56,15 @@ class ClientRows(NamedTuple):
 
 
 def query_in(token: bytes) -> int | None:
-    """The query that a token seems to be of, before anything is known of its signature; None: of none."""
+    """The query ID in a token whose signature is not verified yet; None if the token is too short."""
     return int(_HEAD.unpack_from(token)[5]) if len(token) >= _HEAD.size else None
 
 
 class Again(Exception):
-    """The error of an outdated token: the client begins anew. `reset`: the reason. `query_id`: the query, if known."""
+    """The error for an outdated token: the client gets its copy from the start.
+
+    `reset`: the reason. `query_id`: if known.
+    """
 
     def __init__(self, reset: sync_pb2.Reset.ValueType, query_id: int | None = None) -> None:
         super().__init__(sync_pb2.Reset.Name(reset))
@@ -70,17 +73,17 @@ class Again(Exception):
 
 
 class Tokens:
-    """Writes and reads the tokens of one body of data. Any thread."""
+    """Writes and reads the tokens for the data of one store. Any thread may call it."""
 
     def __init__(self, store: Store, incarnation: str) -> None:
-        """Make the key, if there is none yet, and begin a life. Waits for the disk."""
+        """Make the key, if there is none yet, and begin a life. Blocks for the disk."""
         self._incarnation = bytes.fromhex(incarnation)
         self._lives = Lives(store)
         self._keys = keys_of(store)
         self._present = next(iter(self._keys))
 
     def write(self, content: ClientRows, tenant: str, sequence: int) -> bytes:
-        """The token of a client of `tenant`, as of an event."""
+        """Write the token for a client of `tenant`, as of the event `sequence`."""
         kind = _WHOLE if content.digest else _RANGED
         if content.box is not None or content.earlier is not None:
             kind = _AGAIN if content.box is None else _JOINED
@@ -103,9 +106,9 @@ class Tokens:
         return body + _signature(self._keys[self._present], tenant, body)
 
     def read(self, token: bytes, tenant: str, newest: int) -> ClientRows:
-        """The content of a token; `newest`: the last event of now.
+        """Read the content of a token. `newest`: the last event so far.
 
-        Raises Again if it means nothing here; InvalidInput, reason TOKEN_INVALID, if it was damaged or made up.
+        Raises Again for an outdated token. Raises InvalidInput, reason TOKEN_INVALID, for a damaged or forged one.
         """
         if not token:
             raise Again(sync_pb2.RESET_FIRST)
@@ -117,7 +120,7 @@ class Tokens:
         _, number, incarnation, life, sequence, query_id, window, kind = _HEAD.unpack_from(body)
         if incarnation != self._incarnation:
             raise Again(sync_pb2.RESET_INCARNATION)
-        if not self._lives.knows(life):  # its key's number may have been given to another key, so it is not looked at
+        if not self._lives.knows(life):  # the number of its key may belong to another key now
             raise Again(sync_pb2.RESET_ROLLED_BACK, query_id)
         key = self._keys.get(number)
         if key is None:

@@ -1,4 +1,4 @@
-"""A want that was read, and how much of its rows a reply may carry."""
+"""A parsed want, and the bytes of rows that a reply may carry for it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from psoup_service.sync.tokens import ClientRows
 
 
 class Want(NamedTuple):
-    """A want that was read: the question, the content that the client holds, and the reason `reset` if it begins anew.
+    """A parsed want: the question, and the rows that the client holds.
 
-    `room`: wanted bytes of rows, at most `reply_room`. `reply_room`: bytes left in this reply, at most `most_bytes`.
+    `reset`: the reason, if the client gets its copy from the start. `room`: wanted bytes of rows, at most `reply_room`.
+    `reply_room`: bytes left in this reply, at most `most_bytes`.
     """
 
     record: QueryRecord
@@ -26,5 +27,5 @@ class Want(NamedTuple):
     most_bytes: int
 
     def too_large(self, size: int) -> bool:
-        """Whether what takes `size` bytes must wait for a reply that has more room."""
+        """Whether `size` bytes must wait for a later reply that has more room."""
         return self.reply_room < size and self.reply_room < self.most_bytes

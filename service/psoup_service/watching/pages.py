@@ -26,14 +26,15 @@ from psoup_service.wire import convert
 
 _TRANSIENT = "retry_after_ms"
 _LONGEST_S = 0.25
-"""Seconds after which no other want is looked at for a message."""
+"""Seconds after which no further want is evaluated for a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The subject of a want: a query, its streams, and the clause whose matches mark it; None: only asking tells.
+    """The subject of a want: a query, its streams, and the clause whose new matches mark the want.
 
-    `slides`: the answer may change though nothing comes, as NOW goes on.
+    `clause`: None if only an evaluation shows changes. `slides`: the answer may change without new tuples, as NOW
+    advances.
     """
 
     query_id: int
@@ -46,10 +47,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The outcome of a want. `token`: a new token, if any. `failed`: the want has failed for good. `again`: it has
-    failed for now.
+    """The outcome of a want.
 
-    `target`: set if the want was to be answered in any case, as it is at first. `cost`: seconds.
+    `token`: a new token, if any. `failed`: the want has failed for good. `again`: it has failed for now. `target`: set
+    if the client gets a message even without a change. `cost`: seconds of the evaluation.
     """
 
     token: bytes
@@ -84,7 +85,7 @@ class WatchPages:
         now: int,
         refused: Callable[[PSoupError], None],
     ) -> None:
-        """`refused`: is told of each want that fails."""
+        """`refused`: called for each want that fails."""
         self._refused = refused
         self._snapshot = snapshot
         self._budget = budget
@@ -92,18 +93,19 @@ class WatchPages:
         self._ids = ids
         self._now = now
         self._made: dict[tuple[object, ...], dict[tuple[bytes, ...], WatchPage]] = {}
-        """By the form, the places and the first want, which are soon looked up, and then by all wants."""
+        """The pages made so far, in two steps of keys. The form, the places and the first want are a quick first key.
+        All wants are the second key."""
 
     def page(self, watcher: Watcher, taken: Taken, *, at_hand: bool = False) -> WatchPage | None:
         """The message to a watcher about some places. It may have been made for another watcher already.
 
-        `at_hand`: return None unless it has been made already.
+        `at_hand`: return None unless the page has been made already.
         """
         form, wants = watcher.form, [watcher.wants[place] for place in taken.places]
         first = (form, taken.told, *taken.places, wants[0].SerializeToString() if wants else b"")
         if at_hand and first not in self._made:
             return None
-        # With their tokens: clients of the same query that hold something else must not get the same.
+        # Wants contain tokens: clients that hold other rows of the same query must get another page.
         key, made = tuple([want.SerializeToString() for want in wants]), self._made.setdefault(first, {})
         if key not in made and not at_hand:
             made[key] = self._make(form, taken, wants)

@@ -31,12 +31,12 @@ from psoup_service.watching.watcher import Taken, Watcher
 ROUND_S = 0.01
 """Seconds between two rounds."""
 _FEW = 16
-"""Most changed wants of a watcher in the line `close`."""
+"""The most changed wants of a watcher in the line `close`."""
 _TOGETHER = 64
-"""Most watchers whose messages are made in one step."""
+"""The most watchers whose pages one step makes."""
 
 _TOGETHER_S = 0.01
-"""Seconds after which such a step begins no further message."""
+"""Seconds after which a step begins no further page."""
 _PAUSE_S = 0.1
 """Seconds until a line goes on after the readers had no room."""
 
@@ -64,7 +64,10 @@ class Rounds:
         self.count = 0
 
     async def messages(self, watcher: Watcher) -> AsyncGenerator[sync_pb2.WatchResponse]:
-        """The messages to a watcher, each made when the one before it has gone, until all its wants have failed."""
+        """Yield the messages to a watcher, until all its wants have failed.
+
+        Each is made after the client took the last one.
+        """
         self._enter(watcher)
         try:
             told_at = asyncio.get_running_loop().time()
@@ -116,7 +119,7 @@ class Rounds:
             self._tasks = []
 
     async def _marked(self, watcher: Watcher, end: float) -> None:
-        """Wait for a mark of a watcher; at the time `end` of the loop all its wants are marked."""
+        """Wait until a watcher has a mark. At the time `end` of the loop, all its wants get a mark."""
         if not watcher.marked.is_set():
             timer = asyncio.get_running_loop().call_at(end, watcher.mark_all)
             try:
@@ -127,11 +130,11 @@ class Rounds:
     # News -----------------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        """Round after round, while there are news."""
+        """Run a round after each publication, until cancelled."""
         while True:
             await self._news.wait()
             self._news.clear()
-            self._said = False  # before the snapshot is read: what is published from here on is said again
+            self._said = False  # before the snapshot is read, so that the writer announces later publications again
             try:
                 self.topics.look(self._host.snapshot())
             except Exception:
@@ -142,7 +145,7 @@ class Rounds:
             await asyncio.sleep(ROUND_S)
 
     async def _ask(self) -> None:
-        """Have topics asked that only asking tells about."""
+        """Mark the topics whose changes only an evaluation shows, every `SLOW_S` seconds, until cancelled."""
         while True:
             await asyncio.sleep(SLOW_S)
             try:
@@ -153,8 +156,10 @@ class Rounds:
     # Pages ----------------------------------------------------------------------------------------------------
 
     async def made(self, works: Sequence[Work]) -> list[WatchPage | None]:
-        """The pages of the first watchers, at least one, and of watchers that get the same page; None for the remaining
-        ones. They are made on a reader thread.
+        """Make the pages of some watchers on a reader thread.
+
+        After `_TOGETHER_S` seconds, only a watcher whose page has been made for another one gets it. The remaining
+        watchers get None.
         """
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> list[WatchPage | None]:
@@ -167,7 +172,7 @@ class Rounds:
         return await self._host.evaluate(make)
 
     def apply(self, watcher: Watcher, taken: Taken, page: WatchPage) -> None:
-        """Bring a watcher to where its client is once it has the page."""
+        """Update a watcher to the state that its client has after the page."""
         snapshot, now = self._host.snapshot(), asyncio.get_running_loop().time()
         for place in page.left:
             watcher.mark(place, tell=place in taken.told)
@@ -193,8 +198,9 @@ class Rounds:
 
 
 class _Line:
-    """A line of watchers that wait for their pages. The pages of several watchers are made together, in order of
-    arrival.
+    """A line of watchers that wait for their pages.
+
+    One step makes the pages of several watchers, in order of arrival.
     """
 
     def __init__(self, rounds: Rounds) -> None:
@@ -232,7 +238,7 @@ class _Line:
                     continue
                 try:
                     self._rounds.apply(watcher, taken, page)
-                except Exception as problem:  # of one watcher: the others of the line are served on
+                except Exception as problem:  # of one watcher: the line goes on for the others
                     _log.exception("a page could not be applied")
                     await self._failed([(watcher, taken)], problem)
                     continue
@@ -242,7 +248,10 @@ class _Line:
                 await asyncio.sleep(0)  # what is told of a thousand wants takes milliseconds
 
     async def _failed(self, works: Sequence[Work], problem: Exception) -> None:
-        """Let watchers wait for a moment if the readers have no room, and end their calls if something is wrong."""
+        """Handle an error of a step.
+
+        If the readers have no room, the watchers wait for a moment. Any other error ends their calls.
+        """
         for watcher, taken in works:
             _give_back(watcher, taken)
         if isinstance(problem, PSoupError) and "retry_after_ms" in problem.facts:

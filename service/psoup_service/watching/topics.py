@@ -20,11 +20,11 @@ from psoup_service.watching.pages import Target
 from psoup_service.watching.watcher import Watcher
 
 SLOW_S = 1.0
-"""Seconds between two evaluations of a topic that only asking tells about."""
+"""The least seconds between two evaluations of a topic whose changes only an evaluation shows."""
 _SHARE = 20
-"""Times the cost of an evaluation that lie between two of them."""
+"""The least pause between two evaluations of a topic, in multiples of the cost of one."""
 _CHECKED = 1_000
-"""Queries that are looked for in one look, whether they still stand: some tenths of a millisecond."""
+"""The most queries that one look checks for their existence: some tenths of a millisecond."""
 
 Place = tuple[Watcher, int]
 
@@ -108,7 +108,7 @@ class Topics:
                 del self._streams[name[0]]
 
     def look(self, snapshot: Snapshot) -> None:
-        """Mark what new tuples have matched, and queries that are gone."""
+        """Mark the topics that new tuples have matched, and the topics whose queries are gone."""
         for stream_id, clauses in self._streams.items():
             view = snapshot.by_id.get(stream_id)
             if view is None:  # its queries are gone
@@ -125,7 +125,7 @@ class Topics:
         self._check(snapshot)
 
     def _check(self, snapshot: Snapshot) -> None:
-        """Mark topics whose queries are gone: some of them in each look, after queries have come or gone."""
+        """Mark topics whose queries are gone. After queries have come or gone, each look checks some topics."""
         if snapshot.queries is not self._queries:
             self._queries = snapshot.queries
             if self._numbers is None:
@@ -143,11 +143,11 @@ class Topics:
 
     @property
     def unchecked(self) -> bool:
-        """Whether another look is needed, though nothing comes."""
+        """Whether queries are left to check, so that another look is needed without a publication."""
         return len(self._unchecked) > 0
 
     def ask(self, now: float, snapshot: Snapshot) -> None:
-        """Mark topics that only asking tells about, and whose time has come. `now`: the time of the loop."""
+        """Mark the slow topics that are due. `now`: the time of the loop."""
         for topic in [topic for topic in self._slow if topic.due <= now]:
             if topic.target.clause is not None:
                 self._slow.discard(topic)

@@ -18,8 +18,9 @@ from psoup_proto.v1 import sync_pb2
 
 @dataclass(frozen=True, slots=True)
 class WatchForm:
-    """Terms of a client's watch: the principal, the form of replies, their bytes of rows, and the most seconds between
-    them.
+    """The terms of a client's watch.
+
+    They are the tenant, the form of replies, the most bytes of rows in one reply, and the most seconds between replies.
     """
 
     tenant: str
@@ -38,9 +39,9 @@ class Taken:
 
 
 class Watcher:
-    """A client that watches. Of the event loop, but for the wants of places that are taken, which a reader looks at.
+    """A client that watches. It belongs to the event loop, except for the wants of taken places, which a reader reads.
 
-    `end` ends its call with an error, whether it reads or not.
+    `end`: ends its call with an error, also while the client does not read.
     """
 
     def __init__(self, wants: Iterable[sync_pb2.Want], form: WatchForm, end: Callable[[PSoupError], None]) -> None:
@@ -50,9 +51,9 @@ class Watcher:
         self.open = set(range(len(self.wants)))
         """Places of wants that have not failed."""
         self.behind = set(self.open)
-        """Places of wants that the client does not hold all of."""
+        """Places of wants of which the client does not hold all rows."""
         self.slow = set[int]()
-        """Places that only asking tells about."""
+        """Places of wants whose changes only an evaluation shows."""
         self.marked = asyncio.Event()
         self._dirty = dict.fromkeys(sorted(self.open))
         self._told = set(self.open)
@@ -64,7 +65,7 @@ class Watcher:
         return self._dirty
 
     def mark(self, place: int, *, tell: bool = False) -> None:
-        """Note that a want may have changed; `tell`: to be told even if it has not."""
+        """Note that a want may have changed. `tell`: the client gets a message even if it has not."""
         if place in self.open:
             self._dirty[place] = None
             if tell:
@@ -72,7 +73,7 @@ class Watcher:
             self.marked.set()
 
     def mark_all(self) -> None:
-        """Have all wants told."""
+        """Mark all wants, so that the client gets a message about each of them."""
         for place in sorted(self.open):
             self.mark(place, tell=True)
 

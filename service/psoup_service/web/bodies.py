@@ -21,19 +21,19 @@ from psoup.errors import InvalidInput, ResourceExhausted
 from psoup_service.web.json_check import Misfit, check
 
 MOST_BYTES = 1024 * 1024
-"""Bytes of a body."""
+"""The most bytes of a body."""
 
 MOST_DEPTH = 16
-"""Most levels of nested objects and lists. Messages of the contract have at most six."""
+"""The most levels of nested objects and lists. Messages of the contract have at most six."""
 
 MOST_VALUES = 50_000
-"""Values of a body, about: a call for a thousand copies has six for each."""
+"""The approximate most values of a body. A call for a thousand copies has six values for each."""
 
 LONG_BYTES = 16 * 1024
-"""Bytes of JSON, or of a message, from which on a thread reads or makes it."""
+"""The bytes of JSON, or of a message, above which a thread converts it."""
 
 LONG_VALUES = 256
-"""Values of a body from which on a thread reads it: some two milliseconds."""
+"""The values of a body above which a thread reads it: some two milliseconds."""
 
 _DIGITS = 40
 _SHOWN = 64
@@ -70,7 +70,7 @@ def _values(raw: bytes) -> int:
 
 
 def parsed(raw: bytes, kind: type[Message]) -> Message:
-    """The message of a body; nothing at all is an empty message. Raises InvalidInput."""
+    """The message of a body. An empty body is an empty message. Raises InvalidInput."""
     if _values(raw) > MOST_VALUES:
         raise _wrong(f"it has more than {MOST_VALUES:,} values")
     message = kind()
@@ -118,7 +118,7 @@ _JSON = json.JSONDecoder(object_pairs_hook=_once, parse_int=_whole)
 
 
 def _check_depth(raw: bytes) -> None:
-    """Raise InvalidInput for a body that is too deep. O(bytes), in C but for a step for each bracket and text."""
+    """Raise InvalidInput for a body that is too deep. O(bytes) in C, and a step in Python for each bracket and text."""
     depth = 0
     for part in _STRUCTURE.finditer(raw):
         byte = part.group()[:1]

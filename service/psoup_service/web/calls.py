@@ -36,14 +36,14 @@ from psoup_service.wire.request_bodies import SMALL_BYTES
 
 _NO_STORE = {"cache-control": "no-store"}
 _LAST_WORD_S = 1.0
-"""Seconds in which the error that ends a stream must go: a page that does not read is not waited for."""
+"""Seconds in which a page must take the error that ends its stream. Then the connection is cut."""
 _UNREAD = frozenset({"HEAD_TOO_LARGE", "LENGTH_REQUIRED", "MESSAGE_TOO_LARGE", "RECEIVE_DEADLINE"})
-"""Reasons of calls whose body is not read: the connection ends with them."""
+"""Reasons of refusals before the body is read. The connection ends after them."""
 _log = logging.getLogger(__name__)
 
 
 class WebCaller:
-    """The side of a call that asks, over HTTP; a carrier of `Answering`."""
+    """The caller's side of a call over HTTP: a carrier for `Answering`."""
 
     protocol: ClassVar[str] = "http"
     __slots__ = (
@@ -77,19 +77,19 @@ class WebCaller:
         return self._connection.peer
 
     def local(self) -> bool:
-        """Whether the connection is of this machine."""
+        """Whether the connection comes from this machine."""
         return is_loopback(self._connection.address)
 
     def certificate_names(self) -> tuple[str, ...]:
-        """The URIs, then the names of DNS, in the client's certificate."""
+        """The URIs, then the DNS names, of the client's certificate."""
         return self._connection.names
 
     def certificate_ends(self) -> int:
-        """When the client's certificate ends, in microseconds since 1970."""
+        """The end of the client's certificate, in microseconds since 1970."""
         return self._connection.ends
 
     def authorization(self) -> str:
-        """The header `authorization`; "" without, or with more than one."""
+        """The value of the header `authorization`; "" if there is none, or more than one."""
         given = self._headers.getlist("authorization")
         return given[0] if len(given) == 1 else ""
 
@@ -98,7 +98,7 @@ class WebCaller:
         return "" if self.request is None else object_of(self.request)
 
     async def read(self) -> Message:
-        """The request."""
+        """Read and parse the request. Raises ResourceExhausted if it does not arrive in time."""
         answering = self._calls.answering
         size, seconds = length(self._headers.getlist("content-length")), answering.limits.receive_s
         if size > SMALL_BYTES:
@@ -116,7 +116,7 @@ class WebCaller:
         return await self._calls.decoders.run(self.peer(), size, lambda: parsed(raw, self._method.request))
 
     def read_done(self) -> None:
-        """Give back what is charged for the body."""
+        """Give back the room that is charged for the body."""
         size, self._held = self._held, 0
         if size:
             self._calls.answering.receiving.give_back(self.principal.tenant, size)
@@ -126,7 +126,7 @@ class WebCaller:
         await self.send(b"data: %b\n\n" % await self._calls.encoded(message, self.peer()))
 
     async def send(self, raw: bytes) -> None:
-        """Send bytes of a stream of events; its head first."""
+        """Send bytes of a stream of events. The first call sends the head of the response before them."""
         if not self.started:
             self.started = True
             headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
@@ -151,9 +151,9 @@ class WebCaller:
 
 
 class WebCalls:
-    """The calls as an ASGI application. `methods`: by their paths below /api/.
+    """The calls as an ASGI application. `methods`: the methods by path, without the prefix /api/.
 
-    JSON is read and written on separate threads: it takes ten times as long as Arrow, and pushes would wait for it.
+    Separate threads read and write long JSON. JSON takes ten times as long as Arrow, and pushes would wait for it.
     """
 
     def __init__(self, answering: Answering, methods: Mapping[str, WebMethod]) -> None:
@@ -198,7 +198,10 @@ class WebCalls:
         return await self.decoders.run(sender, size, lambda: jsoned(message))
 
     def _written(self, method: WebMethod) -> Callable[[Message, WebCaller], Awaitable[bytes]]:
-        """The handler of a call with one reply, as JSON: writing it is part of the call, and under its limits."""
+        """The handler of a call with one reply.
+
+        It makes the JSON, too, so that the limits of the call hold for that.
+        """
 
         async def serve(request: Message, caller: WebCaller) -> bytes:
             return await self.encoded(await method.behaviour(request, caller), caller.peer())
@@ -208,7 +211,7 @@ class WebCalls:
     async def _ended(
         self, method: WebMethod, caller: WebCaller, connection: PageConnection, ended: Ended, scope: Scope
     ) -> None:
-        """Tell how a stream ended; one that does not read is not waited for."""
+        """Send the end of a stream. The connection is cut if the page does not read it in time."""
         if not caller.started:
             if ended.error is None:
                 await caller.send(b"")

@@ -26,19 +26,20 @@ from uvicorn.server import ServerState
 from psoup.model import SECOND
 
 HEAD_BYTES = 16 * 1024
-"""Bytes of a request's head."""
+"""The most bytes of a request's head."""
 
 IDLE_S = 75
 """Seconds for which a page may keep a connection without a call."""
 
 MOST_CONNECTIONS = 4_096
-"""Connections at once; a browser opens up to six for a page."""
+"""The most connections at once. A browser opens up to six for a page."""
 
 _SHARE = 4
-"""At most this part of the files that the process may have open are connections of pages: the data needs files, too."""
+"""Divisor of the files that the process may open. The quotient limits the connections, because the data needs files,
+too."""
 
 _VANISHED_MS = 60_000
-"""After this time without a sign a page that was sent something is gone."""
+"""Milliseconds without an acknowledgement from the page, after which the system ends its connection."""
 
 _quiet = logging.getLogger(f"{__name__}.uvicorn")
 _quiet.setLevel(logging.CRITICAL)
@@ -51,7 +52,7 @@ class PageConnection(H11Protocol):
     """
 
     def __init__(self, config: Config, state: ServerState, head_s: float, limit: int) -> None:
-        """`limit`: connections at once, over all."""
+        """`head_s`: seconds for the head of a request. `limit`: the most connections at once, over all pages."""
         super().__init__(config, state, {"connection": self}, asyncio.get_running_loop())
         self.logger = _quiet
         self.access_log = False
@@ -95,17 +96,23 @@ class PageConnection(H11Protocol):
             self._wait_for_head()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection without a call, and cut it if what was sent is not even read then."""
+        """Close a connection without a call.
+
+        Cut it after `head_s` more seconds, if the page has not read all replies.
+        """
         super().timeout_keep_alive_handler()
         self.loop.call_later(self._head_s, self.abort)
 
     def abort(self) -> None:
-        """Cut the connection; what waits to be sent is dropped."""
+        """Cut the connection. Bytes that wait to be sent are lost."""
         self.transport.abort()
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """A context in which the present task is a call of this connection, and is cancelled with it."""
+        """A context in which the current task is the call of this connection.
+
+        The task is cancelled if the connection ends.
+        """
         self._call = asyncio.current_task()
         try:
             yield

@@ -1,4 +1,4 @@
-"""The gateway: a port for pages beside gRPC's, in the same loop and behind the same gate.
+"""The gateway: a second port, for pages, with the event loop and the gate that gRPC uses.
 
     connection ─> guard ─┬─ /api/psoup.v1.<Service>/<Method>   a call
                          ├─ /healthz                           whether the service serves
@@ -34,13 +34,13 @@ from psoup_service.web.pages import Site
 from psoup_service.wire.call_steps import Answering
 
 _SEND_BYTES = 256 * 1024
-"""Bytes that the system holds for a page that does not read, about."""
+"""The approximate bytes that the system buffers for a page that does not read."""
 _BACKLOG = 256
 _log = logging.getLogger(__name__)
 
 
 class Gateway:
-    """Serves pages once started. `address`: where, with its scheme. `state`: that of the host."""
+    """Serves pages once started. `address`: its URL. `state`: returns the state of the host."""
 
     def __init__(self, calls: WebCalls, hosts: Iterable[str], state: Callable[[], str]) -> None:
         self._calls = calls
@@ -96,7 +96,7 @@ class Gateway:
                 connection.shutdown()
 
     def close(self) -> None:
-        """Cut what is open; idempotent."""
+        """Cut all connections, and end the threads. Idempotent."""
         self.drain()
         for connection in list(self._connections.connections):
             connection.transport.abort()

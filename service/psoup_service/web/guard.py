@@ -26,7 +26,7 @@ CALLS = "/api/"
 """The beginning of the paths of calls."""
 
 _BETWEEN = 4
-"""Bytes of a line of a head beside its name and its value."""
+"""Bytes of a header line in addition to its name and value."""
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _JSON = "application/json"
@@ -68,7 +68,7 @@ class RequestGuard:
         self._hosts = frozenset((*_LOOPBACK, *map(str.lower, hosts)))
 
     def check(self, method: str, path: str, scheme: str, headers: Headers) -> None:
-        """Raise the error of a request that is not heard. O(headers)."""
+        """Raise PermissionDenied or InvalidInput for a request that the gateway refuses. O(headers)."""
         host = self._host(headers)
         self._check_origin(headers.getlist("origin"), scheme, host)
         call = path.startswith(CALLS)
@@ -102,7 +102,7 @@ class RequestGuard:
 
 
 def check_head(scope: Scope, limit: int) -> None:
-    """Raise InvalidInput for a head of more than `limit` bytes: one that came whole was not measured while it came."""
+    """Raise InvalidInput for a head of more than `limit` bytes. h11 measures only heads that come in parts."""
     lines = sum(len(name) + len(value) + _BETWEEN for name, value in scope["headers"])
     size = len(scope["raw_path"]) + len(scope["query_string"]) + lines
     if size > limit:

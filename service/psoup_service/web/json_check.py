@@ -40,7 +40,7 @@ _WHOLE = {
 
 
 class Misfit(Exception):
-    """Raised for what does not fit; `why` is a sentence without its end."""
+    """Raised for a value that does not fit. `why`: a sentence without its full stop."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -70,7 +70,7 @@ def _check_object(value: object, kind: Descriptor, place: str) -> None:
 
 
 _Check = Callable[[Any, str], None]
-"""Raises Misfit for a value that does not fit, with the place where it stands."""
+"""Raises Misfit for a value that does not fit. Its arguments are the value, and the place where the value stands."""
 
 
 class _Field(NamedTuple):
@@ -91,7 +91,7 @@ def _names(field: FieldDescriptor) -> tuple[str, str]:
 
 
 def _of_field(field: FieldDescriptor) -> _Check:
-    """The check of a field: of each value of a map or a list."""
+    """The check of a field. It checks each value of a map or a list."""
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
     checker = _of_one(cast(Descriptor, field.message_type).fields_by_name["value"] if is_map else field)
 
@@ -213,5 +213,5 @@ def _in(place: str) -> str:
 
 
 def _said(name: str) -> str:
-    """A name that a stranger chose, in ASCII."""
+    """A name from the client, shortened and in ASCII."""
     return ascii(name[:_SHOWN])

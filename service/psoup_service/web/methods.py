@@ -38,7 +38,7 @@ ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class WebMethod:
-    """A method: its name, the class of its requests, and what serves it."""
+    """A method: its name, the class of its requests, the function that serves it, and whether it streams replies."""
 
     asked: NamedCall
     request: type[Message]
@@ -47,7 +47,7 @@ class WebMethod:
 
 
 def methods_of(service: str, servicer: Any) -> dict[str, WebMethod]:
-    """The methods of a service that a page may call, by their paths below /api/."""
+    """The methods of a service that a page may call, by their paths without the prefix /api/."""
     methods = {}
     for name in ALLOWED.get(service, ()):
         descriptor = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]

@@ -27,7 +27,7 @@ _TYPES = {
     "woff2": "font/woff2",
     "txt": "text/plain; charset=utf-8",
 }
-"""Types of the files that are served, by the end of the name; no other file is."""
+"""The types of the files that are served, by the end of the name. Files with other ends are not served."""
 
 _TEXTS = frozenset({"html", "js", "css", "svg", "json", "webmanifest", "txt"})
 _FOR_EVER = "public, max-age=31536000, immutable"
@@ -36,24 +36,24 @@ _EACH_TIME = "no-cache"
 
 @dataclass(frozen=True)
 class SiteFile:
-    """A file; read when it is asked for."""
+    """A file of the page. It is read at the first request for it."""
 
     path: str
     source: Traversable
 
     @property
     def kind(self) -> str:
-        """The end of its name."""
+        """The end of the file's name."""
         return self.path.rpartition(".")[2]
 
     @cached_property
     def content(self) -> bytes:
-        """Its bytes."""
+        """The bytes of the file."""
         return self.source.read_bytes()
 
     @cached_property
     def zipped(self) -> bytes:
-        """The same, shorter; empty if it would not be."""
+        """The bytes of the file, compressed by gzip; empty if they do not become fewer."""
         shorter = gzip.compress(self.content, mtime=0) if self.kind in _TEXTS else b""
         return shorter if len(shorter) < len(self.content) else b""
 
@@ -73,7 +73,7 @@ class Site:
             self._pages["/"] = self._pages["/index.html"]
 
     def response(self, method: str, path: str, headers: Headers) -> Response:
-        """The response to a request of a file."""
+        """The response to a request for a file."""
         if method not in ("GET", "HEAD"):
             return _text(f"files are read with GET, not {method[:10]!r}", 405, {"allow": "GET, HEAD"})
         page = self._pages.get(path)

@@ -41,7 +41,7 @@ _BY_REASON = {
     "RECEIVE_DEADLINE": 408,
     "HEAD_TOO_LARGE": 431,
 }
-"""Codes for which HTTP has a status."""
+"""Statuses for reasons of errors that HTTP has a status for."""
 
 
 def http_status(error: PSoupError) -> int:
@@ -62,7 +62,7 @@ def described(error: PSoupError) -> dict[str, Any]:
 
 
 def late(name: str) -> dict[str, Any]:
-    """The body for a page of a call that is past its deadline."""
+    """The body for a page about a call that is past its deadline."""
     message = f"{name} did not end within its deadline"
     return {"code": DEADLINE, "message": message, "reason": DEADLINE, "metadata": {}}
 

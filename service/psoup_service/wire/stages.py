@@ -125,7 +125,7 @@ class StagedBatch:
 
 
 def one_table(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Concatenate the parts into one table without chunks, with the columns of `schema`. O(bytes + parts x columns)."""
+    """Concatenate the parts into one table of one chunk, with the columns of `schema`. O(bytes + parts x columns)."""
     return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").combine_chunks()
 
 
