@@ -23,7 +23,7 @@ from psoup_service.host.ids import Ids
 from psoup_storage.contract import Store
 
 EVERY_S = 30.0
-"""Seconds between two looks, and over which a share is measured."""
+"""Seconds between two looks. The share of a query is measured over the same time."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,8 +93,9 @@ class ArrivalWatch:
         )
 
     def _take_out(self, share: ArrivalShare) -> None:
-        """Take the dearest clause of a query out of the index. The other clauses of a join follow later if that was too
-        little.
+        """Take the dearest clause of a query out of the index.
+
+        For a join, a later look takes out a further clause if the share is still too large.
         """
         why = (
             f"query {self._ids.query(share.query_id)} took {share.share:.0%} of the time in which tuples arrive,"

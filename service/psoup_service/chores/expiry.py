@@ -31,7 +31,7 @@ from psoup_service.process.clock import GuardedClock
 from psoup_storage.contract import Store
 
 EVERY_S = 3_600.0
-"""Seconds between two looks; lives are counted in days."""
+"""Seconds between two looks for expired queries. Their lifetimes are counted in days."""
 
 WAIT = 60 * SECOND
 """Microseconds of boot time after a start during which older tuples do not expire."""
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 def last_time(snapshot: Snapshot) -> int | None:
-    """The latest time that the events of a snapshot got from a clock; None without any. O(streams + tokens)."""
+    """The latest time that a clock gave to an event of the snapshot; None without any. O(streams + tokens)."""
     times = [token.issued for token in snapshot.tokens.values()]
     times += [tenant.created for tenant in snapshot.tenants.values() if tenant.created]
     for view in snapshot.by_id.values():
@@ -55,10 +55,10 @@ def last_time(snapshot: Snapshot) -> int | None:
 
 
 class ExpiryWait:
-    """The limit on expiry after a start: at first, tuples in system time expire only as of the last event's time.
+    """The limit on expiry after a start. For a minute, tuples in system time expire only up to the last event's time.
 
-    A service may start before its machine's clock is right. `replaying`: whether earlier events are still replayed;
-    they expire the tuples that they expired before. `snapshot`: the published one.
+    A service may start before its machine's clock is right. `replaying`: tells whether a start still replays events.
+    Replayed events expire the same tuples as before. `snapshot`: returns the published snapshot.
     """
 
     def __init__(self, clock: GuardedClock, replaying: Callable[[], bool], snapshot: Callable[[], Snapshot]) -> None:

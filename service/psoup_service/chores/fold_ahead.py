@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class FoldAhead:
-    """Folds ahead what aggregates need of chunks that leave the memory, or came to the disk."""
+    """Folds chunks for aggregates ahead of their readers: chunks that were sealed, or put on disk."""
 
     def __init__(self, host: Host[Snapshot], threads: Threads, spare: Spare) -> None:
         self._host = host
@@ -40,7 +40,7 @@ class FoldAhead:
                 _log.warning("nothing was folded ahead: %s", problem.message)
 
     async def once(self) -> int:
-        """Fold all that may be folded now; returns how many folds."""
+        """Fold all chunks that may be folded now. Returns the number of folds."""
         total = 0
         while made := await on(self._threads.jobs, self._ahead.step, self._host.snapshot()):
             total += made

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class RegularWork:
-    """The parts of one service, on its event loop."""
+    """The regular work of one service, on its event loop."""
 
     def __init__(
         self, host: Host[Snapshot], store: Store, threads: Threads, settings: Settings, allowance: ReadLimits

@@ -168,7 +168,7 @@ class Metrics:
             self._ahead.inc(push.ahead)
 
     def refused(self, error: PSoupError) -> None:
-        """Count the refusal of a call, or of one answer of several, if a quota or a budget is why. Any thread."""
+        """Count the refusal of a call, or of one answer among many, by a quota or a budget. Any thread may call it."""
         if self._of_tenants is not None:
             self._of_tenants.refused(error)
         if (budget := error.facts.get("budget")) in BUDGETS:

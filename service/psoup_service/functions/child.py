@@ -49,7 +49,7 @@ def hello(modules: Sequence[str]) -> tuple[dict[str, Supplied], bytes]:
 
 
 def answer(functions: dict[str, Supplied], content: bytes) -> tuple[int, bytes | memoryview]:
-    """The reply to a call."""
+    """Call a function. Returns the kind and the content of the reply."""
     name, arrays = messages.read_call(content)
     try:
         return messages.VALUES, messages.write_values(functions[name].call(arrays))

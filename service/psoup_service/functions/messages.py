@@ -109,7 +109,7 @@ def read_values(content: bytes) -> Answer:
 
 
 def text(**facts: Any) -> bytes:
-    """Facts as the content of a message."""
+    """Encode facts as the JSON content of a message."""
     return json.dumps(facts).encode("utf-8", "backslashreplace")
 
 

@@ -4,7 +4,7 @@
                                    │ no reply in time, or the child has died: it is killed, and that is a failure
                                    └ the third failure for a client: it is not called for that one for ten minutes
 
-A function that hangs or ends its process blocks a thread, and the calls that wait, for the time of a call. Such
+A function that hangs, or ends its process, blocks a thread and all waiting calls for one call's time. Such
 failures are counted for each client, so that one client's calls do not take the function away from another. Arriving
 tuples and upkeep have one count, for the life of the service. When that is reached, the queries leave the index and are
 evaluated when a client invokes them.

@@ -35,7 +35,7 @@ _WHY: Mapping[int | None, str] = {
 """The reasons for which a port cannot be opened, by error number. All other numbers have one common reason."""
 
 _UMASK = threading.Lock()
-"""Guards the umask, of which a process has only one. Tests run several services in threads."""
+"""Guards the umask: a process has only one. Tests run several services in threads."""
 
 
 def listen_on(server: grpc.aio.Server, place: Listener, mode: int, certificates: Certificates | None) -> str:

@@ -29,7 +29,7 @@ from psoup_service.gate.principal import EVERYBODY, Principal
 from psoup_storage.durable.directory import AUDIT
 
 NAME = AUDIT
-"""The file in the data directory."""
+"""The name of the audit log in the data directory."""
 
 FIRST = "0" * 64
 """The value of `before` in the very first line."""

@@ -17,12 +17,12 @@ _BEGINS = b'{"time":"'
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Result of reading an audit log. `broken`: the first line that does not follow from its predecessor, from 1; 0
-    without one.
+    """Result of reading an audit log. Lines count from 1, and 0 stands for a missing line.
 
-    `foreign`: the first line that no service wrote, from 1; 0 without one. `torn`: number of incomplete lines. `after`:
-    the hash before the first whole line, from an earlier file; "" if there was no earlier line. `last`: the hash of the
-    last line; "" without one. `there`: whether the chain has the expected hash.
+    `broken`: the first line that does not follow from its predecessor. `foreign`: the first line that no service wrote.
+    `torn`: the number of incomplete lines. `after`: the hash before the first whole line, from an earlier file; "" if
+    there was no earlier line. `last`: the hash of the last line; "" without one. `there`: whether the chain has the
+    expected hash.
     """
 
     lines: int = 0

@@ -1,11 +1,11 @@
 """Turns at the event loop: calls of a busy tenant wait while a call of a less busy tenant is served.
 
     acme, 100 calls a second     ────████────────────████──────
-    umbra, 500                   ▪▪▪▪    ▪▪▪▪▪▪▪▪▪▪▪▪    ▪▪▪▪▪▪      no longer than it had the loop before
+    umbra, 500                   ▪▪▪▪    ▪▪▪▪▪▪▪▪▪▪▪▪    ▪▪▪▪▪▪      waits at most half of the time
 
 A small call takes some tenths of a millisecond of the loop. A call that waits for the log comes back to the loop a
-dozen times. Each time it is behind all newer callbacks. So a tenant with `MANY` calls a second or more waits at the
-gate while a young call of a quieter tenant is under way. A tenant is quieter if it makes less than half as many calls,
+dozen times. Each time it runs after all newer callbacks. So a tenant with at least `MANY` calls a second waits
+while a young call of a quieter tenant is served. A tenant is quieter if it makes less than half as many calls,
 both by weight.
 
 The calls wait in their order, for at most half of the time, however many calls come. Time not spent waiting is saved,

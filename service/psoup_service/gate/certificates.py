@@ -3,7 +3,7 @@
     files ─> read ─> tried in a handshake in memory ─> used by the next connection        connections that stand go on
                                 └── bad: the old ones stay, and the log says why, once
 
-For each new connection, gRPC asks on a thread of its own and gets the pair that was last read and tried. A trial checks
+For each new connection, gRPC asks on its own thread and gets the pair that was read and tried last. A trial checks
 a pair as a client would: the key must fit, and the certificate must be valid now.
 """
 

@@ -25,7 +25,7 @@ FEW = 20.0
 """The refusals a second of a tenant above which further refusals are delayed."""
 
 MOST = 32
-"""The most refusals of a tenant that are held at a time, because each takes a place among the open calls."""
+"""The most refusals of a tenant that are held at a time. Each takes a place among the open calls."""
 
 _HELD = ("QUOTA", "WATCH_BUDGET")
 """Reasons of refusals that are delayed: a tenant's quota, and a credential's limit of watches."""

@@ -79,9 +79,10 @@ def incomplete(tls_cert: str, tls_key: str, tls_client_ca: str) -> tuple[str, st
 
 
 def unsecured(listeners: tuple[Listener, ...], *, certificate: bool) -> str:
-    """The reason why these listeners may not be opened with the present certificate, and the way out; "" if they may.
+    """The reason for not opening these listeners, and the way out; "" if they may be opened.
 
-    The gate checks the caller: a token, or a certificate that the client's authority has signed.
+    `certificate`: whether the service has a certificate. The gate checks the caller: a token, or a certificate that the
+    client's authority has signed.
     """
     for place in listeners:
         if place.outside and not certificate:

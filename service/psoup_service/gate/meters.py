@@ -29,10 +29,10 @@ RETRY_AFTER_MS = 250
 """The suggested wait, in milliseconds, for a caller with too many open calls. The service cannot know when they end."""
 
 HELD_MS = {"receive_bytes": RETRY_AFTER_MS, "stages": 1_000, "staged_bytes": 1_000, "pinned_bytes": 1_000}
-"""The suggested waits for resources that other calls of the tenant hold until they end."""
+"""The suggested waits, in milliseconds, for resources that other calls of the tenant hold until they end."""
 
 _LONGEST_S = 86_400.0
-"""The longest suggested wait. A tiny quota would give absurd numbers."""
+"""The longest suggested wait, in seconds. A tiny quota would give absurd numbers."""
 
 _JOINS = ("join_share", "matches_per_second")
 _PUSHES = ("pushed_bytes_per_second", *_JOINS)
@@ -175,7 +175,7 @@ class Meters:
         call it."""
 
     def call(self, name: str, call: str, *, watching: bool) -> MeteredCall:
-        """Context for a call of the tenant `name`, which counts from its beginning to its end. Some microseconds.
+        """A context for a call of the tenant `name`, which counts as open within it. Some microseconds.
 
         Raises ResourceExhausted, reason QUOTA, for too many calls, or if a rate is used up.
         """
@@ -207,8 +207,9 @@ class Meters:
             self._check_rate(tenant, self._meter(name), "prepare_share")
 
     def push(self, name: str, size: int) -> None:
-        """Charge tuples of `size` bytes. Raises ResourceExhausted, reason QUOTA, if earlier tuples or their joins are
-        not paid yet.
+        """Charge tuples of `size` bytes.
+
+        Raises ResourceExhausted, reason QUOTA, if earlier tuples or their joins have used up a rate.
         """
         tenant, meter = self.tenants().get(name), self._meter(name)
         if tenant is not None:

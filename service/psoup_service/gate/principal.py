@@ -48,8 +48,9 @@ class Principal:
         return self.serves and OPERATOR in self.roles
 
     def check_stream(self, stream: str) -> None:
-        """Raise NotFound for a stream outside the principal's patterns, in the words for a missing stream.
-        O(patterns).
+        """Raise NotFound for a stream outside of the principal's patterns. O(patterns).
+
+        The message equals the message for a missing stream, so it does not reveal that the stream exists.
         """
         if self.streams and not any(fnmatchcase(stream.lower(), pattern) for pattern in self.streams):
             name = stream[:256]

@@ -34,7 +34,7 @@ class Provider:
     tenant_claim: str = ""
 
     def roles_in(self, claims: Mapping[str, object]) -> tuple[str, ...]:
-        """The roles that the claims name, in a list or as the words of a text; () if there are none."""
+        """The roles that the claims name, in a list or as words of a text; `()` without any."""
         said = _claim(claims, self.role_claim)
         values = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
         named = {role for value in values if isinstance(value, str) for role in self.roles.get(value, ())}
@@ -63,9 +63,9 @@ def role_table(entries: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
 
 
 def wrong_provider(issuer: str, audience: str, keys_url: str, others: Mapping[str, object]) -> tuple[str, str] | None:
-    """A setting of the provider that is unusable or lacks another one, and the reason; None if all settings are usable.
+    """Return an unusable or incomplete setting of the provider, and the reason; None if all are usable.
 
-    `others`: further settings that are not empty; they need these three.
+    `others`: further settings that are not empty. They need these three.
     """
     others = {**({"oidc_jwks_url": keys_url} if keys_url else {}), **others}
     if not issuer and not audience:

@@ -20,7 +20,7 @@ import ctypes
 import os
 
 KEPT_BYTES = 128 << 20
-"""Freed bytes at the end of malloc's memory that stay with the process."""
+"""The most freed bytes at the end of malloc's memory that stay with the process."""
 
 MAPPED_BYTES = 32 << 20
 """Blocks of at least this size are mapped one by one, and given back at once. It is the greatest value that malloc

@@ -44,7 +44,7 @@ def wall_time() -> int:
 
 
 def boot_time() -> int:
-    """Microseconds since this machine started, suspensions included where the platform can tell (Linux)."""
+    """Microseconds since this machine started. On Linux they include the time in which it was suspended."""
     if _BOOT is None:
         return time.monotonic_ns() // 1_000
     return time.clock_gettime_ns(_BOOT) // 1_000

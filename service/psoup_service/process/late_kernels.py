@@ -1,7 +1,7 @@
 """Kernels that are compiled while clients wait. Each is logged and counted, because there should be none.
 
-A service has its kernels compiled before it takes calls (`psoup.kernel_signatures`). A call that needs a kernel outside
-that list waits for it, for a second or more, and delays other calls. The next start finds it in the folder.
+A service has its kernels compiled before it takes calls (`psoup.kernel_signatures`). A call that needs any other
+kernel waits for it, for a second or more, and delays other calls. The next start finds it in the folder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rehearsal of a start with a data directory, in a process of its own with limited memory; it changes nothing.
+"""The rehearsal of a start with a data directory, in a child process with limited memory. It changes nothing.
 
     psoup doctor --replay ──> child: limit on memory, replay, cover, fold ──lines──> expressions to evaluate, places
                          <── findings: where it ended, or which expressions failed, and which queries compute them
@@ -53,8 +53,7 @@ _MIB = 1024 * 1024
 def rehearse(
     path: Path, memory_mib: int, child: str = "psoup_service.process.rehearsal", functions: Sequence[str] = ()
 ) -> list[Finding]:
-    """Replay the directory in a child with `memory_mib` of memory. Returns the findings that ended the child early, if
-    any.
+    """Replay the directory in a child with `memory_mib` of memory. Returns the findings.
 
     `child`: the module to run. `functions`: modules with functions of the operator's own. Raises InvalidInput if the
     directory is in use, or has another format, and for modules that cannot be loaded.

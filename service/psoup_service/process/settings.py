@@ -22,7 +22,8 @@ from psoup_service.wire.limits import Limits
 
 _MIB = 1024 * 1024
 UNSTORED_CHUNKS = 4
-"""Chunks of a stream that wait in the log for a short retention to pass them (`EngineConfig.unstored_chunks`)."""
+"""The most chunks of a stream that wait in the log for a short retention to pass them (`EngineConfig.unstored_chunks`).
+"""
 TOGETHER = "together"
 """The type of the error for two settings that exclude each other."""
 

@@ -114,13 +114,13 @@ class AdminServicer(admin_pb2_grpc.AdminServiceServicer):
         return admin_pb2.DropTenantResponse(tenant=tenant, sequence=sequence)
 
     async def GetTenant(self, request: admin_pb2.GetTenantRequest, caller: Caller) -> admin_pb2.GetTenantResponse:
-        """A tenant."""
+        """Get a tenant: its name, quotas and creation time."""
         name = self._tenant(request.name, caller)
         snapshot = await self._backend.reflecting(request.min_sequence)
         return admin_pb2.GetTenantResponse(tenant=_shown(snapshot.tenant(name)))
 
     async def TenantUsage(self, request: admin_pb2.TenantUsageRequest, caller: Caller) -> admin_pb2.TenantUsageResponse:
-        """The use of a tenant now."""
+        """The use of a tenant's quotas now."""
         name = self._tenant(request.name, caller)
         tenant = self._backend.host.snapshot().tenant(name)
         used = self._backend.meters.used(name)

@@ -48,7 +48,7 @@ class AttachServicer(attach_pb2_grpc.AttachServiceServicer):
         )
 
     async def Attach(self, request: attach_pb2.AttachRequest, caller: Caller) -> attach_pb2.AttachResponse:
-        """Attach a directory."""
+        """Attach the directory of a job to its stream."""
         check_name(request.directory, "BeginAttach")
         return await asyncio.shield(self._attach(request, self._backend.tenant(caller)))
 

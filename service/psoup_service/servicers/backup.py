@@ -34,7 +34,7 @@ class BackupServicer(backup_pb2_grpc.BackupServiceServicer):
     async def Backup(
         self, request: backup_pb2.BackupRequest, caller: Caller
     ) -> AsyncIterator[backup_pb2.BackupResponse]:
-        """Stream a copy of everything."""
+        """Stream a copy of the data directory, as of one event."""
         store = self._backend.store
         if not isinstance(store, DurableStore):
             raise FailedPrecondition(

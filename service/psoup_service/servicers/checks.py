@@ -15,13 +15,13 @@ from psoup_service.wire.calls import Caller
 
 
 class CheckCalls:
-    """Base of the query servicer; see the module."""
+    """Base class of `QueryServicer`, with the call Check."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def Check(self, request: queries_pb2.CheckRequest, caller: Caller) -> queries_pb2.CheckResponse:
-        """The standing query that the statement would become."""
+        """Describe the standing query that the statement would become."""
         backend, tenant, sql = self._backend, self._backend.tenant(caller), request.statement
         await backend.reflecting(request.min_sequence)
         now = backend.now()

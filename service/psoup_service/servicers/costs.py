@@ -34,7 +34,7 @@ _TOGETHER = 1_024
 
 
 class CostCalls:
-    """See queries.proto. All of it runs on reader threads."""
+    """Base class of `QueryServicer`, with TopQueries and MatchesMany. Reader threads do all work."""
 
     _backend: Backend
 

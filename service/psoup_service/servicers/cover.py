@@ -74,7 +74,7 @@ class CoverServicer(cover_pb2_grpc.CoverServiceServicer):
         directory = await on(self._backend.threads.jobs, store.incoming, tenant) / request.directory
 
         def work() -> TakenCover:
-            """Remove the covers of queries that are gone, and take the new one in."""
+            """Remove the covers of queries that are gone, and take in the new cover."""
             queries = self._backend.host.snapshot().queries
             store.prune_covers(lambda number: queries.get(number) is not None)
             return store.cover(directory, chunks, self._backend.host.next_query)

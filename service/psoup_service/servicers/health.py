@@ -1,4 +1,4 @@
-"""Health and reflection: the state of the service, and its methods. The gate checks these calls like all others.
+"""Health and reflection: the state of the service, and its methods. The gate checks these calls, too.
 
 Check        anybody may ask, without a credential, however busy the service is: probes have none
 Watch        a watcher among the others: it is counted, has an age, and ends when the service drains

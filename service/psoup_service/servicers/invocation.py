@@ -7,8 +7,8 @@
     InvokeTable   the answers of many queries as one table: `psoup_service.servicers.table`
     InvokeRows    a page per call; the token pins NOW and the answer's likeness, so that a change is noticed
 
-The cost of the last invocation, and the window's growth since then, decide where an invocation of the query's own
-window runs (`psoup_service.host.reads.expectations`). If the caller has left, an invocation ends at the next chunk.
+For a query's own window, the cost of the last invocation and the window's growth decide where it runs
+(`psoup_service.host.reads.expectations`). If the caller has left, an invocation ends at the next chunk.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ OfMany = queries_pb2.InvokeManyRequest | queries_pb2.InvokeTableRequest
 
 
 class Invocation:
-    """Base of the query servicer; see the module."""
+    """Base class of `QueryServicer`, with the calls that invoke queries."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._expectations = Expectations()
 
     async def Invoke(self, request: queries_pb2.InvokeRequest, caller: Caller) -> queries_pb2.InvokeResponse:
-        """The answer in one message."""
+        """The answer of a query in one message."""
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         wanted = await self._wanted(request, caller)
 
@@ -106,7 +106,7 @@ class Invocation:
         return response
 
     async def InvokeStream(self, request: queries_pb2.InvokeStreamRequest, caller: Caller) -> AsyncIterator[Any]:
-        """The answer in pieces."""
+        """The answer of a query in pieces."""
         wanted = await self._wanted(request, caller)
         pieces = in_pieces(self._backend, wanted.tenant, wanted.answer, queries_pb2.InvokeStreamResponse)
         async with aclosing(pieces):
@@ -116,7 +116,7 @@ class Invocation:
     async def InvokeRows(
         self, request: queries_pb2.InvokeRowsRequest, caller: Caller
     ) -> queries_pb2.InvokeRowsResponse:
-        """A page of rows."""
+        """A page of the rows of a query's answer."""
         page = wanted_page(request, self._backend.limits.answer_bytes)
         wanted = await self._wanted(request, caller)
         if page.now is not None:

@@ -47,7 +47,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
         self._backend = backend
 
     async def Match(self, request: matching_pb2.MatchRequest, caller: Caller) -> matching_pb2.MatchResponse:
-        """The queries that rows would match."""
+        """The queries that each row of the request would match if it were pushed."""
         backend, tenant, payload = self._backend, self._backend.tenant(caller), request.arrow_ipc
         limit, wanted = self._most(request.max_bytes), _wanted(request, "row")
         after = backend.ids.read_query(request.after_query_id) if request.after_query_id else -1
@@ -230,7 +230,7 @@ def _window(request: matching_pb2.ResultsRequest) -> _Window:
 
 
 def _row(view: StreamView, table: pa.Table | pa.RecordBatch, snapshot: Snapshot, now: int) -> Row:
-    """The only row of a request."""
+    """The only row of a request. Raises InvalidInput for more rows, or none."""
     if table.num_rows != 1:
         raise InvalidInput(f"arrow_ipc has {counted(table.num_rows, 'row')}; give one", field="arrow_ipc")
     offer = offered(view.spec, table, view.watermark, view.last_time, snapshot.config, now)

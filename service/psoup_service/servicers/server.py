@@ -47,7 +47,7 @@ def _function(function: Supplied) -> server_pb2.SuppliedFunction:
 
 
 def _pinned(pins: Pins) -> list[Item]:
-    """The item of the bill for chunks that only slow readers hold."""
+    """The item of the memory bill for chunks that only slow readers of answers still hold."""
     return [Item("held for readers", pins.bytes, pins.bytes, pins.streams, "stream")] if pins.streams else []
 
 

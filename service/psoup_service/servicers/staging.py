@@ -45,7 +45,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
     async def BeginStage(
         self, request: staging_pb2.BeginStageRequest, caller: Caller
     ) -> staging_pb2.BeginStageResponse:
-        """Open a stage, unless its batch was taken before."""
+        """Open a stage. If its batch was committed before, return the outcome of that instead."""
         tenant, since = self._backend.tenant(caller), request.since
         batch = BatchKey(tenant, request.stream, request.producer, request.epoch, request.number, since)
         earlier = await self._recall(batch)
@@ -129,7 +129,10 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         return acknowledgement
 
     def _spec(self, stage: StagedBatch) -> StreamSpec:
-        """The present definition of the stage's stream; drops the stage if the name is another stream's now."""
+        """The present definition of the stage's stream.
+
+        Raises NotFound and drops the stage if the stream was dropped, even if its name stands for a new stream.
+        """
         try:
             view = _stream(self._backend.host.snapshot(), stage.batch.tenant, stage.batch.stream)
         except NotFound:

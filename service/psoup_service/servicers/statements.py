@@ -93,7 +93,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         self._questions = Questions()
 
     async def Ask(self, request: statements_pb2.AskRequest, caller: Caller) -> statements_pb2.AskResponse:
-        """The answer in one message."""
+        """The answer of a statement in one message."""
         max_bytes = most_bytes(request.max_bytes, self._backend.limits)
         question = await self._asked(request, caller)
 
@@ -105,7 +105,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         return response
 
     async def AskStream(self, request: statements_pb2.AskStreamRequest, caller: Caller) -> AsyncIterator[Any]:
-        """The answer in pieces."""
+        """The answer of a statement in pieces."""
         question = await self._asked(request, caller)
         pieces = in_pieces(self._backend, question.tenant, question.answer, statements_pb2.AskStreamResponse)
         async with aclosing(pieces):
@@ -176,7 +176,7 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         return await self._backend.host.bound(work, tenant, caller.peer())
 
     async def _values(self, request: Selection, caller: Caller) -> ParameterValues:
-        """The row of values of a request."""
+        """The parameter values of a request. Raises InvalidInput unless they are one row."""
         decoding, parameters = self._backend.decoding, request.parameters
         decoded = await decoding.parameters(parameters, len(request.statement), caller, check_one)
         try:

@@ -139,7 +139,7 @@ class _Wanted:
 
 
 class TableCalls:
-    """Base of the query servicer; see the module."""
+    """Base class of `QueryServicer`, with the call InvokeTable."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -147,7 +147,7 @@ class TableCalls:
     async def InvokeTable(
         self, request: queries_pb2.InvokeTableRequest, caller: Caller
     ) -> AsyncIterator[queries_pb2.InvokeTableResponse]:
-        """The answers of many queries."""
+        """The answers of many queries as one table, in pieces."""
         backend, tenant = self._backend, self._backend.tenant(caller)
         wanted = _Wanted(request, _checked(request), tenant, backend.ids)
         window, as_of = other_window(request), await instant(backend, request)

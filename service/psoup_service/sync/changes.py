@@ -56,7 +56,7 @@ _LARGER = 2
 _ATTEMPTS = 20
 """The most attempts to find the number of rows that fit."""
 _BEHIND = 65_536
-"""The most tuples by which a copy may lag without a new token, if none of them is in the answer."""
+"""The most tuples by which a copy may lag without a new token. None of them may be in the answer."""
 _BEHIND_JOINED = 4_096
 """The most tuples by which a copy of a join may lag. To find its leaving rows, the tuples that left are joined."""
 
@@ -92,7 +92,8 @@ class Copies:
         Rows take at most the want's `max_bytes`, but at least one comes: see Want in sync.proto.
 
         `query_id`: the named query; None for the token's query. Raises the errors of an invocation. Raises InvalidInput
-        for a damaged token or one of another query, and ResourceExhausted if a whole answer has more than `most_bytes`.
+        for a damaged token, or a token of another query. Raises ResourceExhausted if a whole answer has more than
+        `most_bytes`.
         """
         content, reset = self._held(query_id, want)
         try:

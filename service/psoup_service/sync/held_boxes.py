@@ -33,7 +33,7 @@ def to_bytes(box: HeldBox) -> bytes:
 
 
 def from_bytes(data: bytes) -> HeldBox:
-    """The box of some bytes that `to_bytes` made. Raises ValueError for others."""
+    """Decode the bytes that `to_bytes` made. Raises ValueError for other bytes."""
     sources, step = data[:2]
     numbers = list(_numbers(data[2:]))
     each = 5 if step else 2

@@ -39,7 +39,7 @@ def rotate(path: Path | str) -> bool:
     """Make a new key in the data directory `path`, on which no service runs; returns whether there was one before.
 
     Tokens of the previous key stay valid until the next rotation. Raises InvalidInput if the path is not a data
-    directory, if a service runs on it, or if it cannot store a note.
+    directory, or if a service runs on it. Raises InvalidInput if the directory cannot store a note.
     """
     path = Path(path)
     if not (path / DATABASE).is_file():

@@ -5,8 +5,8 @@
     put back, third    life A from event 0, life C from event 90       A ended with event 90, and had no event 100
 
 A file system snapshot, or a copied directory, keeps its incarnation. It then gives the same tuple IDs to different
-tuples. A client's token belongs to other data if its life is not in the list, or if its event is after the end of its
-life.
+tuples. A client's token belongs to other data if the list lacks its life. It also does if its event is after the end of
+its life.
 """
 
 from __future__ import annotations

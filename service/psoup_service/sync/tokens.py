@@ -43,8 +43,8 @@ _NO_TIME = -(2**63)
 class ClientRows(NamedTuple):
     """The rows of a query's answer that a client holds.
 
-    They are the rows of some `intervals`, the rows of a join (`box`), or the first rows of an `earlier` answer. Or only
-    the `digest` of a whole answer is known. `window`: a digest of the requested window.
+    They are the rows of some `intervals`, or of a join (`box`), or the first rows of an `earlier` answer. Or only the
+    `digest` of a whole answer is known. `window`: a digest of the requested window.
     """
 
     query_id: int

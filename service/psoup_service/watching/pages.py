@@ -74,7 +74,7 @@ class WatchPage:
 
 
 class WatchPages:
-    """The messages of one snapshot."""
+    """Makes the messages to watchers from one snapshot."""
 
     def __init__(
         self,

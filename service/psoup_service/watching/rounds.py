@@ -209,7 +209,7 @@ class _Line:
         self._called = asyncio.Event()
 
     async def page(self, watcher: Watcher) -> WatchPage:
-        """The next page of a watcher."""
+        """Wait in the line for the next page of a watcher."""
         future: asyncio.Future[WatchPage] = asyncio.get_running_loop().create_future()
         self._waiting[watcher] = future
         self._called.set()

@@ -60,14 +60,17 @@ class Topics:
         self._queries: object = None
         self._unchecked: Array = np.zeros(0, np.int64)
         self._numbers: Array | None = None
-        """The IDs of all queries, ascending, while they stay the same."""
+        """The IDs of all watched queries, ascending; None after a topic has come or gone."""
         self.found = self.asked = 0
 
     def __len__(self) -> int:
         return len(self._topics)
 
     def add(self, watcher: Watcher, place: int, target: Target, snapshot: Snapshot) -> None:
-        """Register a want. Its watcher gets news after `snapshot`, if that is the present one."""
+        """Register a want.
+
+        If `snapshot` is the present one, the want's watcher hears of all later changes.
+        """
         if (watcher, place) in self._of_place:
             return
         self._numbers = None

@@ -18,9 +18,9 @@ from psoup_proto.v1 import sync_pb2
 
 @dataclass(frozen=True, slots=True)
 class WatchForm:
-    """The terms of a client's watch.
+    """The terms of a client's watch: its tenant, and the form of the replies.
 
-    They are the tenant, the form of replies, the most bytes of rows in one reply, and the most seconds between replies.
+    `most_bytes`: the most bytes of rows in one reply. `progress_s`: the most seconds between two replies.
     """
 
     tenant: str

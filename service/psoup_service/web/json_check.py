@@ -5,8 +5,8 @@
     {"want": []}                     there is no field 'want'; the fields are wants, maxBytes, …
 
 The mapping itself is done by `google.protobuf.json_format`. Its errors name its own exceptions, and it ignores invalid
-characters in base64. The check accepts the same JSON, except for such base64, and for a field that is given by both of
-its names.
+characters in base64. The check accepts the same JSON, except for such base64, and for a field that is given by both
+names.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(kind: Descriptor) -> Mapping[str, _Field]:
-    """The fields of a message by both of their names."""
+    """The fields of a message, by their names in the .proto and by their names in JSON."""
     return {name: _Field(field.json_name, _of_field(field)) for field in kind.fields for name in _names(field)}
 
 

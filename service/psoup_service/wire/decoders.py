@@ -124,7 +124,7 @@ class _DecodingLine:
 
 
 class Decoders:
-    """Both threads. `run` is called on an event loop."""
+    """The quick thread and the long thread. `run` is called on an event loop."""
 
     def __init__(self) -> None:
         self._quick = _DecodingLine("psoup-decoder")

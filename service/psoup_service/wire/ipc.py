@@ -6,8 +6,8 @@
       │      (before anything is decompressed)                 (before anything is expanded)
       └───── one plain batch, of a schema seen before ──────────────────────────────> pa.RecordBatch
 
-A few bytes can stand for many. Examples are compressed buffers, a dictionary or view that repeats one long text a
-million times, and a null column with a billion rows. So every size is computed before it is allocated. Admission checks
+A few bytes can stand for many. Examples are compressed buffers, and a null column with a billion rows. A dictionary
+or view can repeat one long text a million times. So every size is computed before it is allocated. Admission checks
 offsets and UTF-8 when it reads the columns. Here they are checked only if sizes are computed from them.
 """
 
@@ -94,7 +94,7 @@ def decode(payload: Payload, limits: Limits) -> pa.Table:
 
 
 def plain_batch(payload: Payload, limits: Limits) -> tuple[pa.RecordBatch, int] | None:
-    """The batch of a stream with exactly one plain batch, and the bytes of its buffers; None for any other stream.
+    """The batch of a stream with exactly one plain batch, and its buffers' bytes; None for any other stream.
 
     The batch shares the memory of the payload. Takes about 10 us for any length, so an event loop may call it.
     """

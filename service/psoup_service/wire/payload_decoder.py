@@ -8,7 +8,7 @@
                                                 └─ more ────────────────────> on a thread, fair between senders
 
 Compressed, 12 kB can stand for 256 MiB. So a payload is decompressed only after there is room for it, and after its
-schema was compared with the stream. Arrow notices a false declared size: it allocates the declared size and refuses
+schema fits the stream. Arrow notices a false declared size: it allocates the declared size and refuses
 data of any other size.
 """
 

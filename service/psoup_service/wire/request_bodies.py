@@ -111,7 +111,7 @@ _UNCOUNTED = 2**62
 _HALVES = Division(own=0.5, contended=0.5)
 
 _MESSAGE_BYTES = 16 * 1024 * 1024
-"""Memory to touch ahead: the longest message. gRPC holds it twice for a moment."""
+"""Bytes that `touch_memory` touches: enough for the longest message. gRPC holds two copies of it for a moment."""
 _KEPT_BYTES = 31 * 1024 * 1024
 """A block size just below 32 MiB. The C library keeps freed blocks up to the largest size ever freed, if that size is
 below 32 MiB."""
