@@ -315,7 +315,7 @@ def _exact(limit: float) -> str:
 
 
 def in_words(wait_ms: int) -> str:
-    """A wait as people say it, never a shorter one: in two units at most, in milliseconds below a second.
+    """A wait in words, rounded up: in at most two units, and below a second in milliseconds.
 
     >>> in_words(250), in_words(1_001), in_words(61_000), in_words(7_856_418), in_words(86_400_000)
     ('250 ms', '2 s', '1 min 1 s', '2 h 11 min', '24 h')

@@ -2,7 +2,7 @@
 
     NumPy, SQLite, gRPC ──> malloc, one arena ──> up to `KEPT_BYTES` at its end, and all gaps, stay with the process
     Arrow ────────────────> its own pool, as it comes
-    columns of chunks ────> `psoup.values.columns.lasting_memory`: what stays takes no gap from what comes and goes
+    columns of chunks ────> `psoup.values.columns.lasting_memory`: long-lived memory, outside of malloc's gaps
 
 New memory from the system is cleared page by page when it is first touched. In a virtual machine the host may have to
 find it as well. Filling half a MiB of new memory took 300 to 540 us, and 16 us of reused memory (Emerald Rapids,

@@ -232,10 +232,10 @@ class GuardedClock:
         return boot, wall
 
     def _pass(self, boot: int) -> None:
-        """Advance the trusted time by boot time. If the service's time is greater, approach it by a second each second.
+        """Advance the trusted time by boot time, and at twice this speed while the service's time is greater.
 
-        After a step back, the trusted time goes on by boot time for as long as a step must hold. The wall clock may
-        come back.
+        After a step back, the trusted time goes on by boot time for `HOLD`, because the wall clock may come back. Then
+        it becomes the greatest service time since the step.
         """
         elapsed, time = max(boot - self._checked, 0), boot + self._offset
         self._checked = boot

@@ -127,7 +127,7 @@ def load(
 
 
 def _shown(value: Any) -> str:
-    """A value as an operator writes it: a list without the signs of Python."""
+    """A value as an operator writes it: a list without Python's brackets and quotes."""
     return repr(", ".join(map(str, value)) if isinstance(value, list | tuple) else value)
 
 

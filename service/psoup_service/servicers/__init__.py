@@ -1,1 +1,4 @@
-"""The services of psoup.v1, one module each: messages in, calls of the host or the answers, messages out."""
+"""The services of psoup.v1, one module each. A servicer turns a request into calls of the host or of `psoup.answer`.
+
+It turns their results into the reply.
+"""

@@ -92,7 +92,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
     async def RegisterMany(
         self, request: queries_pb2.RegisterManyRequest, caller: Caller
     ) -> queries_pb2.RegisterManyResponse:
-        """Register a block, and wait until all of it is visible."""
+        """Register a block of queries, and wait until all of them are visible."""
         backend = self._backend
         number, config = max(request.first_number, 1), backend.host.snapshot().config
         command, place = await self._block(

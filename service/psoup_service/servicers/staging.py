@@ -103,7 +103,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
     async def AbortStage(
         self, request: staging_pb2.AbortStageRequest, caller: Caller
     ) -> staging_pb2.AbortStageResponse:
-        """Forget the parts."""
+        """Forget the stage and its parts."""
         tenant = self._tenant(request.stage, caller)
         try:
             stage = self._stages.find(request.stage, tenant)

@@ -2,9 +2,9 @@
 
     wants ─ tokens, IDs, keys ─> queries ─ one snapshot ─> changes, as many as fit ─> one body, compressed
 
-A sync runs on a reader thread, except for one copy that lacks a few rows. That is quicker than the hop to a thread. The
-service keeps no state of a client; its tokens say what it has. A watching client is handled by `psoup_service.watching`
-while its call lasts.
+A sync runs on a reader thread. The event loop runs the sync of one copy that lacks a few rows, because that is quicker
+than the hop to a thread. The service keeps no state of a client: the client's tokens name the rows that it holds. While
+a client watches, `psoup_service.watching` keeps its state.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     ranges, IDs, numbers ─┐
     labels, key prefix ───┴─> IDs by place ─> Table ─> schema | batch | batch | … | groups, failures
 
-IDs are read, queries looked up and rows made on reader threads, at the client's pace. The table holds its snapshot
+Reader threads read the IDs, look up queries and make rows, at the client's pace. The table holds its snapshot
 while the call lasts, at most for the maximum age of a stream. Its chunks are charged (`psoup_service.host.reads.pins`).
 """
 

@@ -2,7 +2,8 @@
 
     sources, step      for each source: target from, to      and, on the way there: kept from, to, the last row
 
-A box takes some 5 bytes for each source, and 10 to 20 on the way to a target.
+The target is an interval of tuple IDs for each source. A client that lacks some of its rows is on the way there. A box
+takes some 5 bytes for each source, and 10 to 20 on the way.
 """
 
 from __future__ import annotations

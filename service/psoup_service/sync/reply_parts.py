@@ -3,7 +3,7 @@
     messages  |100 rows, 0.2 MB|100 rows, 0.2 MB|100 rows, 80 MB|…      most 1 MB
     taken      ────────────────  ────────────────  stop: 200 rows fit
 
-Rows that are computed are measured as Arrow, at most a piece of them at a time.
+Computed rows are measured in Arrow, one piece at a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rounds: after publications, at most every ten milliseconds, the watchers with changes are found and informed.
+"""Rounds: after publications, at most every ten milliseconds, a round finds and informs watchers with changes.
 
     writer ─ published ─> [ round: look at what is new ] ─ marks ─> watchers that wait ─> lines ─> pages on a reader
                                                          └ marks ─> watchers whose message is on its way: later

@@ -33,7 +33,8 @@ Place = tuple[Watcher, int]
 class Topic:
     """The subject of some wants, and its watchers. `due`: the loop's time before which it is not evaluated again.
 
-    `unsure`: it must be evaluated when it is due. `sequence`: the event as of which it was last evaluated.
+    `unsure`: only an evaluation shows whether new tuples have matched. `sequence`: the event up to which it was last
+    evaluated.
     """
 
     target: Target

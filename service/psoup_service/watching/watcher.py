@@ -51,7 +51,7 @@ class Watcher:
         self.open = set(range(len(self.wants)))
         """Places of wants that have not failed."""
         self.behind = set(self.open)
-        """Places of wants of which the client does not hold all rows."""
+        """Places of wants for which the client still lacks rows."""
         self.slow = set[int]()
         """Places of wants whose changes only an evaluation shows."""
         self.marked = asyncio.Event()

@@ -1,6 +1,6 @@
 """The first check of a request: any page in a browser can send some requests to a service on the same machine.
 
-    Host             a name of this machine, or of `web_hosts`: else a page elsewhere has given its own name our address
+    Host             a name of this machine, or of `web_hosts`: else a foreign page may use DNS rebinding
     Origin           absent, or our own
     Sec-Fetch-Site   absent, or from our own page; a link from elsewhere may lead to the page itself
     a call           POST, application/json, X-Psoup: no page elsewhere can send these without asking first, and who

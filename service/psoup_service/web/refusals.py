@@ -62,7 +62,7 @@ def described(error: PSoupError) -> dict[str, Any]:
 
 
 def late(name: str) -> dict[str, Any]:
-    """The body for a page about a call that is past its deadline."""
+    """The JSON body of the error for a call that is past its deadline."""
     message = f"{name} did not end within its deadline"
     return {"code": DEADLINE, "message": message, "reason": DEADLINE, "metadata": {}}
 

@@ -252,7 +252,7 @@ class GrpcCalls:
     def _named(self, way: _Way, caller: GrpcCaller) -> int | None:
         """The request size that the metadata of an ingest call declare; None if they declare none.
 
-        Refuses the declared size and stream before any of the body is read.
+        Raises the errors about the declared size and stream before the body is read.
         """
         if not way.ingest:
             return None
