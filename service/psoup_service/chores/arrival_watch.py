@@ -65,7 +65,7 @@ class ArrivalWatch:
             await asyncio.sleep(EVERY_S)
             try:
                 await self.once()
-            except PSoupError as problem:  # too many reads under way: at the next look
+            except PSoupError as problem:  # too many reads are under way: the next look measures again
                 _log.info("what queries take was not looked at: %s", problem.message)
 
     async def once(self) -> Sequence[ArrivalShare]:

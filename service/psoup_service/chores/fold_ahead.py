@@ -36,7 +36,7 @@ class FoldAhead:
             await asyncio.sleep(EVERY_S)
             try:
                 await self.once()
-            except PSoupError as problem:  # nothing depends on it
+            except PSoupError as problem:  # harmless: a read folds what is missing
                 _log.warning("nothing was folded ahead: %s", problem.message)
 
     async def once(self) -> int:

@@ -100,7 +100,7 @@ class Watchdog:
         while not self._ended.is_set():
             try:
                 self._look_until_ended(loop_thread)
-            except Exception:  # no memory, or no file: a minute later
+            except Exception:  # no memory, or no file: tried again after `_PAUSE_S`
                 _log.exception("the stack of the event loop could not be recorded")
                 self._ended.wait(_PAUSE_S)
 

@@ -62,7 +62,7 @@ def answer(functions: dict[str, Supplied], content: bytes) -> tuple[int, bytes |
 def main(arguments: Sequence[str]) -> int:
     """Answer calls until the service is gone."""
     end, seconds, memory_mib = socket.socket(fileno=int(arguments[0])), float(arguments[1]), int(arguments[2])
-    for number in (signal.SIGINT, signal.SIGTERM):  # those are for the service, which ends this process when it is done
+    for number in (signal.SIGINT, signal.SIGTERM):  # the service handles these, and ends this process itself
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_DATA, (memory_mib * _MIB,) * 2)

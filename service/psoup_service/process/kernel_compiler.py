@@ -71,7 +71,7 @@ def compile_together(check: Callable[[], None] = lambda: None) -> None:
         try:
             compile_listed(check)
         finally:
-            second.communicate()  # ends its standard input; all kernels are compiled by then
+            second.communicate()  # ends its standard input, and so the second process
 
 
 def main() -> None:

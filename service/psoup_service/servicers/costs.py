@@ -100,7 +100,7 @@ class CostCalls:
                 if request.keys:
                     entry.keys.extend(keys_of(snapshot, queries[:limit]))
                 room -= reply.cut()
-                end = end or time.perf_counter() + _MATCHES_S  # the first one finds the clauses for all
+                end = end or time.perf_counter() + _MATCHES_S  # the work for the first tuple finds the clauses for all
                 if room <= 0 or time.perf_counter() > end:
                     break
             return reply.written()

@@ -61,7 +61,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
     async def Push(self, request: ingest_pb2.PushRequest, caller: Caller) -> ingest_pb2.PushResponse:
         """Push one batch."""
         sender = _Sender(request.stream, request.producer, request.epoch, request.since)
-        payload = request.arrow_ipc  # each look at the field copies it
+        payload = request.arrow_ipc  # each access to the field copies it
         command, place = await self._command(sender, request.number, payload, caller)
         acknowledgement = await self._submit(command, place, len(payload))
         return ingest_pb2.PushResponse(
@@ -171,7 +171,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         try:
             async for request in requests:
                 future: asyncio.Future[PushAcknowledgement]
-                payload = request.arrow_ipc  # each look at the field copies it
+                payload = request.arrow_ipc  # each access to the field copies it
                 try:
                     sender = _continued(sender, request)
                     command, place = await self._command(sender, request.number, payload, caller)

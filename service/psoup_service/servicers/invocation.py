@@ -208,7 +208,7 @@ async def in_pieces(
         )
         pin = backend.host.pins.hold_all(answer.chunks, ender(), tenant)
         pieces = answers.Pieces(answer, kind, backend.limits.chunk_bytes, backend.limits.reply_bytes)
-        del answer  # its pieces have it, as long as they need it
+        del answer  # the pieces keep it as long as they need it
         while piece := await backend.host.evaluate(lambda _, __: pieces.next(), budget=budget, tenant=tenant):
             rows, message = piece
             backend.metrics.answered(rows)

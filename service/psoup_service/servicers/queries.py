@@ -127,7 +127,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
     ) -> tuple[commands.RegisterMany, TakenRoom | None]:
         """The command of a request with parameters or several statements, and the room that its parameters take."""
         tenant, texts = self._backend.tenant(caller), list(statements)
-        parameters = request.parameters  # each look at the field copies it
+        parameters = request.parameters  # each access to the field copies it
         if not parameters:
             return commands.RegisterMany(texts, None, request.request_id, tenant, (), number), None
         size = sum(map(len, texts))

@@ -149,7 +149,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
     async def _decoded(self, spec: StreamSpec, request: staging_pb2.AddPartRequest, caller: Caller) -> StagedPart:
         """Decode and check a part, in the stream's columns and types. Errors name the part."""
         decoding = self._backend.decoding
-        payload = request.arrow_ipc  # each look at the field copies it
+        payload = request.arrow_ipc  # each access to the field copies it
 
         def read(rows: pa.Table | pa.RecordBatch) -> StagedPart:
             columns = read_columns(spec, rows, self._config)

@@ -153,7 +153,7 @@ def _column(column: pa.Array) -> bytes:
 def _floats(column: pa.Array) -> list[Any]:
     """The values of a column of floats. NaN and the infinities become their names, because JSON does not have them."""
     values: list[Any] = column.to_pylist()
-    finite = np.isfinite(column.to_numpy(zero_copy_only=False))  # NULL is not
+    finite = np.isfinite(column.to_numpy(zero_copy_only=False))  # NULL counts as not finite
     if int(np.count_nonzero(finite)) + column.null_count == len(values):
         return values
     return [value if value is None else _named(value) for value in values]

@@ -245,7 +245,7 @@ class _Line:
                 future = self._waiting.pop(watcher, None)
                 if future is not None and not future.done():
                     future.set_result(page)
-                await asyncio.sleep(0)  # what is told of a thousand wants takes milliseconds
+                await asyncio.sleep(0)  # to apply a page of a thousand wants takes milliseconds
 
     async def _failed(self, works: Sequence[Work], problem: Exception) -> None:
         """Handle an error of a step.

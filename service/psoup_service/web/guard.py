@@ -114,7 +114,7 @@ def check_head(scope: Scope, limit: int) -> None:
 def _check_call(method: str, headers: Headers) -> None:
     if method != "POST":
         raise InvalidInput(f"calls are POST, not {method[:10]!r}", reason="METHOD")
-    if "transfer-encoding" in headers:  # beside a length it counts, and nothing says where the body ends
+    if "transfer-encoding" in headers:  # it overrides a length, so the end of the body is not known
         raise InvalidInput("a body is not in pieces (transfer-encoding); say its length", reason="LENGTH_REQUIRED")
     kind, _, charset = headers.get("content-type", "").lower().partition(";")
     if kind.strip() != _JSON or charset.strip() not in ("", "charset=utf-8"):

@@ -105,7 +105,7 @@ class _DecodingLine:
                 deliver([(job.answer, outcome)])
             elif job.dropped is not None:
                 job.dropped()
-            del job, outcome  # they may hold megabytes until the next one comes
+            del job, outcome  # else they hold megabytes until the next job comes
 
     def _next(self) -> _Job | None:
         """Wait for the job whose turn it is; None at the end."""

@@ -87,7 +87,7 @@ class Decoding:
         plain = ipc.plain_batch(payload, limits)
         if plain is not None:
             table, size = plain
-            if len(payload) > ON_LOOP_BYTES:  # admission checks a short one
+            if len(payload) > ON_LOOP_BYTES:  # admission checks a short payload
                 positions(spec.schema, table.schema.names)
             needed = check_width(spec, table.num_rows, width * table.num_rows, limits)
             place = await self._take_room(sender, max(needed, size, len(payload)))

@@ -231,7 +231,7 @@ class Stages:
                 reason="STAGES_FULL",
                 needed=part.nbytes,
                 **STAGED_BYTES.over(used, self._limit),
-                retry_after_ms=RETRY_AFTER_MS,  # others hold it, and may end
+                retry_after_ms=RETRY_AFTER_MS,  # other stages hold the room, and may end
             )
         stage.parts[name] = part
         stage.nbytes += more
