@@ -3,8 +3,9 @@
     format | key | incarnation | life | sequence | query | window | kind | what is held | signature
        1      1        4           8        8         8        4      1                       16 bytes
 
-The held content has one of three forms. It is intervals of tuple IDs. Or it is the first rows of a recomputed answer:
-its NOW, their number, a digest, and the interval of each source. Or it is the digest of an answer that shows NOW.
+The held content has one of four forms. It is intervals of tuple IDs, or the box of a join (`held_boxes`). Or it is the
+first rows of a recomputed answer: its NOW, their number, a digest, and the interval of each source. Or it is the digest
+of an answer that shows NOW.
 
 A token grants no rights; those come from the call. The signature reveals damaged and forged tokens. A client whose
 token is outdated gets its copy from the start again (`Reset`), so that no repair is needed.

@@ -3,8 +3,8 @@
     Host             a name of this machine, or of `web_hosts`: else a foreign page may use DNS rebinding
     Origin           absent, or our own
     Sec-Fetch-Site   absent, or from our own page; a link from elsewhere may lead to the page itself
-    a call           POST, application/json, X-Psoup: no page elsewhere can send these without asking first, and who
-                     asks (OPTIONS) is refused without a word of CORS
+    a call           POST, application/json, X-Psoup: a foreign page needs a CORS preflight (OPTIONS) to send
+                     these, and the gateway refuses that
 
 There are no cookies, so a page that passes these checks has no rights by itself. The guard does not look at the call or
 its caller; the gate checks these, as for gRPC.

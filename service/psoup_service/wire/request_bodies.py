@@ -94,10 +94,10 @@ class Deadlines:
 
 
 STREAM_KEY = "psoup-stream-bin"
-"""Key of the metadata that name the stream of a push."""
+"""The key of the metadata that name the stream of a push."""
 
 SIZE_KEY = "psoup-size"
-"""Key of the metadata that declare the most bytes of a request."""
+"""The key of the metadata that declare an upper bound of a request's bytes."""
 
 GRACE_S = 0.25
 TICK_S = 0.05
