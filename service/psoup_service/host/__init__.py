@@ -1,7 +1,7 @@
 """The host: one engine, its admission and its store, run by threads and called from asyncio.
 
     command ──line──> sequencer: prepare ──> committer: log, reply ──> writer: apply, publish
-                          └─ binder, spooler: long work beside it        └─ maintainer: maintenance beside it
+                          └─ binder, spooler: threads for long work      └─ maintainer: a thread for maintenance
     invocation ──reads──> a thread that evaluates over a published snapshot
 
 Question: which thread does a piece of work, and when?
@@ -9,12 +9,12 @@ Question: which thread does a piece of work, and when?
 Files and rooms, in reading order:
 
     host, ports                             the whole, and the methods that it needs of an engine
-    worker, threads, runner, frames         threads: one with a queue; by purpose; tasks; frames of an error
+    worker, threads, runner, frames         a stage's thread; pools of threads; parallel tasks; frames of an error
     room, shared_bytes                      limits on work under way, and on bytes of all tenants
     line, command_facts, jumps              waiting commands; facts about a command; watermarks past the clock
     sequencer, binder, spooler              commands to events; statements to queries; large pushes to the disk
     committer, writer                       the log and the replies; the thread that changes the engine
-    maintainer, background                  maintenance beside the writer; means of work in the background
+    maintainer, background                  the thread of maintenance; budgets of background work
     precautions, fold_notes                 notes of one process for the next
     turns                                   the order of tenants, threads and long work
     reads                                   threads that evaluate answers, and their limits

@@ -1,11 +1,11 @@
-"""The resources of background work: bytes and time of its tenant, and its turns behind calls.
+"""Budgets of background work, such as folds ahead of invocations: bytes and processor time, charged to its tenant.
 
-    free     half of the bytes that the tenant's reads could have now: readers find room beside it
-    budget   these bytes, and some seconds of the processor, both charged to the tenant; it rests while a call is young
-    notes    of folds: what is made next, on disk: a start leaves out what has ended two processes (`fold_notes`)
+    free     half of the bytes that the tenant's reads could take now, so that reads still find room
+    budget   at most these bytes, and `MOST_CPU_S` of processor time; the thread rests while a call is young
+    notes    the next fold, on disk: a start leaves out a fold during which two processes ended (`fold_notes`)
 
-`Background` implements the port `psoup.execution.ahead.attempts.Spare`. When the service is closed, work ends at its
-next check.
+`Background` implements the port `psoup.execution.ahead.attempts.Spare`. After `close`, running work ends at its next
+check of the budget.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from psoup_service.host.turns.giving_way import GivingWay, Rests
 from psoup_service.host.turns.interpreter import ShortTurns
 
 MOST_CPU_S = 2.0
-"""Most processor seconds of one piece of work, unless a read's limit is lower. Most pieces take milliseconds."""
+"""The most processor seconds of one piece of work, unless the limit of a read is lower. Typical pieces take
+milliseconds.
+"""
 
 _NO_TENANT = ""
-"""Work in the background gives way to the calls of all tenants, its own among them."""
+"""The name under which background work rests. No tenant has it, so the work gives way to the calls of all tenants."""
 _log = logging.getLogger(__name__)
 
 Charge = Callable[[str, float], None]
@@ -36,7 +38,11 @@ Charge = Callable[[str, float], None]
 
 
 class BackgroundBudgets:
-    """Budgets of work in the background. One thread at a time; `close` from any. `timer`: its time in seconds."""
+    """Budgets of background work, for one thread at a time. Any thread may call `close`.
+
+    `charge`: called with the processor time of each piece of work. `timer`: the calling thread's processor time, in
+    seconds.
+    """
 
     def __init__(
         self, allowance: ReadLimits, way: GivingWay, charge: Charge, timer: Callable[[], float] = time.thread_time
@@ -50,7 +56,7 @@ class BackgroundBudgets:
         self._spent = 0.0
 
     def free(self, tenant: str) -> int:
-        """The bytes that work for a tenant may hold now."""
+        """The most bytes that background work of a tenant may hold now."""
         return min(self._allowance.sort_bytes, self._allowance.sorts.free(tenant) // 2)
 
     @contextmanager
@@ -78,7 +84,7 @@ class BackgroundBudgets:
             self._charge(tenant, used)
 
     def resting(self) -> Callable[[], object]:
-        """Begin the work of a thread. The result, called between its steps, rests while a call is young."""
+        """Begin work on the calling thread. Returns a function to call between its steps: it rests for young calls."""
         rests = Rests(self._way)
         rests.begin(_NO_TENANT)
         return rests.rest
@@ -88,12 +94,12 @@ class BackgroundBudgets:
         return self._spent
 
     def close(self) -> None:
-        """End the work under way at its next question."""
+        """End the work under way at its next check of the budget."""
         self._closed = True
 
 
 class Background(BackgroundBudgets):
-    """The means of folding ahead in one service."""
+    """Budgets and notes for the folds that one service makes ahead of invocations."""
 
     def __init__(
         self,
@@ -106,18 +112,18 @@ class Background(BackgroundBudgets):
         super().__init__(allowance, way, charge, timer)
         self._notes = notes
         self.refusals = 0
-        """Pieces of work that were refused since the start."""
+        """The number of folds that were refused since the start."""
 
     def begin(self, work: Work) -> bool:
-        """Note the next fold; False if it has ended two processes."""
+        """Note the next fold. Returns False if two processes have ended during it."""
         return self._notes.begin(work)
 
     def end(self) -> None:
-        """Take the note back."""
+        """Remove the note of the fold that has ended."""
         self._notes.end()
 
     def refused(self, work: Work, why: str) -> None:
-        """Log a refusal, which names the query."""
+        """Count a refused fold. Log its query and the reason."""
         self.refusals += 1
         _log.warning(
             "an aggregate is not folded ahead: readers fold it when they ask",

@@ -1,15 +1,16 @@
-"""Binding of statements beside the sequencer: long work must not hold back quick commands.
+"""Binding of long statements on a thread of their own, so that quick commands need not wait for the sequencer.
 
     sequencer ──long registration──> sender s [ r1 r2 r4 ] ──a slice of r1, r3, r2, …──> bound ──> sequencer, which
     a call    ──long question──────> sender t [ r3 q1 ]                                    │        decides
                                                                                            └─────> the call goes on
 
 A block of thousands of statements takes seconds, and one statement up to a fifth of a second. A push waits for neither.
-Tenants take turns by the thread's time, in a tenant senders do, and so do the registrations of each: a sender of a
-hundred at once has the time of one sender. The jobs compete for the interpreter only. So turns are short meanwhile
-(`ShortTurns`). After each slice the thread rests while other commands come, or while calls of other tenants are under
-way (`giving_way`). Within a slice it rests for such calls, too, if one statement takes long (`psoup.work.rest_points`).
-The job of a caller that has left is dropped. The binder decides nothing.
+Tenants take turns by the processor time of this thread. Within a tenant its senders take turns, and within a sender its
+jobs do. So a sender of a hundred registrations gets the time of one sender. The binder competes with other threads for
+the interpreter only. So its turns at the interpreter are short (`ShortTurns`). After each slice the thread rests while
+other commands come, or while calls of other tenants are under way (`giving_way`). Within a slice it rests for such
+calls, too, if one statement takes long (`psoup.work.rest_points`). The binder drops the job of a caller that has left.
+It accepts and refuses no command; the sequencer does.
 """
 
 from __future__ import annotations
@@ -34,8 +35,11 @@ SLICE_SECONDS = 0.005
 """Length of a slice, after which the next registration has its turn."""
 
 REST_SECONDS = 0.005
-"""Rest between two slices while other commands come: a push asks for the interpreter some twenty times (each step of
-SQLite gives it up), and in a rest it has it at once."""
+"""Seconds of rest after a slice if the sequencer took other commands meanwhile.
+
+A push takes the interpreter some twenty times, because each step of SQLite releases it. During a rest, it gets the
+interpreter at once.
+"""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,7 +47,7 @@ class BindingJob:
     """Statements to bind for a `sender`. `left`: whether the caller has left meanwhile.
 
     `advance` takes steps while its argument returns True, and returns whether the job is complete; it raises nothing.
-    `end` is called once, when the job is complete or given up, on the binder's thread.
+    The binder calls `end` once, when it has completed or dropped the job.
     """
 
     tenant: str
@@ -165,7 +169,11 @@ class BindingThread(StageThread):
             job.end()
 
     def _until(self, tenant: str, end: float) -> Callable[[], bool]:
-        """Whether a slice may go on: not past its end, and not beside a call of another tenant once it has worked."""
+        """A function that returns whether a slice may go on.
+
+        It returns False after `end`. After the first `LEAST_S` of the slice, it also returns False while another
+        tenant's call is young.
+        """
         earliest = end - SLICE_SECONDS + LEAST_S
 
         def may_go_on() -> bool:

@@ -29,9 +29,9 @@ StreamKey = tuple[str, str]
 """A tenant, and the name of its stream in lower case."""
 
 COMMAND_BYTES = 1_000
-"""Room of a command beside its tuples and its text."""
+"""Bytes of room that a command takes in addition to its tuples and its text."""
 ROW_BYTES = 64
-"""Room of the parameters of a query, about."""
+"""The approximate bytes of room for the parameters of one query."""
 
 
 def size_of(command: Command) -> int:
@@ -57,7 +57,7 @@ def size_of(command: Command) -> int:
 
 
 def grows(command: Command) -> bool:
-    """Whether a store without room refuses a command; dropping and unregistering are the way out."""
+    """Whether a full store refuses a command. It does not refuse drops and unregistrations, because they make room."""
     match command:
         case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
             return True
@@ -70,12 +70,12 @@ def grows(command: Command) -> bool:
 
 
 def registers(command: Command) -> bool:
-    """Whether the time to prepare it is that of registrations, by the quota `prepare_share`."""
+    """Whether the quota `prepare_share` limits the time to prepare a command."""
     return isinstance(command, CreateStream | Register | RegisterMany)
 
 
 def tenant_of(command: Command) -> str:
-    """The tenant whose time a command takes; "" for commands of operators."""
+    """The tenant that is charged for a command; "" for commands of operators."""
     operators = IssueToken | RevokeToken | CreateTenant | AlterTenant | DropTenant
     return "" if isinstance(command, operators) else command.tenant
 

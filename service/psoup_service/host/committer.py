@@ -6,13 +6,15 @@
     committer   large │ small │ errand │ small │ large │ small │ …     between any two of them small pushes have gone
     maintenance ─ asks ───────┤ forget ├──
 
-This is group commit: the slower the disk, the more commands share one wait for it. A command never waits for megabytes
-that came later; those are written behind it. Other writes have their turns, too. One kind is an `Errand`, a transaction
-of maintenance that takes the turn of a large push. The committer does it, because the waiting thread has a low
-priority. The other kind is work that the store has postponed (`settle`).
+This is group commit: the slower the disk, the more commands share one wait for it. A command never waits for a large
+push that came later: the committer appends that push in a later transaction. Between two groups it also does other
+writes. One kind is an `Errand`, a transaction of maintenance that takes the turn of a large push. The committer does
+it, because the waiting thread has a low priority. The other kind is work that the store has postponed, such as a
+checkpoint (`settle`).
 
-A full store keeps nothing and says so. The groups then wait and new commands are refused until there is room. Any other
-error ends the stage. A store that is not durable has no wait to share; the sequencer's thread writes it.
+A full store refuses the events and stores none of them. The groups then wait, and the sequencer refuses new commands
+until the store has room. Any other error ends the stage. A store without a disk makes no command wait. So there the
+sequencer's thread appends the events itself.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Errand:
         return self._outcome
 
     def do(self) -> None:
-        """Do the work, unless it was waived. An exception is for the thread that asked."""
+        """Do the work, unless it was waived. `result` raises its exception on the thread that asked."""
         if self._over.is_set():
             return
         try:
@@ -62,7 +64,7 @@ class Errand:
         self._over.set()
 
     def waive(self) -> None:
-        """Let the waiting thread do the work itself, at once. Has no effect later."""
+        """Let the waiting thread do the work itself, at once. Has no effect once the work is done."""
         if not self._over.is_set():
             self._own = True
             self._over.set()
@@ -76,10 +78,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CommitGroup:
-    """Commands that were prepared together: their answers, and the events to log, with their room.
+    """Commands that the sequencer prepared as one group: their answers, their events, and the room of each event.
 
-    `leaving`: commands and bytes by tenant that leave the room when they are answered. `large`: the group has a large
-    push, or is only an `errand` of another thread or a chance for the store to settle.
+    `leaving`: by tenant, the commands and bytes that leave the room when the committer answers. `errand`: work of
+    another thread. `large`: True for a large push, an errand, or a group that only lets the store settle.
     """
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -89,12 +91,12 @@ class CommitGroup:
     errand: Errand | None = None
 
     def answered(self, tenant: str, commands: int, size: int) -> None:
-        """Note commands of a tenant that will be answered, and the room of those without an event."""
+        """Note commands that the committer will answer. `size`: the bytes of room that their answers free."""
         before, bytes_before = self.leaving.get(tenant, (0, 0))
         self.leaving[tenant] = before + commands, bytes_before + size
 
     def left(self) -> list[tuple[str, int, int]]:
-        """The share of the room that is given back when the commands are answered: (tenant, commands, bytes)."""
+        """The room to give back when the commands are answered: (tenant, commands, bytes)."""
         return [(tenant, commands, size) for tenant, (commands, size) in self.leaving.items()]
 
 
@@ -123,7 +125,7 @@ class Committer(StageThread):
         self._groups: deque[CommitGroup] = deque()
         self._taken: list[CommitGroup] = []
         self._large = 0
-        """Large groups that were put, and are not written."""
+        """The number of large groups that wait or are being written."""
         self._pausing = False
         self._ended = False
         self._full: ResourceExhausted | None = None
@@ -137,7 +139,7 @@ class Committer(StageThread):
 
     @property
     def writing_large(self) -> bool:
-        """Whether a large push, or an errand, is among them. From any thread."""
+        """Whether a large group waits or is being written, and the disk has room for it. From any thread."""
         return self._large > 0 and self._full is None
 
     @property
@@ -186,7 +188,7 @@ class Committer(StageThread):
             self._written()
 
     def _next_groups(self) -> list[CommitGroup]:
-        """Take the groups to write together: all, or those before a large push of a tenant that they are not of."""
+        """Take the groups for the next append: all, or all before a large push that another tenant would wait for."""
         taken = [self._groups.popleft()]
         tenants = set(taken[0].leaving)
         while self._groups:
@@ -198,8 +200,9 @@ class Committer(StageThread):
         return taken
 
     def _pause(self, taken: list[CommitGroup]) -> None:
-        """Let the store settle and do errands, after the groups that came with them. A failing store does not keep a
-        thread waiting.
+        """Let the store settle, then do the errands of the `taken` groups, whose events are logged already.
+
+        If the store fails, the waiting threads do their errands themselves.
         """
         try:
             if self._store.due:
@@ -241,7 +244,7 @@ class Committer(StageThread):
         self._writer.put([entry for group in taken for entry in group.events])
 
     def _append(self, events: list[Event]) -> bool:
-        """Log events, however long that takes; False if the stage is to end while the store has no room."""
+        """Log events; while the store is full, try again. Returns False if the stage is stopped meanwhile."""
         while True:
             try:
                 self._store.append(events)

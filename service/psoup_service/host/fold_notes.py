@@ -4,8 +4,8 @@
     start 1   the same query, for the second time     killed
     start 2   the same query: not folded ahead; noted for later starts, and logged
 
-Covering old tuples has a separate note (`precautions`), because both run at the same time. A query that is left out is
-tried again after its budgets were changed. No answer depends on it.
+Covering old tuples has a separate note (`precautions`), because both run at the same time. After the operator has
+changed the budgets, the service tries again to fold a query that it left out. No answer depends on these notes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FoldNotes:
         return self._ids.query(work.query_id)
 
     def begin(self, work: Work) -> bool:
-        """Note the fold that is made next; False if two processes have ended with it."""
+        """Note the next fold. Returns False if two processes have ended during a fold of its query."""
         query, before = work.query_id, self._before
         if query in self._left_out:
             return False

@@ -1,4 +1,4 @@
-"""The host: one engine, its admission and its store, run by threads and spoken to from asyncio.
+"""The host: one engine, its admission and its store, run by threads and called from asyncio.
 
     submit ──> Room ──> Sequencer: prepare, log, answer ──> queue ──> Writer: apply, publish <──> Maintainer
                                                                         │
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 class Host(Generic[SnapshotT]):
     """All of a service but its network.
 
-    `allowance`: limits of a read. `helpers`: of upkeep. `weights`: of tenants' turns.
+    `allowance`: limits of reads. `helpers`: threads that help maintenance. `weights`: weights of tenants in turns.
     """
 
     def __init__(
@@ -214,18 +214,18 @@ class Host(Generic[SnapshotT]):
     def snapshot(self) -> SnapshotT:
         """The published snapshot. O(1); never waits for the writer; any thread.
 
-        Raises Unavailable, reason STARTING, during the replay: half of the past would be a wrong answer.
+        Raises Unavailable, reason STARTING, during the replay, because half of the log would give wrong answers.
         """
         if self._state == "starting":
             raise self._refusal()
         return self._engine.snapshot()
 
     def listen(self, published: Callable[[], None] | None) -> None:
-        """Have `published` called on the writer's thread after each publication; None: nobody listens any more."""
+        """Let the writer's thread call `published` after each publication. None ends these calls."""
         self._writer.published = published
 
     def install(self, piece: object) -> None:
-        """Have something installed between two runs of the writer, soon. From any thread."""
+        """Queue a result that the writer installs in the engine between two runs. From any thread."""
         self._writer.put_aside(piece)
 
     def budget(self, tenant: str) -> ReadBudget:
@@ -322,7 +322,7 @@ class Host(Generic[SnapshotT]):
     # Inside ---------------------------------------------------------------------------------------------------
 
     def _replay(self) -> None:
-        """Apply the log, and note each evaluation: a start that is killed by one must not be killed for ever."""
+        """Apply the log. Note each evaluation first, so that a later start leaves out one that kills the process."""
         self._engine.take_precautions(self._guard.precautions(watching=True))
         started = reported = time.monotonic()
         run, rows, count = list[Event](), 0, 0

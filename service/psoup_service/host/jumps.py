@@ -1,9 +1,9 @@
 """Watermarks that jump past the clock, by events that make other producers' present tuples late.
 
-    clock ──────|──── 60 s ────|────────────▲ watermark          told in the log, with who did it, and counted
+    clock ──────|──── 60 s ────|────────────▲ watermark          counted, and logged with its producer or job
 
-For the sequencer's thread. A stream is reported again when its watermark has moved by another minute. After the clock
-was set back, a stream in system time keeps its watermark; that is not a jump.
+For the sequencer's thread. It logs a stream again when its watermark has moved by another minute. If the clock is set
+back, a stream in system time keeps its watermark; that is not a jump.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from psoup.events.events import Attached, Event, Pushed, WatermarkRaised
 from psoup.model import SECOND, time_text
 
 JUMP = 60 * SECOND
-"""Microseconds past the clock at which a watermark is logged."""
+"""A watermark that is more than this many microseconds past the clock is a jump."""
 _MOST = 10_000
 """The most streams that are remembered."""
 _log = logging.getLogger(__name__)
@@ -29,10 +29,10 @@ class Jumps:
         self.count = 0
         self._told: dict[int, int] = {}
         self._seen: dict[int, int] = {}
-        """The watermarks of the last events, by stream: an event that does not raise one is not a jump."""
+        """The watermark of each stream's last event. An event that does not raise it is not a jump."""
 
     def see(self, command: Command, event: Event | None) -> None:
-        """Look at an event on its way to the log. O(1)."""
+        """Log and count a jump if the event of `command` makes one. O(1)."""
         if not isinstance(event, Pushed | WatermarkRaised | Attached) or event.watermark is None:
             return
         if len(self._seen) >= _MOST:

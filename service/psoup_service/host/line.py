@@ -1,12 +1,12 @@
 """Commands that wait for the sequencer, in two lines for each tenant, so that small commands overtake large pushes.
 
-    quick   c1 p2(s) c4 p5(t)     first come, first served; small pushes behind each other are taken together
+    quick   c1 p2(s) c4 p5(t)     first come, first served; neighbouring small pushes to one stream share an event
     large   P3(s) p6(s) P7(u)     pushes of `LARGE_BYTES` and more, and later commands for their streams
 
 A large push takes tens of milliseconds to prepare and to write. So large pushes are taken one by one, each after the
 last was written, with quick commands between them. Commands for one stream keep their order. A large push waits for the
-commands before it. Later commands for its stream wait until it is decided (`release`), although it may be on its way to
-the disk before that. For one thread at a time.
+commands before it. Later commands for its stream wait until the sequencer has prepared it (`release`). The spooler may
+write its tuples before that. For one thread at a time.
 
     TenantLines   acme:  quick, large    tenants take turns by the time that preparing their commands took; the order
                   umbra: quick, large    inside a tenant is that of its own lines
@@ -28,28 +28,28 @@ from psoup_service.host.spooler import Ahead
 from psoup_service.host.turns.fair_turns import FairTurns, TenantTimes, Weight, equal
 
 LARGE_BYTES = 1024 * 1024
-"""Room of the smallest large push."""
+"""A push that takes at least this many bytes of room is large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A command on its way; `size`: the room it takes, in bytes."""
+    """A command that waits or is being prepared. `size`: the room that it takes, in bytes."""
 
     command: Command
     size: int
     answer: asyncio.Future[Acknowledgement]
     binding: Binding | None = None
-    """The binder's result, if it was bound beside."""
+    """The result of the binder; None if the command was not there."""
     bindings: int = 0
-    """The number of times it was bound."""
+    """The number of times that the binder was given the command."""
     sender: Hashable = ""
-    """The sender, as senders take turns."""
+    """The sender of the command: senders take turns at the binder."""
     ahead: Ahead | None = None
-    """The work of the spooler, if it was spooled."""
+    """The result of the spooler; None if the command was not there."""
 
     @property
     def tenant(self) -> str:
-        """The tenant whose time it takes."""
+        """The tenant that is charged for the command."""
         return tenant_of(self.command)
 
 
@@ -62,7 +62,7 @@ class CommandLine:
         self._streams: Counter[StreamKey] = Counter()
         """Number of commands in the large line by stream, the held one included."""
         self._held: StreamKey | None = None
-        """The stream of a large push that was taken and is not decided: the large line waits."""
+        """The stream of a large push that the sequencer took and has not decided. The large line waits meanwhile."""
         self._came = 0
 
     def __bool__(self) -> bool:
@@ -75,7 +75,7 @@ class CommandLine:
 
     @property
     def large(self) -> Submission | None:
-        """The first of the large line, unless quick commands came earlier, or one that was taken is not decided."""
+        """The first command of the large line; None if an earlier quick command waits, or a large push is held."""
         if not self._large or self._held is not None or (self._quick and self._quick[0][0] < self._large[0][0]):
             return None
         return self._large[0][1]
@@ -137,14 +137,14 @@ class CommandLine:
 
 
 class TenantLines:
-    """The lines of all tenants. `weight`: of a tenant."""
+    """The lines of all tenants. `weight`: returns the weight of a tenant."""
 
     def __init__(self, weight: Weight = equal) -> None:
         self.times = TenantTimes(weight)
         self._quick = FairTurns(self.times)
         self._large = FairTurns(self.times)
         self._lines: dict[str, CommandLine] = {}
-        """Also those of tenants that have nothing in them now."""
+        """The lines by tenant. Empty lines stay."""
 
     def __bool__(self) -> bool:
         return bool(self._quick or self._large)
@@ -195,7 +195,7 @@ class TenantLines:
         return self._taken(self._large.serve(), CommandLine.take_large)
 
     def release(self, tenant: str) -> None:
-        """Let the large line of a tenant go on: the push that was taken is decided. Harmless if there is none."""
+        """Let the large line of a tenant go on, as its held push is decided. Harmless if it has no held push."""
         line = self._line(tenant)
         line.release()
         self._wait(tenant, line)
@@ -224,7 +224,7 @@ class TenantLines:
         return line
 
     def _wait(self, tenant: str, line: CommandLine) -> None:
-        """Let a tenant wait for what its lines have now."""
+        """Let a tenant wait for a turn in each line that has a command to take, and only there."""
         if line.quick is not None:
             self._quick.wait(tenant)
         elif self._quick:

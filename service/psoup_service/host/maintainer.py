@@ -1,8 +1,8 @@
-"""The maintenance thread. It computes one task at a time from immutable inputs, beside the writer.
+"""The maintenance thread. It computes one task at a time from immutable inputs, while the writer applies events.
 
     writer ──task──> compute ──result──> writer installs it between two runs, if it still fits
 
-The thread never touches the engine. Other threads go first on the processors. Evaluations are charged to their tenants.
+The thread never touches the engine. It has a low priority. Evaluations are charged to their tenants.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _log = logging.getLogger(__name__)
 
 
 class Maintainer(StageThread):
-    """Computes tasks in the order given, with the help of `run`; `post` gets the results. `guard`: tasks to avoid.
+    """Computes tasks in the order given, with the threads of `run`, and calls `post` with each result.
 
-    `turns`: are charged for the time of each tenant.
+    `guard`: knows the evaluations to avoid. `turns`: charge each tenant for the processor time of its tasks.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Maintainer(StageThread):
         self._guard = guard
         self._turns = turns
         self.budgets: BackgroundBudgets | None = None
-        """The means of evaluations; None: they have no limits, and never rest."""
+        """The budgets of evaluations. If None, evaluations have no limits and never rest."""
         self._post = post
         self._run = run
         self._tasks: list[TaskPort] = []
@@ -81,14 +81,14 @@ class Maintainer(StageThread):
         return result
 
     def _covered(self, task: TaskPort, run: Runner) -> Any:
-        """The results of a task that covers, which rests between two chunks."""
+        """The result of a task. A task that covers old tuples rests between two chunks while a call is young."""
         if self.budgets is None or not isinstance(task, CoverTask):
             return task.compute(run)
         with ShortTurns():
             return task.compute(run, self.budgets.resting)
 
     def _paired(self, task: PairTask) -> Any:
-        """The pairs of a task, with what the tenant's reads can spare."""
+        """The pairs of a join, computed within half of the bytes that the tenant's reads could take now."""
         if self.budgets is None:
             return task.compute()
         with self.budgets.budget(task.tenant, self.budgets.free(task.tenant)) as budget:

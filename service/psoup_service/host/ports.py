@@ -22,7 +22,7 @@ SnapshotT_co = TypeVar("SnapshotT_co", covariant=True)
 
 
 class TaskPort(Protocol):
-    """A piece of maintenance: immutable inputs, computed off the writer."""
+    """A piece of maintenance: it has immutable inputs, and the maintenance thread computes it."""
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class EnginePort(Protocol[SnapshotT_co]):
         ...
 
     def take_precautions(self, precautions: Precautions) -> None:
-        """Take over the expressions that must not be evaluated; before the first event, and after the replay."""
+        """Set the expressions that must not be evaluated. Called before the first event, and after the replay."""
         ...
 
     def news(self) -> list[LeftIndex]:
@@ -60,7 +60,7 @@ class EnginePort(Protocol[SnapshotT_co]):
     def maintenance(self, choose: Choose, /) -> TaskPort | None:
         """The next piece of maintenance that is due, or None. Cheap: called after every run and every install.
 
-        `choose`: chooses among tenants by their turns.
+        `choose`: returns the tenant whose turn it is, among the tenants whose clauses wait for evaluation.
         """
         ...
 

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place, and the number of processes that have come to it, this one included."""
+    """A place, and the number of processes that have begun to evaluate it, this one included."""
 
     place: EvaluationPlace
     times: int
@@ -73,7 +73,7 @@ class Guard:
                 )
 
     def watch(self, place: EvaluationPlace) -> bool:
-        """Note the place of the next evaluation; False if two processes have ended there."""
+        """Note the place of the next evaluation. Returns False if two processes have ended there."""
         mark = self._mark
         times = mark.times + 1 if mark is not None and place.meets(mark.place) else 1
         if times > _MOST_ENDS:

@@ -33,9 +33,10 @@ RETRY_AFTER_MS = 50
 """The wait that a refused caller is told; a run of the writer takes some milliseconds."""
 
 LEAD_S = 0.05
-"""Most seconds, by weight, that a tenant may be ahead of a waiting one and still overtake it if that one does not fit.
-So small pushes do not wait for another tenant's large push whose part is full. Equal tenants that are never idle differ
-by at most this time.
+"""The most seconds, by weight, that a tenant may be ahead of a waiting tenant that does not fit, and overtake it.
+
+So small pushes do not wait for a large push of another tenant whose part is full. Equal tenants that are never idle
+differ by at most this time.
 """
 
 
@@ -44,9 +45,9 @@ class HostLimits:
     """The size of a host."""
 
     queue_bytes: int = 256 * 1024 * 1024
-    """Most bytes accepted and not yet applied."""
+    """The most bytes of commands that are accepted and not yet applied."""
     pending: int = 1_024
-    """Most commands, and most reads, under way."""
+    """The most commands under way, and also the most reads under way."""
     readers: int = 2
     """Threads for answers."""
 
@@ -55,7 +56,7 @@ DEFAULT_LIMITS = HostLimits()
 
 
 class Entered(NamedTuple):
-    """The room of a command that waits to be applied: its tenant's, in bytes."""
+    """The room, in bytes, that a tenant's event holds until the writer has applied it."""
 
     tenant: str
     size: int
@@ -63,7 +64,7 @@ class Entered(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    """A caller in line; `entered`: it was given room."""
+    """A caller in line. `entered`: whether it was given room."""
 
     size: int
     turn: asyncio.Future[None]
@@ -81,7 +82,7 @@ class _TenantRoom:
     own_bytes: int = 0
     weight: float = 1.0
     shares: object = None
-    """The tenants among which that was divided."""
+    """The tenants among which the reserved room was divided, as published then."""
     commands: int = 0
     bytes: int = 0
     line: deque[_Waiter] = field(default_factory=deque)
@@ -157,7 +158,7 @@ class Room:
         return self._bytes
 
     def held(self, tenant: str) -> int:
-        """Bytes of one tenant."""
+        """Bytes of one tenant's commands that have entered and are not applied."""
         place = self._tenants.get(tenant)
         return 0 if place is None else place.bytes
 
@@ -223,7 +224,7 @@ class Room:
         deliver(entered)
 
     def leave_all(self, parts: Iterable[tuple[str, int, int]]) -> None:
-        """The same for some tenants: (tenant, commands, bytes) of each."""
+        """Give back room of several tenants, and let in the callers that fit now. A part: (tenant, commands, bytes)."""
         with self._lock:
             for tenant, commands, size in parts:
                 self._give_back(tenant, commands, size)
@@ -375,6 +376,6 @@ class Room:
 
 
 def _beyond(share: int, size: int, more: int) -> int:
-    """The change by `more` of the bytes held beyond the tenant's own."""
+    """The growth of the excess of `size` over `share`, if `size` grows by `more`."""
     now = size + more
     return (now if now > share else share) - (size if size > share else share)

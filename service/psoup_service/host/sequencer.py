@@ -48,7 +48,7 @@ GROUP_SECONDS = 0.005
 """Time of preparing after which a group is closed: many registrations must not hold back the answers to pushes."""
 
 MOST_BINDINGS = 3
-"""Most times that a registration is bound because its streams changed meanwhile; then it is refused."""
+"""The most times that the binder binds a registration whose streams change meanwhile. Then the sequencer refuses it."""
 
 
 class Sequencer(StageThread):
@@ -66,7 +66,7 @@ class Sequencer(StageThread):
         failed: Failure,
         weight: Weight = equal,
     ) -> None:
-        """`weight`: a tenant's weight. Commands of tenants take turns by it."""
+        """`weight`: returns a tenant's weight, by which its commands take turns with commands of other tenants."""
         super().__init__("psoup-sequencer", failed)
         self._admission = admission
         self._store = store
@@ -82,21 +82,21 @@ class Sequencer(StageThread):
         self.jumps = Jumps()
         self._spooler = Spooler(store, failed)
         self._spooling = False
-        """Whether a large push is at the spooler, or has come back from there and waits to be decided."""
+        """Whether the spooler has a large push, or has given it back and the sequencer has not decided it."""
         self._spooled: Submission | None = None
-        """The large push that has come back."""
+        """The large push that the spooler has given back."""
         self._beside = 0
         """The number of submissions that the binder and the spooler have."""
         self._line = TenantLines(weight)
         self._registering = TenantTimes()
         self._errands: deque[Errand] = deque()
-        """Work of maintenance for the committer. Comes before the next large push."""
+        """Work of other threads for the committer, which does it before the next large push."""
         self._group: list[Submission] = []
         self._ended = False
 
     @property
     def registering(self) -> tuple[TenantTimes, ...]:
-        """Time of tenants on this thread for registrations, and on the binder's."""
+        """Processor time of tenants for registrations: on this thread, and on the binder's thread."""
         return self._registering, self.binder.times
 
     def counters(self) -> dict[str, int]:
@@ -138,10 +138,10 @@ class Sequencer(StageThread):
         self._refuse([submission])
 
     def in_turn(self, work: Callable[[], T]) -> T:
-        """The result of `work`, done by the committer in the turn of a large push. It waits for earlier small pushes,
-        and later ones wait for it. Raises the errors of `work`.
+        """The result of `work`, which the committer does in the turn of a large push. Raises the errors of `work`.
 
-        From any thread but those of this stage.
+        The work waits for earlier small pushes, and later small pushes wait for it. From any thread but the sequencer's
+        and the committer's.
         """
         errand = Errand(work)
         with self.condition:
@@ -154,8 +154,9 @@ class Sequencer(StageThread):
         return result
 
     def _come_back(self, submission: Submission, ahead: Ahead | None = None) -> None:
-        """Take back a submission that was worked on beside, or given up: it has waited, and is next. `ahead`: what the
-        spooler did. From the threads beside.
+        """Take back a submission from the binder or the spooler. It comes before the tenant's waiting commands.
+
+        `ahead`: the result of the spooler; None from the binder. Called on their threads.
         """
         submission = replace(submission, ahead=ahead)
         with self.condition:
@@ -171,7 +172,7 @@ class Sequencer(StageThread):
         self._refuse([submission])
 
     def wait_for_work(self) -> bool:
-        """Sleep until there is work; finishing also waits for the submissions that are worked on beside."""
+        """Sleep until there is work. A stage that finishes also waits for the binder and the spooler."""
         with self.condition:
             while not self.has_work() and not (self._stopping and not (self._finishing and self._beside)):
                 self.condition.wait()
@@ -331,10 +332,10 @@ class Sequencer(StageThread):
             group.events.append((prepared.event, Entered(submission.tenant, submission.size)))
 
     def _put_beside(self, submission: Submission) -> bool:
-        """Give a large push to the spooler, or a long registration to the binder; returns whether it was given. A
-        registration goes again if its streams have changed.
+        """Give a large push to the spooler, or a long registration to the binder; returns whether it was given.
 
-        Raises the errors of `foresee` and `binding`, and Unavailable if the caller has left meanwhile.
+        A bound registration goes to the binder again if its streams have changed. Raises the errors of `foresee` and
+        `binding`, and Unavailable if the caller has left meanwhile.
         """
         if is_large(submission):
             return self._spool(submission)

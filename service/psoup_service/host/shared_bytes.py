@@ -2,9 +2,9 @@
 
     limit   [ acme's own | umbra's own | … |  for who comes first ]
 
-Without reserved parts, a tenant that holds much for long, such as by a stalled reader, would have all other tenants
-refused. OWN is divided by the weights of the tenants. A caller without room is refused at once (`room` has a line of
-waiting callers).
+Without reserved parts, one tenant with a stalled reader could hold all bytes. Then reads of other tenants would be
+refused. The part `OWN` of the limit is divided among the tenants by weight. A caller without room is refused at once,
+while in `room` callers wait in line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
 
 OWN = 0.5
-"""The part of the limit that is the tenants' own."""
+"""The fraction of the limit that is reserved, and divided among the tenants."""
 
 
 class _TenantBytes:
@@ -29,7 +29,7 @@ class _TenantBytes:
 
 
 class SharedBytes:
-    """The bytes that all tenants together hold of something. Any thread."""
+    """Counts the bytes that each tenant holds, under one limit for all. Any thread."""
 
     def __init__(self, limit: int, weights: Weights = ONE_TENANT) -> None:
         self.limit = limit
@@ -39,19 +39,20 @@ class SharedBytes:
         """Bytes that tenants hold beyond their own parts."""
         self._weights = weights
         self._tenants: dict[str, _TenantBytes] = {}
-        """Tenants that hold something."""
+        """The tenants that hold bytes."""
         self._lock = threading.Lock()
 
     def of(self, tenant: str) -> ReadBytes:
-        """The bytes of a new read of a tenant: nothing so far."""
+        """An account for a new read of a tenant, which holds no bytes yet."""
         return ReadBytes(self, tenant)
 
     def take(self, size: int, tenant: str = DEFAULT_TENANT) -> bool:
-        """Take `size` bytes; returns False if the limit does not allow it. What is negative is given back."""
+        """Take `size` bytes; returns False if the limit does not allow it. A negative size gives bytes back."""
         with self._lock:
             account = self._there(tenant)
             more = _beyond(account, size)
-            # Parts are as of when a tenant began to hold something: later ones come on top, and the limit is the limit.
+            # A tenant's part is computed when it begins to hold bytes. Later tenants may make the sum of all parts
+            # greater than `_own`, so `limit` itself is checked, too.
             if size > 0 and (self.used + size > self.limit or (more and self._beyond + more > self.limit - self._own)):
                 return False
             self._change(tenant, account, size, more)
@@ -71,7 +72,7 @@ class SharedBytes:
             return max(min(self.limit - self.used, max(account.own - account.bytes, 0) + beyond), 0)
 
     def most(self, tenant: str) -> int:
-        """The most that a tenant may hold: its own part, and all that is nobody's."""
+        """The most bytes that a tenant may hold: its own part, and the part of the limit that is not reserved."""
         return self.limit - self._own + self._part(tenant)
 
     def is_beyond(self, tenant: str) -> bool:
@@ -97,7 +98,7 @@ class SharedBytes:
 
 
 def _beyond(account: _TenantBytes, more: int) -> int:
-    """The bytes of the common part that a tenant would hold in addition, with so many bytes more."""
+    """The growth of the bytes that a tenant holds beyond its own part, if it takes `more` bytes."""
     return max(account.bytes + more - account.own, 0) - max(account.bytes - account.own, 0)
 
 
@@ -116,7 +117,7 @@ class ReadBytes:
 
     @property
     def limit(self) -> int:
-        """The most that all reads of the tenant may hold together."""
+        """The most bytes that all reads of the tenant may hold in sum."""
         return self._all.most(self._tenant)
 
     def take(self, size: int) -> bool:

@@ -1,14 +1,14 @@
-"""Large pushes go to the disk beside the sequencer, so that other pushes wait for a MiB of them, not for the whole.
+"""The spooler stores a large push in pieces, so that other pushes wait for one MiB of it only.
 
     sequencer ──large push: foreseen──> spooler ──piece──> committer ──small pushes── piece ──small pushes── … ──┐
         ^                                                                                                        │
         └── decided, with the next sequence; its row names the pieces <──────────────────────────────────────────┘
 
-Encoding and writing a megabyte takes milliseconds. Done in the sequencer's order, every later push would wait for all
-megabytes. So the event is first foreseen; a push that will be refused writes nothing. Then its tuples are spooled, each
-piece as an errand of the committer, and only then is it decided. Later commands for its stream wait meanwhile, and so
-do other large pushes: one is spooled at a time. If no other command came for a while, pieces are larger. The spooler
-decides nothing, and its thread has a low priority.
+Encoding and writing a megabyte takes milliseconds. If the sequencer did that, every later push would wait for all
+megabytes. So admission first foresees the event, and nothing is written for a push that it would refuse. Then the
+spooler encodes the tuples, and the committer writes each piece as an errand. Only then does the sequencer prepare the
+push. Meanwhile later commands for its stream wait, and so do other large pushes. If no other command came for
+`ALONE_SECONDS`, pieces are larger. The spooler's thread has a low priority.
 """
 
 from __future__ import annotations
@@ -29,13 +29,19 @@ ALONE_SECONDS = 1.0
 """Seconds without another command, after which larger pieces are written."""
 
 ALONE_PIECES = 8
-"""MiB of such a larger piece. A single client's pushes of 8 MiB take a seventh less time than in pieces of one MiB."""
+"""MiB of a piece while no other command comes.
+
+A single client's pushes of 8 MiB take a seventh less time than in pieces of one MiB.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Work done for a push before it is decided. `seconds`: of the spooler's processor time; `refusal`: there was
-    no room."""
+    """The spooler's result for a push that the sequencer has not decided.
+
+    `spooled`: None if the tuples were not written. `refusal`: set if the store had no room. `seconds`: processor time
+    of the spooler.
+    """
 
     foreseen: Foreseen
     spooled: Spooled | None = None
@@ -43,7 +49,7 @@ class Ahead:
     seconds: float = 0.0
 
     def has(self, event: Event | None) -> bool:
-        """Whether the tuples of an event are on the disk: it is written as quickly as one of a small push."""
+        """Whether the tuples of an event are on the disk. Then its row is as small as for a small push."""
         spooled = self.spooled
         return spooled is not None and isinstance(event, Pushed) and event.batch.columns is spooled.columns
 
@@ -75,7 +81,7 @@ class Spooler(StageThread):
         self._ended = False
 
     def others_come(self) -> None:
-        """Note that there are other commands: they are not to wait for more than a piece. O(1), from any thread."""
+        """Note that other commands come, so that the next pieces have one MiB. O(1), from any thread."""
         self._alone_at = time.perf_counter() + ALONE_SECONDS
 
     def put(self, job: SpoolJob) -> None:

@@ -1,8 +1,8 @@
-"""Pools of threads beside the readers, by purpose, so that a crowd of one kind never delays another kind.
+"""Pools of threads, one for each purpose, so that much work of one kind never delays another kind.
 
     life      start and stop of the service: must never wait behind work
     jobs      reading, checking and taking in directories of jobs; seconds to minutes each
-    gate      certificates and keys of providers, read again: nobody's job may make them old
+    gate      reads certificates and the keys of identity providers again; must not wait behind jobs
     backup    the copy of the one backup that may run, and its files
 
 The host's own threads and those that decode are elsewhere.

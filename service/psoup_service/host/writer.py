@@ -1,8 +1,9 @@
 """The second stage: the only thread that changes the engine.
 
-    queue    e1 e2 e3 e4 …       taken as runs of up to `RUN_ROWS` tuples; what comes before a long event of another
-                                 tenant is a run of its own
-    results  of maintenance      installed between two runs, never in one; so are clauses that are to leave the index
+    queue    e1 e2 e3 e4 …       the writer takes runs of about `RUN_ROWS` tuples; a run ends before a long event of
+                                 another tenant
+    results  of maintenance      the writer installs them between two runs; so it does with clauses to take out of the
+                                 index
 
 After each run the writer advances `applied`, wakes callers that waited for it, gives the tuples' room back, calls
 `published`, and asks the engine for maintenance. Readers never wait for the writer, because they have snapshots. If
@@ -40,10 +41,12 @@ RUN_EVENTS = 1_024
 """Events after which a run is closed."""
 
 LONG_ROWS = 8_192
-"""Tuples of an event from which on it takes long to apply: other tenants' events before it do not wait for it."""
+"""An event with at least this many tuples is long. A run ends before a long event, so that earlier events of other
+tenants need not wait for it.
+"""
 
 GIVES_BACK = ("seal", "store")
-"""Maintenance that the writer waits for, one piece at a time, while the engine is behind with it."""
+"""The kinds of maintenance that give memory back. The writer waits for one piece at a time while it is `behind`."""
 
 FAR_BEHIND = 2.0
 """Multiple of the allowed backlog above which the writer waits for a task of any kind; the kinds take turns."""
@@ -64,7 +67,7 @@ class Writer(StageThread):
         self._turns = EvaluationTurns(room.charge, room.weights.of)
         self._maintainer = Maintainer(self.post, failed, guard, self._turns, run)
         self._asides: deque[Any] = deque()
-        """Results to be installed that do not come from maintenance."""
+        """Results to install that do not come from maintenance."""
         self._maintaining = self._giving_back = False
         self._held = False
         self._waiters: SortedDict[tuple[int, int], asyncio.Future[None]] = SortedDict()
@@ -75,7 +78,7 @@ class Writer(StageThread):
         self._asked = False
         self._clock: int | None = None
         self.matches = TenantTimes()
-        """Matches of the tuples of tenants that have a quota of them."""
+        """The number of matches by tenant, for tenants that have a quota of matches."""
         self.runs = 0
         self.installed = 0
         self.published: Callable[[], None] | None = None
@@ -161,7 +164,7 @@ class Writer(StageThread):
         self._maintainer.stop(finish=False)
 
     def lend(self, budgets: BackgroundBudgets) -> None:
-        """Give maintenance its means, before the start."""
+        """Give the maintenance thread its budgets. Called before `start`."""
         self._maintainer.budgets = budgets
 
     def join(self, timeout: float | None = None) -> bool:
@@ -169,7 +172,10 @@ class Writer(StageThread):
         return super().join(timeout) and self._maintainer.join(timeout)
 
     def has_work(self) -> bool:
-        """Whether events that may go on, results or room wait, or the engine was not asked for maintenance yet."""
+        """Whether there are events to apply, results to install or tuples to expire.
+
+        Also True before the writer has asked the engine for maintenance for the first time.
+        """
         events = bool(self._queue) and self._may_apply()
         return events or bool(self._results) or bool(self._asides) or self._clock is not None or not self._asked
 
@@ -186,7 +192,7 @@ class Writer(StageThread):
             self._ask()
 
     def _may_apply(self) -> bool:
-        """Whether no memory is to be given back first. A writer that is ended applies what it has."""
+        """Whether the writer may apply events: not while it waits for maintenance, unless it is stopping."""
         return not self._held or self._stopping
 
     def _install_all(self) -> None:
@@ -196,7 +202,7 @@ class Writer(StageThread):
             self._ask()
 
     def _take_run(self) -> tuple[list[Event], dict[str, int]]:
-        """Events to apply together, and the room that each tenant has for them."""
+        """Take the events of the next run. Also returns the bytes of room that each tenant holds for them."""
         run, rows, entered = list[Event](), 0, dict[str, int]()
         while self._queue and rows < RUN_ROWS and len(run) < RUN_EVENTS:
             event, (tenant, size) = self._queue[0]

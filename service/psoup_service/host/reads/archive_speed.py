@@ -19,15 +19,16 @@ START = 20_000_000.0
 """Assumed tuples a second of a kind that was not measured yet: a selective clause over one column is faster."""
 
 _LEAST = 65_536
-"""Fewer tuples would measure the overhead more than the speed."""
+"""The fewest tuples of a measurement. Fewer tuples would measure the overhead more than the speed."""
 _SURE_S = 0.5
 """Seconds after which a read is judged by its own speed."""
 _FORGOTTEN_S = 60.0
 
 
 class ArchiveSpeed:
-    """Speeds by kind of clause. `seconds`: the most that one invocation may take; with 0, only covered tuples are
-    answered. Any thread.
+    """Speeds by kind of clause. Any thread.
+
+    `seconds`: the most seconds of one invocation. With 0, a read refuses to evaluate tuples on disk.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,12 +43,12 @@ class ArchiveSpeed:
         return TenantSpeed(self, tenant)
 
     def expected(self, kind: str, tuples: int) -> float:
-        """Seconds that `tuples` will take. O(1)."""
+        """The expected seconds to evaluate `tuples` tuples. O(1)."""
         with self._lock:
             return tuples / self._speed(kind)
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Measure from now on; the result as of `TenantSpeed.start`."""
+        """Begin to measure. Returns a function like that which `TenantSpeed.start` returns."""
         began, evaluated = self._clock(), 0
 
         def advance(count: int) -> float:
@@ -82,11 +83,13 @@ class TenantSpeed:
         self.seconds = speeds.seconds
 
     def expected(self, kind: str, tuples: int) -> float:
-        """Seconds that `tuples` will take. O(1)."""
+        """The expected seconds to evaluate `tuples` tuples. O(1)."""
         return self._all.expected(f"{self._tenant}: {kind}", tuples)
 
     def start(self, kind: str, tuples: int) -> Callable[[int], float]:
-        """Measure from now on. The returned function takes each count of evaluated tuples. It returns the expected
-        seconds for all of them; 0 while unknown.
+        """Begin to measure. `tuples`: the number of tuples that the read will evaluate.
+
+        Returns a function that takes each count of tuples evaluated since its last call. It returns the expected
+        seconds of the whole read; 0 while they are unknown.
         """
         return self._all.start(f"{self._tenant}: {kind}", tuples)

@@ -1,6 +1,6 @@
 """The cost of the last invocations, which decides where the next runs: on the event loop, as a quick or a long read.
 
-    last answer   40 us, window of 10,000 tuples, 12 rows         ──> on the loop, as long as it is like the last one
+    last answer   40 us, window of 10,000 tuples, 12 rows         ──> on the loop, while window and rows are similar
     on the loop   the window has 3,000,000 tuples by now          ──> Unexpected: it is begun again on a reader thread
     last answer   2 s                                             ──> among the long reads
 
@@ -28,19 +28,19 @@ large pushes, and their p99 was 13.9 instead of 10.4 ms (EPYC, two cores).
 """
 
 _LOOP_S = 0.002
-"""Processor time after which an answer is not finished on the loop."""
+"""Seconds of processor time after which an answer leaves the loop."""
 
 _FEW_TUPLES = 1_048_576
-"""Most tuples of a window that is quick, whatever the last answer took."""
+"""A window with at most this many tuples is quick, whatever the last answer took."""
 
 _FEW_ROWS = 2_048
-"""Most rows of an answer that is quick, whatever the last answer took."""
+"""An answer with at most this many rows is quick, whatever the last answer took."""
 
 _FEW_EXAMINED = 65_536
-"""Most tuples to evaluate that are quick, whatever the last answer took."""
+"""An answer that evaluates more tuples than this leaves the loop."""
 
 _REMEMBERED = 65_536
-"""Queries whose cost is remembered."""
+"""The most queries whose cost is remembered."""
 
 
 class Unexpected(Exception):
@@ -68,7 +68,7 @@ class Expectations:
         return cost is not None and cost.seconds < _QUICK_S
 
     def is_long(self, query_id: int) -> bool:
-        """Whether the query belongs among the long reads."""
+        """Whether the query's last answer took so long that the next one is a long read."""
         cost = self._costs.get(query_id)
         return cost is not None and cost.seconds >= LONG_S
 
@@ -100,7 +100,7 @@ class Expectations:
         return self._measured(query_id, make, budget, began)
 
     def measured(self, query_id: int, make: Callable[[ReadBudget], T], budget: ReadBudget) -> T:
-        """The result of `make`. Its processor time is remembered, without waits, which tell about the load only."""
+        """The result of `make`. Remembers its processor time, without waits, because these depend on the load only."""
         return self._measured(query_id, make, budget, time.thread_time())
 
     def _measured(self, query_id: int, make: Callable[[ReadBudget], T], budget: ReadBudget, began: float) -> T:

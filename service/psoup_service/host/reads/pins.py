@@ -26,9 +26,9 @@ from psoup.model import DEFAULT_TENANT
 from psoup_service.host.turns.fair_turns import Weight, equal
 
 SHARE = 8
-"""An eighth of the memory, at most, is held for slow readers."""
+"""Slow readers may hold at most one `SHARE`-th of the memory budget."""
 _SPARE = 16
-"""A sixteenth is left to pushes, whatever readers hold."""
+"""Slow readers leave at least one `_SPARE`-th of the memory budget to pushes."""
 
 _Key = tuple[int, int]
 """A stream, and the first ID of a chunk."""
@@ -36,7 +36,7 @@ _Key = tuple[int, int]
 
 @dataclass(slots=True)
 class _HeldChunk:
-    """A chunk that streams of a tenant hold. `gone`: only they still hold it."""
+    """A chunk that streamed answers of a tenant hold. `gone`: the engine has dropped it from memory."""
 
     size: int
     tenant: str
@@ -46,7 +46,7 @@ class _HeldChunk:
 
 @dataclass(eq=False, slots=True)
 class Pin:
-    """The chunks that one stream of answers of a tenant holds. `end` ends it with an error; from any thread."""
+    """The chunks that one streamed answer of a tenant holds. `end`: ends it with an error, from any thread."""
 
     end: Callable[[PSoupError], None]
     tenant: str
@@ -55,8 +55,9 @@ class Pin:
 
 
 class Pins:
-    """All chunks that streams hold. `limit`: the memory budget; `snapshot`: the published state; `weight`: of a tenant.
-    Any thread.
+    """All chunks that streamed answers hold. Any thread.
+
+    `limit`: the memory budget, in bytes. `snapshot`: returns the published state. `weight`: returns a tenant's weight.
     """
 
     def __init__(self, limit: int, snapshot: Callable[[], Any], weight: Weight = equal) -> None:
@@ -65,14 +66,14 @@ class Pins:
         self._snapshot = snapshot
         self._lock = threading.Lock()
         self._pins: dict[Pin, None] = {}
-        """The oldest pin first."""
+        """The pins of all streamed answers under way, the oldest first."""
         self._held: dict[_Key, _HeldChunk] = {}
         self._present: dict[int, list[int]] = {}
-        """A heap for each stream: first IDs of chunks that the engine still has. Some entries are not held any more."""
+        """For each stream of tuples a heap: first IDs of chunks that the engine still has. Some were released since."""
         self._bytes = 0
         self._charged = 0
         self.ended = 0
-        """The number of streams that were ended because they were behind."""
+        """The number of streamed answers that were ended because their clients read too slowly."""
 
     @property
     def bytes(self) -> int:
@@ -80,13 +81,13 @@ class Pins:
         return self._bytes
 
     def held_by(self, tenant: str) -> int:
-        """Bytes that only slow readers of one tenant hold, also of dropped streams. O(chunks held)."""
+        """Bytes of chunks that only slow readers of one tenant still hold. O(chunks held)."""
         with self._lock:
             return sum(chunk.size for chunk in self._held.values() if chunk.gone and chunk.tenant == tenant)
 
     @property
     def streams(self) -> int:
-        """Streams under way."""
+        """The number of streamed answers under way."""
         return len(self._pins)
 
     def counters(self) -> dict[str, int]:
@@ -100,7 +101,7 @@ class Pins:
         end: Callable[[PSoupError], None],
         tenant: str = DEFAULT_TENANT,
     ) -> Pin:
-        """Note that a stream of answers has begun, and holds `chunks` of one stream of tuples."""
+        """Note that a streamed answer has begun, and holds `chunks` of one stream of tuples."""
         return self.hold_all([(stream_id, chunks)], end, tenant)
 
     def hold_all(
@@ -109,7 +110,7 @@ class Pins:
         end: Callable[[PSoupError], None],
         tenant: str = DEFAULT_TENANT,
     ) -> Pin:
-        """Note that a tenant's streamed answer has begun, and holds chunks of some of its streams."""
+        """Note that a streamed answer has begun. `parts`: its streams of tuples, each with the chunks that it holds."""
         pin = Pin(end, tenant)
         with self._lock:
             for stream_id, chunks in parts:
@@ -130,7 +131,7 @@ class Pins:
         return key
 
     def release(self, pin: Pin) -> None:
-        """Note that the stream is over."""
+        """Note that a streamed answer has ended: it holds its chunks no more."""
         with self._lock:
             del self._pins[pin]
             for key in pin.keys:
@@ -143,9 +144,9 @@ class Pins:
                 self._present.clear()
 
     def settle(self, used: int) -> int:
-        """The bytes to give back to the budget, of which `used` are taken; negative if more must be charged.
+        """The bytes to give back to the memory budget; negative if more must be charged.
 
-        Ends streams if they hold more than is allowed.
+        `used`: the bytes that are charged to the budget now. Ends streamed answers if they hold too much.
         """
         if not self._pins and not self._charged:
             return 0

@@ -3,7 +3,7 @@
     quick  r r r r ──┐      n reads are under way at most, n - 1 of them long: one thread is always free for quick reads
     long   R R       ┴──>   [ n threads ]      tenants take turns by processor time; each one's own: first come, first
                                  │ a read that turns out to be long
-                                 └──> waits in the line of long reads, where it is, until one of these places is free
+                                 └──> keeps its thread, and waits there until a place for long reads is free
 
 A read is not interrupted. After the work of each chunk it calls `Read.ask` (the port of `psoup.work.read_budget`).
 There it ends if its caller has left, and moves to the long reads if it takes long. There a long read also rests while
@@ -86,7 +86,7 @@ class Read:
             else:
                 self._be_long()
             self._rests.begin(self.tenant)
-        # No thread works longer than time goes by, and the clock is read in a fifth of the time.
+        # Processor time is at most elapsed time, and reading the clock of elapsed time takes a fifth as long.
         self._look = now + (min(LONG_S, self._readers.most_s - used) if self.long else LONG_S - used)
 
     def uncharged(self, used: float) -> float:
@@ -95,7 +95,7 @@ class Read:
         return used - charged
 
     def before_long(self) -> None:
-        """As `ask`; a quick read is a long one from here on, whatever it has used."""
+        """Call `ask`, then make a quick read a long one, whatever time it has used."""
         self.ask()
         if threading.get_ident() == self._thread:
             self._be_long()
@@ -124,12 +124,14 @@ class Read:
 
 
 class Readers:
-    """The reader threads. `threads`: the most reads under way; `most_s`: processor time of one; `weight`: of a tenant.
-    For event loops.
+    """The reader threads. Event loops call `read`.
+
+    `threads`: the most reads under way. `most_s`: the most seconds of processor time of one read. `weight`: returns a
+    tenant's weight.
     """
 
     def __init__(self, threads: int, most_s: float, weight: Weight = equal, way: GivingWay | None = None) -> None:
-        """`way`: long reads give way to the calls that it knows of."""
+        """`way`: the calls for which long reads rest."""
         self.most_s = most_s
         self.way = way or GivingWay()
         self.times = TenantTimes(weight)
@@ -151,7 +153,7 @@ class Readers:
         return len(self._aside)
 
     async def read(self, work: Callable[[Read], T], *, tenant: str, long: bool) -> T:
-        """The result of `work` on one of the threads; if the caller is cancelled, it ends at its next question."""
+        """The result of `work` on one of the threads. If the caller is cancelled, `work` ends at its next `ask`."""
         reading = Read(self, tenant, long, work)
         with self._lock:
             if self._closed:
@@ -181,7 +183,7 @@ class Readers:
                 self._lock.notify()
                 return
             if len(self._aside) >= _ASIDE:
-                self._long += 1  # it is counted as what it is, and ends with this
+                self._long += 1  # it is counted as a long read until this error has ended it
                 raise _busy()
             reading.turn = threading.Event()
             self._under_way -= 1
@@ -300,7 +302,7 @@ class Readers:
 
 
 class _ReadLine:
-    """Reads that wait: tenants take turns by what they had, and a tenant's oldest read is first."""
+    """Reads that wait. Tenants take turns by the time that they used, and a tenant's first read is served first."""
 
     def __init__(self, times: TenantTimes) -> None:
         self._tenants: dict[str, deque[Read]] = {}
@@ -318,7 +320,7 @@ class _ReadLine:
 
     @property
     def had(self) -> float:
-        """The use of the first read's tenant; the line must not be empty."""
+        """The time that the first read's tenant used (`TenantTimes.had`). The line must not be empty."""
         return self._turns.had
 
     def put(self, reading: Read, *, first: bool = False) -> None:

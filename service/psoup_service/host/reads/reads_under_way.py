@@ -1,9 +1,10 @@
 """Limits of reads under way: waiting for a thread, on a thread, or set aside.
 
-    limit      of all tenants together
-    half more  for a tenant that has few: fewer than its part of that, by weight, and one at least
+    up to `limit` reads of all tenants      each read is accepted
+    above `limit`                           a tenant's read is accepted while the tenant has few reads under way
 
-So a read is not refused because reads of other tenants wait. For one event loop.
+A tenant has few reads if it has none, or less than its part, by weight, of half of `limit`. So reads of one tenant are
+not refused because other tenants have many. For one event loop.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
 
 
 class ReadsUnderWay:
-    """The reads of all tenants. `count`: how many there are."""
+    """The reads under way of all tenants. `count`: their number."""
 
     def __init__(self, limit: int, weights: Weights = ONE_TENANT) -> None:
         self.count = 0
         self._limit = limit
         self._weights = weights
         self._tenants: dict[str, TenantReads] = {}
-        """Tenants that have some."""
+        """The tenants that have reads under way."""
 
     def of(self, tenant: str) -> TenantReads:
-        """Context for a read of a tenant. Raises ResourceExhausted if there are too many. O(1)."""
+        """A context for a read of a tenant. Entering it raises ResourceExhausted if too many are under way. O(1)."""
         reads = self._tenants.get(tenant)
         return TenantReads(self, tenant) if reads is None else reads
 
     def begin(self, reads: TenantReads) -> None:
-        """Count a read. Raises ResourceExhausted."""
+        """Count the begin of a read. Raises ResourceExhausted if too many are under way."""
         if self.count >= self._limit and reads.count >= max(1, self._limit / 2 * self._weights.share(reads.tenant)):
             raise ResourceExhausted(
                 f"{counted(self.count, 'read')} {verb(self.count, 'is', 'are')} under way, which is the limit; try"
@@ -43,7 +44,7 @@ class ReadsUnderWay:
         self._tenants[reads.tenant] = reads
 
     def end(self, reads: TenantReads) -> None:
-        """Count its end."""
+        """Count the end of a read."""
         self.count -= 1
         reads.count -= 1
         if not reads.count:

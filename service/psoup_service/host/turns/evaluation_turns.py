@@ -25,7 +25,10 @@ Timer = Callable[[], float]
 
 
 class EvaluationTurns:
-    """The turns of one service, for any thread. `charge`: called with the time as well. `weight`: a tenant's weight."""
+    """The turns of one service, for any thread.
+
+    `charge`: also called with the processor time of each task. `weight`: returns a tenant's weight.
+    """
 
     def __init__(self, charge: Charge, weight: Weight = equal, timer: Timer = time.thread_time) -> None:
         self._charge = charge
@@ -36,7 +39,7 @@ class EvaluationTurns:
         self._lock = threading.Lock()
 
     def first(self, tenants: Collection[str]) -> str:
-        """The tenant to be served, of all that wait: at least one. O(tenants)."""
+        """The tenant to serve next. `tenants`: all that wait, at least one. O(tenants)."""
         with self._lock:
             for gone in self._waiting.difference(tenants):
                 self._turns.leave(gone)
@@ -47,7 +50,7 @@ class EvaluationTurns:
 
     @contextmanager
     def measured(self, tenant: str, run: Runner) -> Iterator[Runner]:
-        """Charge a tenant for the work in the context: of this thread, and of the runner that it gives."""
+        """A context that charges a tenant for its processor time: on this thread, and in tasks of the given runner."""
         began, shared = self._timer(), _Shared(run, self._timer)
         try:
             yield shared

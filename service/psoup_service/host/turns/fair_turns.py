@@ -20,14 +20,14 @@ from heapq import heapify, heappop, heappush, heapreplace
 from psoup.events.tenants import FIRST_TENANT, Tenant
 
 _SPARE = 16
-"""Entries of tenants that have left, beside as many as tenants wait, before they are cleared away."""
+"""The heap is rebuilt if it has this many entries more than twice the waiting tenants."""
 
 Weight = Callable[[str], float]
 """The weight of a tenant, above 0."""
 
 
 class Weights:
-    """The weights of the tenants that there are. `tenants`: they, as published; any thread."""
+    """The weights of the existing tenants, for any thread. `tenants`: returns them, as published."""
 
     def __init__(self, tenants: Callable[[], Mapping[str, Tenant]]) -> None:
         self.tenants = tenants
@@ -40,7 +40,7 @@ class Weights:
         return 1.0 if facts is None else facts.quotas.weight
 
     def share(self, tenant: str) -> float:
-        """A tenant's part of what all divide: above 0, at most 1. O(1), and O(tenants) after a change."""
+        """A tenant's fraction of the sum of all weights: above 0, at most 1. O(1), and O(tenants) after a change."""
         tenants = self.tenants()
         if tenants is not self._known:
             self._sum = sum(entry.quotas.weight for entry in tenants.values())
@@ -54,9 +54,11 @@ equal = ONE_TENANT.of
 
 
 class TenantTimes:
-    """The use of each tenant. `used`: seconds, or matches, since the start. `had`: the same divided by its weight, plus
-    time that it left unused while other tenants were served. `now`: `had` of the tenant that was served last, or of
-    tenants that are served without waiting. `most`: the greatest `had`.
+    """Each tenant's use of one resource, such as processor time.
+
+    `used`: seconds, or matches, since the start. `had`: the tenant's virtual time. Each use raises it by its seconds,
+    divided by the weight. A tenant that was idle begins at `now`. `now`: the virtual time of the tenant that was served
+    last, or of tenants that are served without waiting. `most`: the greatest `had`.
     """
 
     def __init__(self, weight: Weight = equal) -> None:
@@ -66,11 +68,11 @@ class TenantTimes:
         self._weight = weight
 
     def begins(self, tenant: str) -> float:
-        """The use of a tenant that begins to wait: it has saved no time before."""
+        """The virtual time of a tenant that begins to wait: at least `now`, so that an idle tenant saves no time."""
         return max(self.had.get(tenant, 0.0), self.now)
 
     def charge(self, tenant: str, seconds: float) -> None:
-        """Note that work for a tenant took so long. O(1)."""
+        """Add seconds of work to a tenant's use. O(1)."""
         self.used[tenant] = self.used.get(tenant, 0.0) + seconds
         had = self.had[tenant] = self.begins(tenant) + seconds / self._weight(tenant)
         self.most = max(self.most, had)
@@ -88,9 +90,9 @@ class FairTurns:
     def __init__(self, times: TenantTimes) -> None:
         self._times = times
         self._tickets: dict[str, int] = {}
-        """Of those that wait: equals are served in the order of their tickets."""
+        """The ticket of each waiting tenant. Tenants with equal `had` are served in the order of their tickets."""
         self._heap: list[tuple[float, int, str]] = []
-        """The use of each waiter at the last look. It may have used more since, or have left."""
+        """(`had`, ticket, tenant) of each waiting tenant. Since then it may have used more time, or have left."""
         self._ticket = 0
 
     def __len__(self) -> int:
@@ -105,12 +107,12 @@ class FairTurns:
         return len(self._heap)
 
     def wait(self, tenant: str) -> None:
-        """Let a tenant wait; harmless if it does. O(log tenants)."""
+        """Put a tenant in line; harmless if it waits already. O(log tenants)."""
         if tenant not in self._tickets:
             self._put(tenant)
 
     def leave(self, tenant: str) -> None:
-        """Let it wait no more; harmless if it does not. O(1)."""
+        """Take a tenant out of the line; harmless if it does not wait. O(1)."""
         self._tickets.pop(tenant, None)
 
     @property
@@ -120,12 +122,15 @@ class FairTurns:
 
     @property
     def had(self) -> float:
-        """The use of the first waiter. The line must not be empty."""
+        """The virtual time of the first tenant. The line must not be empty."""
         self._look()
         return self._heap[0][0]
 
     def behind(self, lead: float) -> list[str]:
-        """The waiters behind the first, in order, that used at most `lead` more; some must wait. O(tenants)."""
+        """The tenants after the first, in order, that are at most `lead` of virtual time ahead of it.
+
+        The line must not be empty. O(tenants).
+        """
         first, bound = self.first, self.had + lead
         waiting = [(had, ticket, tenant) for had, ticket, tenant in self._heap if self._tickets.get(tenant) == ticket]
         now = [(max(had, self._times.had.get(tenant, 0.0)), ticket, tenant) for had, ticket, tenant in waiting]

@@ -22,11 +22,11 @@ YOUNG_S = 0.02
 """Seconds after its beginning in which other tenants' work gives way to a call."""
 
 LEAST_S = 0.001
-"""Work of a thread between two rests, at least: to fall asleep and wake up takes a tenth of that."""
+"""The least seconds of work between two rests. To fall asleep and wake up takes a tenth of that."""
 
 
 MOST_SAVED_S = 0.02
-"""The longest rest: work that has not rested for longer need not rest as long. A tenant begins with it."""
+"""The most seconds of rest that a tenant's work can save, and so the longest rest. A tenant begins with this much."""
 
 
 _yield: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
@@ -42,11 +42,11 @@ class GivingWay:
         self._changed = threading.Condition()
         self._open: dict[str, int] = {}
         self._latest: OrderedDict[str, float] = OrderedDict()
-        """When the newest call of each tenant began, of those that have some; the newest is last."""
+        """For each tenant with open calls, the time at which its newest call began. The newest call is last."""
         self._saved: dict[str, float] = {}
-        """Seconds that each tenant's work may rest, of those that have less than the most."""
+        """Seconds that the work of a tenant may rest. A tenant without an entry has `MOST_SAVED_S`."""
         self.resting = 0
-        """Threads that rest now."""
+        """The number of threads that rest now."""
 
     def beside(self, tenant: str) -> _Beside:
         """A context for a call of a tenant, from its beginning to its end."""
@@ -60,7 +60,7 @@ class GivingWay:
             self._latest.move_to_end(tenant)
 
     def ended(self, tenant: str) -> None:
-        """Note its end. O(1)."""
+        """Note that a call has ended. O(1)."""
         with self._changed:
             self._open[tenant] -= 1
             if not self._open[tenant]:
@@ -100,7 +100,7 @@ class GivingWay:
         return time.monotonic() - began
 
     def _save(self, tenant: str, seconds: float) -> float:
-        """Let the tenant's work rest so many seconds more; returns how many it may."""
+        """Add to the seconds that the tenant's work may rest; returns the new amount."""
         saved = min(self._saved.pop(tenant, MOST_SAVED_S) + seconds, MOST_SAVED_S)
         if saved < MOST_SAVED_S:
             self._saved[tenant] = saved
@@ -141,11 +141,11 @@ class Rests:
         self._since = time.perf_counter()
 
     def begin(self, tenant: str) -> None:
-        """Work for a tenant from here on; what was no work, since the last time, does not count."""
+        """Begin to work for a tenant. The time before this call does not count as work."""
         self._tenant, self._since = tenant, time.perf_counter()
 
     def rest(self) -> bool:
-        """Rest if a call of another tenant is under way; returns whether there was one. 0.1 us before `LEAST_S`.
+        """Rest if a call of another tenant is under way; returns whether it rested. Before `LEAST_S` it costs 0.1 us.
 
         Otherwise threads that wait for this processor go first, because the loop may not have seen a call yet.
         """
