@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class InTurn(Protocol):
-    """Has work done when it is its turn, on any thread; returns its result, or raises what it raises."""
+    """Runs work in its turn at the disk, perhaps on another thread. Returns its result, or raises its error."""
 
     def __call__(self, work: Callable[[], T], /) -> T:
         """See the class."""
@@ -36,7 +36,7 @@ class InTurn(Protocol):
 
 
 def at_once(work: Callable[[], T], /) -> T:
-    """The result of `work`, done now: an `InTurn` for who has nothing to take turns with."""
+    """Run `work` now and return its result: the `InTurn` of a store that does not share its disk yet."""
     return work()
 
 
@@ -47,8 +47,11 @@ def new_incarnation() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """Tuples that a store has before their event is decided. `columns`: the very ones of the batch; `key`: the store's
-    name of them; `checksum`: of their bytes."""
+    """Tuples that a store has written before their event is decided.
+
+    `columns`: the column objects of the batch. `key`: the store's name for the tuples. `checksum`: CRC-32 of their
+    bytes.
+    """
 
     columns: tuple[Column, ...]
     key: int
@@ -91,7 +94,7 @@ class Store(Protocol):
     def check_room(self, size: int) -> None:
         """Raise ResourceExhausted if events of about `size` bytes can be foreseen not to fit. O(1), any thread.
 
-        Back-pressure before anything is decided: `append` itself has no way to refuse.
+        The sequencer refuses a command before it prepares it. Prepared events cannot be refused any more.
         """
         ...
 
@@ -147,12 +150,13 @@ class Store(Protocol):
 
     @property
     def due(self) -> bool:
-        """Whether there is something to settle. O(1), any thread."""
+        """Whether `settle` has work to do. O(1), any thread."""
         ...
 
     def settle(self) -> None:
-        """Checkpoint: move logged data to its place, or begin to. Without it the log grows for ever, but no event is
-        lost.
+        """Do a part of the postponed work: checkpoint the write-ahead log, or remove rows that were forgotten.
+
+        Without these calls the files grow for ever, but no event is lost.
 
         Like `append`, it is called by one thread at a time, and any exception is an error of the medium. Takes at most
         some milliseconds.

@@ -44,7 +44,7 @@ from psoup.values.columns import Array, Batch
 from psoup_storage.contract import InTurn, Spooled, new_incarnation
 
 _EVENT_BYTES = 500
-"""Charged for an event beside its texts and tuples: the objects themselves."""
+"""Bytes charged for the objects of an event, in addition to its texts and tuples."""
 
 _Key = tuple[str, int]
 
@@ -91,11 +91,11 @@ class MemoryStore:
 
     @property
     def due(self) -> bool:
-        """Always False: every event is in its place."""
+        """Always False: this store postpones no work."""
         return False
 
     def settle(self) -> None:
-        """Do nothing: no work is put off."""
+        """Do nothing: this store postpones no work."""
 
     def append(self, events: Sequence[Event]) -> None:
         """Keep `events`; O(1) each. Raises Internal out of order, after a failure, and when closed."""

@@ -33,7 +33,7 @@ RETRY_AFTER_MS = 50
 """The wait that a refused caller is told; a run of the writer takes some milliseconds."""
 
 LEAD_S = 0.05
-"""The most seconds, by weight, that a tenant may be ahead of a waiting tenant that does not fit, and overtake it.
+"""The lead, in seconds by weight, up to which a tenant may overtake a waiting tenant that does not fit.
 
 So small pushes do not wait for a large push of another tenant whose part is full. Equal tenants that are never idle
 differ by at most this time.

@@ -1,14 +1,15 @@
 """Events in a data directory; they survive the end of the process and power cuts.
 
-directory   the folder: private, and locked against a second service
-sqlite/     the database in it: how it is opened, what it holds, what follows an error
-log/        events as rows, and back; blocks of many queries; which rows the log no longer needs
-chunks/     closed chunks as Parquet files
-tools/      backup, doctor, and what else looks at a directory from outside
-store       the contract on top of these
-looking     a store that is only read, for the rehearsal of a start
+directory         the folder: private, and locked against a second service
+sqlite/           the database in the folder: opening, schema, checks, checkpoints
+log/              events as rows, and back; blocks of many queries; removal of rows that the log no longer needs
+chunks/           closed chunks as Parquet files
+tools/            backup, doctor, and setting damaged data aside
+store             the contract `Store`, made of these
+read_only_store   a store that only reads: `psoup doctor --replay` rehearses a start with it
+first_token       a token that an operator writes while no service runs
 
-Each imports those above it only.
+A module imports only modules that are above it in this list.
 """
 
 from psoup_storage.durable.store import DurableStore

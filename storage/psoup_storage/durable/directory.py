@@ -7,16 +7,16 @@
       chunks/              stored chunks, as Parquet
       incoming/            job directories that wait to be attached; made when the first job begins
       covers/              matches that jobs found in stored chunks; see `covers`
-      folds/               what was folded of stored chunks; see `sidecars`
-      audit.jsonl          who changed what and who was refused, once there are access tokens; the service writes it
+      folds/               folds of stored chunks, ready to be read again; see `sidecars`
+      audit.jsonl          changes and refusals, with their callers, once there are access tokens; the service writes it
       cache/               compiled kernels, where there is no other place for them
       note-evaluating      {"stream": 3, …}: a small text that one process leaves for the next (`Notes`)
-      note-folding         {"query": 7, …}: the fold under way, of another thread, so it has a note of its own
+      note-folding         {"query": 7, …}: the fold under way; another thread writes this note
 
 The lock ends with the process, however that ends. This module does not know the content of the database. Notes survive
-the process; most of them need not survive a power cut. These are written in place and not synced, in some microseconds.
-After a power cut such a note may be missing, or an older one. A note is a whole line; an incomplete line counts as no
-note.
+the process; most of them need not survive a power cut. The service writes these in place, without a sync, in some
+microseconds. After a power cut such a note may be missing or outdated. A note is a whole line; an incomplete line
+counts as no note.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Notes:
         return line.decode("utf-8", "replace") if end else ""
 
     def write(self, name: str, text: str, *, sync: bool = False) -> None:
-        """Replace the note by `text`, one line; an empty text removes it. A disk that takes no note stops nothing.
+        """Replace the note by `text`, one line; an empty text removes it. Raises nothing if the disk refuses the note.
 
-        `sync`: it outlives the machine, too.
+        `sync`: the note also survives a power cut.
         """
         try:
             file = self._files.get(name)
@@ -82,7 +82,7 @@ class Notes:
             self._refused = True
 
     def close(self) -> None:
-        """Close the files, and remove those that hold nothing; idempotent."""
+        """Close the files, and remove the empty ones; idempotent."""
         while self._files:
             name, file = self._files.popitem()
             os.close(file)
@@ -101,13 +101,13 @@ CACHE = "cache"
 """The folder of compiled kernels, where neither the install nor HOME can keep them."""
 LOOK_AT_A_COPY = "look at a copy: psoup backup makes one while it runs"
 _OF_OTHERS = {INCOMING, "lost+found"}
-"""Names of a data directory that may belong to other users: jobs write as they are."""
+"""Names of a data directory that may belong to other users, because jobs write under their own users."""
 _NEW = {LOCK, CHUNKS, "lost+found", CACHE}
-"""Names that a directory may hold before its database: of a first start that was cut off, of a file system's root."""
+"""Names that a directory may have before its database, from an interrupted first start or at a file system's root."""
 
 
 class DataDirectory:
-    """An existing, private, locked directory; made if it is missing.
+    """A private, locked directory, created if it is missing.
 
     Raises InvalidInput that names the directory: reason DATA_DIR_IN_USE if another service holds it, DATA_DIR if it
     cannot be made, entered or written, or holds other things. `to_look`: the directory is examined, not served, and the
@@ -173,7 +173,7 @@ class DataDirectory:
         return facts.f_bavail * facts.f_frsize
 
     def close(self) -> None:
-        """Give the directory up; idempotent."""
+        """Unlock the directory; idempotent."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -239,7 +239,7 @@ def _belongs_to(directory: Path, entry: Path, owner: int, me: int) -> InvalidInp
 
 
 def _user(number: int) -> str:
-    """Name a user by what the system knows of it."""
+    """The name and number of a user; the number alone if the system has no name."""
     try:
         return f"user {pwd.getpwuid(number).pw_name} ({number})"
     except KeyError:

@@ -1,7 +1,7 @@
 """A data directory that is only read: its events and stored chunks as a start would read them.
 
-For `psoup doctor --replay`, in a process of its own. Nothing on the disk changes: no clearing up, no
-checkpoint. The directory is locked nevertheless.
+For `psoup doctor --replay`, in a process of its own. The store locks the directory, but changes nothing on the disk: it
+removes no orphans and makes no checkpoint.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from psoup_storage.durable.store import CACHE_BYTES, DurableStore
 
 
 class LookingStore(DurableStore):
-    """`read` and `noted` of a store that takes no events. Raises as `DataDirectory`, and InvalidInput for a directory
-    of another format."""
+    """A store with `read` and `noted`, which takes no events.
+
+    Raises the errors of `DataDirectory`, and InvalidInput for a directory of another format.
+    """
 
     def __init__(self, path: Path) -> None:
         with ExitStack() as opened:

@@ -1,7 +1,7 @@
 """The store on disk: events are in the database when `append` returns, and come back after a crash.
 
     append([e1, e2, e3])   one transaction, one wait for the disk        (group commit)
-    keep(chunk)            the file of a closed chunk, but of a passed one, and the manifest; the log forgets its tuples
+    keep(chunk)            a closed chunk's file (none if it is passed) and manifest row; the log forgets its tuples
     read()                 the rows in order, as events; a stream comes with its stored chunks
 
 After an error of the disk the store refuses everything until the next start. The state of a disk that failed to sync is
@@ -80,8 +80,8 @@ class DurableStore:
     """Events in one data directory; see the module. `DataDirectory` and `Database` name the errors of opening.
 
     `reserve_bytes`: free space of the disk below which commands are refused. `cache_bytes`: bytes of cached columns of
-    archived chunks. `hot_bytes`: most bytes of tuples that a start loads for streams with an archive; the rest stays on
-    disk. `remembered`: limits on remembered producers, as in admission. `vfs`: SQLite's file system, for tests.
+    archived chunks. `hot_bytes`: the most bytes of tuples that a start loads for streams with an archive; other tuples
+    stay on disk. `remembered`: limits on remembered producers, as in admission. `vfs`: a file system of tests.
     """
 
     name = "disk"
@@ -139,7 +139,7 @@ class DurableStore:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the database, of all chunks, and of what was folded of them."""
+        """Bytes of the database, of all chunk files, and of all sidecars."""
         return self._database.bytes + self._chunk_bytes + self._chunks.sidecars.nbytes
 
     @property
@@ -202,12 +202,12 @@ class DurableStore:
 
     @property
     def due(self) -> bool:
-        """Whether the write-ahead log is long, or the log has forgotten what takes time to remove."""
+        """Whether the write-ahead log needs a checkpoint, or there are unnamed spools or gone queries to remove."""
         forgets = self._ready.spools.due or (self._shared and self._departures.due)
         return self._database.due or (forgets and not self._database.failure)
 
     def settle(self) -> None:
-        """Move the write-ahead log on, or remove some of what was forgotten; see `Store`."""
+        """Checkpoint the write-ahead log, or remove some pieces of spools or gone queries; see `Store`."""
         moves = self._database.due
         if self._ready.spools.due and not moves:
             self._ready.spools.clear()
@@ -241,9 +241,9 @@ class DurableStore:
         return self._chunks.archived(spec, row) if spec.retention.archive and not gone else None
 
     def _admit(self, first: int, row: ChunkRow, oldest: int) -> tuple[list[str], int | None]:
-        """Make the file of `row` part of the data; returns files that no longer are, and where forgetting goes on.
+        """Add a chunk's `row` to the manifest. Returns the files of expired chunks, and the start of the next slice.
 
-        `first`: the time of its first tuple. Forgetting finds no room on a full disk; it waits for the next chunk then.
+        `first`: the time of its first tuple. If a full disk has no room to forget tuples, the next chunk forgets them.
         """
         with suppress(ResourceExhausted), self._database.transaction() as connection:
             return self._add(connection, first, row, oldest), self._forget(connection, row, -(2**63))
@@ -258,7 +258,7 @@ class DurableStore:
         return forget_chunks(connection, row.stream, oldest)
 
     def _forget(self, connection: apsw.Connection, row: ChunkRow, start: int) -> int | None:
-        """Forget a slice of the tuples that are stored, from time `start`; returns where the next begins, if any."""
+        """Forget a slice of the stored tuples, from time `start`. Returns the start of the next slice, or None."""
         following, count, spools = forget_stored(connection, row.stream, row.last_time, start)
         self._ready.spools.unnamed(spools)
         self._forgotten[row.stream] += count
@@ -347,7 +347,7 @@ class DurableStore:
         return self._notes.read(name)
 
     def close(self) -> None:
-        """Close the files and give the directory up; idempotent. No reader may use an archived chunk from then on."""
+        """Close the files and unlock the directory; idempotent. No reader may use an archived chunk from then on."""
         self._restoring.close()
         if not self._database.failure:
             with suppress(Internal, OSError):  # what stays is an orphan, which the next start removes
@@ -385,7 +385,7 @@ class DurableStore:
         return map(checked_row, rows)
 
     def _attach(self, connection: apsw.Connection, event: Attached) -> list[str]:
-        """Make the chunks of the event part of the data; returns the files of those that no longer are."""
+        """Add the event's chunks to the manifest. Returns the files of chunks that have expired by it."""
         adopted = self._adopted.get((event.stream_id, event.job))
         if adopted is None or len(adopted.rows) != len(event.chunks):
             raise Internal(f"the store takes no events: the chunks of job {event.job!r} are not in {self._chunks.path}")

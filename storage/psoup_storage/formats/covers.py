@@ -42,8 +42,10 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """The manifest of a cover. `ranges`: the queries, int64[r, 2], [from, to); `files`: the names of the chunks' files;
-    `incarnation`: of the service.
+    """The manifest of a cover.
+
+    `incarnation`: the incarnation of the service that has the queries. `ranges`: their IDs, int64[r, 2], [from, to).
+    `files`: the names of the chunks' files.
     """
 
     incarnation: str

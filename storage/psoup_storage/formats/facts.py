@@ -27,16 +27,16 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 """The form of a job directory that this version writes and reads."""
 MOST_ITEMS = 1_000_000
-"""Items of all lists of a manifest, at most."""
+"""The most items in all lists of a manifest."""
 MOST_ITEM_CHARS = 1 << 20
-"""Characters of an item, at most."""
+"""The most characters of an item."""
 _AT_ONCE = 1 << 13
 _SIGN = re.compile(r"[ \t\r\n]{0,9}([\[\]{},:])[ \t\r\n]{0,9}")
 _DECODER = JSONDecoder()
 
 
 def write_facts(directory: Path, facts: Mapping[str, Any]) -> None:
-    """Write the manifest of a job's directory, which is whole with it; durable. Raises OSError."""
+    """Write the manifest, which makes a job's directory complete; durable. Raises OSError."""
     text = json.dumps(facts, separators=(",", ":"))
     head = json.dumps({"format": FORMAT, "crc": zlib.crc32(text.encode())})
     write_file(directory / MANIFEST, pa.py_buffer(f"{head}\n{text}\n".encode()))
@@ -73,7 +73,7 @@ def write_file(path: Path, content: pa.Buffer) -> None:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The object that `text` is, whose values are lists or short. Raises ValueError, RecursionError. O(characters)."""
+    """Parse a JSON object whose values are lists or short. Raises ValueError, RecursionError. O(characters)."""
     facts, counted = dict[str, Any](), 0
     sign, at = _sign(text, 0, "{")
     if text[at : at + 1] == "}":
@@ -95,7 +95,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def _items(text: str, at: int, limit: int) -> tuple[list[Any], int]:
-    """The items of the list that begins at `at`, and where it ends."""
+    """The items of the list that begins at `at`, and the position after it."""
     items = list[Any]()
     sign, at = _sign(text, at, "[")
     if text[at : at + 1] == "]":
@@ -110,7 +110,7 @@ def _items(text: str, at: int, limit: int) -> tuple[list[Any], int]:
 
 
 def _value(text: str, at: int) -> tuple[Any, int]:
-    """The value that begins at `at`, and where it ends."""
+    """The value that begins at `at`, and the position after it."""
     size = _AT_ONCE
     while True:
         piece = text[at : at + size]
@@ -127,7 +127,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _sign(text: str, at: int, wanted: str) -> tuple[str, int]:
-    """The sign of `wanted` that stands at `at`, and its end."""
+    """The sign at `at`, which must be in `wanted`, and the position after it. White space around it is skipped."""
     match = _SIGN.match(text, at)
     if match is None or match[1] not in wanted:
         raise ValueError(f"one of {' '.join(wanted)} is missing at character {at:,}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 MOST_BYTES = 16 * 1024**2
-"""Bytes of a footer, at most: that of a thousand columns has three million."""
+"""The most bytes of a footer. A file with a thousand columns has a footer of three million bytes."""
 _DEEP = 16
 _GROUPS = 4
 """Number of the field in parquet.thrift: the row groups of a file."""
@@ -37,7 +37,7 @@ _DEFINITION = 3
 
 
 def check_footer(content: memoryview, schema: Any) -> None:
-    """Raise ValueError if asking for a column of the file would end the process. O(bytes of the footer).
+    """Raise ValueError if reading the facts of a column with pyarrow would end the process. O(bytes of the footer).
 
     `content`: the file. `schema`: a `pyarrow.parquet.ParquetSchema` of it.
     """
@@ -75,7 +75,7 @@ class _ThriftReader:
         self._at = 0
 
     def read(self, depth: int) -> dict[int, Any]:
-        """A structure: its values by their numbers; a text is its length."""
+        """Read a structure: its values by field number. Of a text only the length is returned."""
         fields, number = dict[int, Any](), 0
         while head := self._byte():
             step = head >> 4

@@ -2,8 +2,8 @@
 
     history-7f3a/
       00000.parquet        a chunk, in the form of stored chunks
-      00000.parquet.matches  what queries of the service matched in it; may be missing
-      00000.parquet.matches-1a2b3c  the same of another service that attaches it, by its incarnation
+      00000.parquet.matches  the matches of the service's queries in that chunk; may be missing
+      00000.parquet.matches-1a2b3c  the matches of another service's queries; 1a2b3c is its incarnation
       manifest.json        last, by a rename: one line of facts for each chunk, oldest first, under a checksum
 
 A directory without a manifest is not history: a dead job left it. Chunks get their numbers and IDs when they are
@@ -30,7 +30,7 @@ from psoup_storage.formats.matches import SUFFIX
 from psoup_storage.formats.matches import write as write_matches
 
 SERVICE_IDS = 2**48
-"""More than the queries of a service: added to query IDs, it tells the services of one evaluation apart."""
+"""An upper bound of query IDs. A job adds multiples of it to query IDs, so that queries of several services differ."""
 
 
 class HistoryChunk(NamedTuple):
@@ -50,7 +50,7 @@ class HistoryChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a job directory; `incarnation`: of the service whose queries were evaluated."""
+    """The content of a job directory. `incarnation`: the incarnation of the service whose queries were evaluated."""
 
     stream: str
     chunks: tuple[HistoryChunk, ...]
@@ -73,9 +73,9 @@ def write_chunk(
 ) -> HistoryChunk:
     """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
 
-    Replaces a file of that name. The matches of `queries` go into files beside it: one for the manifest's service, and
-    one for each further incarnation in `others`. The query IDs of the n-th further service have n times SERVICE_IDS
-    added. Raises OSError.
+    Replaces a file of that name. Writes the matches of `queries` into further files: one for the manifest's service,
+    and one for each incarnation in `others`. In `queries`, the IDs of the n-th of these have n times SERVICE_IDS added.
+    Raises OSError.
     """
     chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)
@@ -91,7 +91,7 @@ def write_chunk(
 
 
 def suffix_of(incarnation: str) -> str:
-    """The suffix of the file beside a chunk that has the matches of another service than the manifest's."""
+    """The suffix of a file with the matches of another service than the manifest's."""
     return f"{SUFFIX}-{incarnation}"
 
 

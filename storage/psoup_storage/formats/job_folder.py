@@ -22,9 +22,9 @@ from psoup.errors import InvalidInput
 from psoup_storage.formats.files import NO_LINKS
 
 MOST_FILE_BYTES = 1024**3
-"""Bytes of a file of a job, at most."""
+"""The most bytes of a job's file."""
 MOST_MANIFEST_BYTES = 64 * 1024**2
-"""Bytes of a manifest: a hundred thousand chunks."""
+"""The most bytes of a manifest: enough for a hundred thousand chunks."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -39,7 +39,7 @@ def is_plain(name: str) -> bool:
 
 
 def check_name(name: str, folder: str) -> None:
-    """Raise InvalidInput if `name` is not plain; `folder`: the call that says where directories are."""
+    """Raise InvalidInput if `name` is not plain. `folder`: the call that returns the folder of job directories."""
     if not is_plain(name):
         raise InvalidInput(
             f"{name[:256]!r} is not the name of a directory in the folder that {folder} names; use letters, digits,"
@@ -119,7 +119,7 @@ class JobFolder:
         return facts.st_size
 
     def _open(self, name: str, limit: int) -> tuple[int, os.stat_result]:
-        """The handle and facts of a file, looked at before it is opened: opening a pipe or a device would use it."""
+        """The handle and facts of a file. It is checked before it is opened, as opening a pipe or device has effects."""
         if not is_plain(name):
             raise bad_history(self.path, f"{name[:256]!r} is not the name of a file in that directory")
         try:
@@ -167,7 +167,7 @@ def _only_ours(facts: os.stat_result, *, link: bool = False) -> bool:
 
 
 def _copy(source: int, target: Path, size: int) -> None:
-    """Copy at most `size` bytes: a file that grows meanwhile is not followed."""
+    """Copy the first `size` bytes. Bytes that a program appends meanwhile are left out."""
     new = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         at = 0

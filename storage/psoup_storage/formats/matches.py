@@ -4,10 +4,10 @@
     index    ranges  int64[r, 2]  IDs of the queries that were evaluated, [from, to)
              ids     int64[k]     those with a match, ascending      counts, starts int64[k]   crcs int64[k]
              errors  int64[e, 2]  a query and how often its WHERE failed, where it did
-    columns  offsets as uint16, or a bitmap where that is less; queries of one clause share a column
+    columns  offsets as uint16, or a bitmap if that is smaller; queries of one clause share a column
 
-If the file is missing or damaged, the reader evaluates; it has no other effect. Query IDs are never used again, so no
-reader needs the ID of a gone query.
+If the file is missing or damaged, the reader evaluates the clause itself, and the answer is the same. Query IDs are
+never used again, so no reader needs the ID of a gone query.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEAD = 7
 
 @dataclass(frozen=True, slots=True)
 class MatchFileIndex:
-    """The index of a file; see the module. `base`: the place where the columns begin; `rows`: of the chunk."""
+    """The index of a file; see the module. `base`: the offset of the columns. `rows`: the rows of the chunk."""
 
     ranges: Array
     ids: Array
@@ -44,7 +44,7 @@ class MatchFileIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, about."""
+        """The approximate bytes in memory."""
         return int(self.ranges.nbytes + 4 * self.ids.nbytes + 100 * len(self.errors) + 500)
 
 
@@ -117,7 +117,7 @@ def _is_possible(index: MatchFileIndex) -> bool:
 
 
 def are_ranges(ranges: Array) -> bool:
-    """Whether int64[r, 2] are ranges of IDs, [from, to), ascending and apart."""
+    """Whether int64[r, 2] are ranges of IDs, [from, to), ascending and disjoint."""
     edges = ranges.reshape(-1)
     return bool((ranges[:, 0] < ranges[:, 1]).all() and (np.diff(edges) >= 0).all() and (edges[:1] >= 0).all())
 
@@ -152,7 +152,7 @@ def read_matches(path: Path, index: MatchFileIndex, query_id: int) -> Array | No
     else:
         offsets = np.flatnonzero(np.unpackbits(np.frombuffer(column, np.uint8), bitorder="little"))
     possible = len(offsets) == count and int(offsets[-1]) < index.rows and bool((np.diff(offsets) > 0).all())
-    return offsets if possible else None  # beyond the chunk is beyond its arrays
+    return offsets if possible else None  # an offset beyond the chunk would be beyond its arrays
 
 
 def _encode(offsets: Array, rows: int, bitmap: int) -> bytes:

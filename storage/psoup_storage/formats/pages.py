@@ -36,12 +36,12 @@ _SHORT_DIGITS = 9
 
 
 def has_pages(data_type: DataType) -> bool:
-    """Whether values of a type are stored as differences of whole numbers."""
+    """Whether a chunk's file stores values of a type as whole numbers with delta encoding."""
     return data_type.kind in _KINDS
 
 
 class PageMemory:
-    """Memory for reading pages, for each thread its own, used again and again."""
+    """Buffers for reading pages. Each thread has its own buffers, and uses them again for each column."""
 
     def __init__(self) -> None:
         self._own = threading.local()
@@ -51,8 +51,8 @@ class PageMemory:
     ) -> Array | None:
         """The values of a column, int64[rows], in the thread's memory. They are valid until its next read.
 
-        `ranges`: the places and lengths of all pages of the column. None if they are not of the known form or damaged,
-        or if there are NULLs. O(bytes). Raises OSError.
+        `ranges`: the start and the length of each run of pages of the column. Returns None if a page has another form,
+        is damaged, or has NULL. O(bytes). Raises OSError.
         """
         memory = self._memory(rows)
         done = 0
@@ -83,7 +83,7 @@ class PageMemory:
 
 
 class _Memory:
-    """The buffers of one thread. `facts`: of the page at hand."""
+    """The buffers of one thread. `facts`: the facts of the current page."""
 
     def __init__(self) -> None:
         self.file: Array = np.empty(0, np.uint8)

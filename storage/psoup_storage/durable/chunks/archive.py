@@ -6,7 +6,7 @@
     expect(…)   the system is told which pages will be read, and fetches them from many files at once
 
 All readers share one cache (`psoup_storage.durable.chunks.column_cache`). For any thread; no lock is held while the
-disk is read. A file that left the manifest stays while a reader may need it: its `StoredColumns` keep it.
+disk is read. A file that left the manifest stays on disk until no reader has its `StoredColumns` any more.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ Places = Mapping[tuple[str, bool], int]
 
 @dataclass(frozen=True, slots=True)
 class _SelectedValues:
-    """The values of a column in some rows: int64, ascending."""
+    """Some values of a column. `rows`: the numbers of their rows, int64, ascending."""
 
     rows: Array
     column: Column
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both."""
+        """Bytes of the row numbers and of the values."""
         return self.rows.nbytes + self.column.nbytes
 
     def take(self, rows: Array) -> Column | None:
-        """The values in rows that are among them; None if some are not."""
+        """The values in `rows`; None if some of these rows are not known here."""
         if len(rows) == len(self.rows):
             return self.column if (rows == self.rows).all() else None
         places = np.searchsorted(self.rows, rows)
@@ -69,13 +69,13 @@ class _SelectedValues:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows with certain values: int64, ascending."""
+    """The numbers of the rows whose values are in one range, int64, ascending."""
 
     rows: Array
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows, and of the entry, as there may be none."""
+        """Bytes of the row numbers, and a constant for the entry, which may have no rows."""
         return self.rows.nbytes + _ENTRY
 
 
@@ -84,8 +84,8 @@ class ChunkFileFacts:
     """The facts of a chunk's file that its row in the manifest holds.
 
     `nbytes`, `checksum`: of the whole file. `footer`: the number of bytes at its end that describe it, and their
-    checksum. `ranges`: uint32[columns, row groups, 2], the place and the length of columns; empty if they are not
-    known. `attached`: a job wrote the file, and there may be matches beside it.
+    checksum. `ranges`: uint32[columns, row groups, 2], the start and the length of each column in a row group, or empty
+    if unknown. `attached`: whether a job wrote the file. Then there may be a file of matches with it.
     """
 
     path: Path
@@ -101,8 +101,8 @@ class StoredColumns:
     """The columns of one file (`psoup.data.archived_chunk.ChunkSource`). Raises Internal, reason DATA_DAMAGED, for a
     damaged file.
 
-    `places`: places of columns in a file of the service; None for a file of a job, whose footer has them. `covers`: may
-    have more matches. `sidecars`: those of all chunks.
+    `places`: the positions of columns in a file of the service. None for a file of a job, whose footer has them.
+    `covers`: matches that jobs found later. `sidecars`: the sidecars of all chunks.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class StoredColumns:
         return rows
 
     def take(self, attributes: Sequence[Attribute], rows: Array) -> list[Column]:
-        """The values at positions `rows`, ascending; columns that are not in the cache are read together."""
+        """The values at positions `rows` (ascending). Reads from the file the columns that are not in the cache."""
         taken = {attribute: self._known(attribute, rows) for attribute in attributes}
         columns = [column for column in taken.values() if column is not None]
         if len(columns) == len(attributes):
@@ -168,7 +168,7 @@ class StoredColumns:
         return [column for attribute in attributes if (column := taken[attribute]) is not None]
 
     def evaluated(self) -> Array:
-        """The queries whose matches are beside the file or in covers, int64[r, 2]."""
+        """The ID ranges [from, to) of queries whose matches a job found in this chunk, int64[r, 2]."""
         beside, covers = self._index(None).ranges, self._covers.of(self.path.name)
         return np.concatenate([beside, *(cover.ranges for cover in covers)]) if covers else beside
 
@@ -191,7 +191,7 @@ class StoredColumns:
         return self.path.with_name(self.path.name + SUFFIX)
 
     def _index(self, path: Path | None) -> MatchFileIndex:
-        """The index of the matches in a cover or, without a path, beside the file."""
+        """The index of the matches in a cover's file `path`; without a path, in the file of the chunk's job."""
         if path is None and not self.file.attached:
             return NOTHING
         place = self._beside if path is None else path
@@ -235,10 +235,10 @@ class StoredColumns:
         if rows is None:
             return False
         some: _SelectedValues | None = self._cache.known((name, attribute.name, "some"))
-        return some is not None and len(some.rows) == len(rows)  # surely the same: if not, it is read unannounced
+        return some is not None and len(some.rows) == len(rows)  # probably the same rows; an error costs only time
 
     def _keep_some(self, attribute: Attribute, rows: Array, values: Array) -> Column:
-        """Keep the values of some rows, and return them."""
+        """Put the values of some rows into the cache, and return them as a column."""
         column = Column(attribute.type, values.astype(TYPES[attribute.type.kind].dtype, copy=False))
         if len(rows):
             self._cache.put((self.path.name, attribute.name, "some"), _SelectedValues(rows, column))
@@ -296,7 +296,7 @@ class StoredColumns:
                 meta = self._metadata(file)
                 stored = set(meta.schema.names)
                 rows = self._rows if groups is None else sum(meta.row_group(group).num_rows for group in groups)
-                names = list(dict.fromkeys(a.name for a in attributes if a.name in stored))  # others are younger
+                names = list(dict.fromkeys(a.name for a in attributes if a.name in stored))  # the stream got more later
                 opened = pq.ParquetFile(file, metadata=meta, page_checksum_verification=True)
                 table = (
                     opened.read(names, use_threads=False)
@@ -308,7 +308,7 @@ class StoredColumns:
             raise damaged(self.path, problem.strerror or str(problem)) from problem
         except (pa.ArrowException, PSoupError) as problem:
             if isinstance(problem, Internal) and problem.reason == DAMAGED:
-                raise  # it says so already
+                raise  # the error names the damage already
             raise damaged(self.path, str(problem)) from problem
         for attribute, column in zip(attributes, columns, strict=True):
             if len(column) != rows:  # Parquet has checksums of the bytes of a page, and none of its number of values
@@ -328,7 +328,7 @@ class StoredColumns:
 
 @lru_cache(1_024)
 def _placed(columns: tuple[tuple[str, bool], ...]) -> Places:
-    """The places of columns; the same object for the files of one form."""
+    """The position of each column in a file. Files with the same columns share one object."""
     return {column: place for place, column in enumerate(columns)}
 
 

@@ -1,4 +1,4 @@
-"""Attaching history to a data directory: chunks are checked, named beside the stored ones, then get manifest rows.
+"""Attaching history to a data directory: the service takes over a job's files, checks them, and adds manifest rows.
 
     job directory ──link, or copy──> chunks/3-a7f21c-0.parquet ──checked, synced──> rows, in the transaction of the
                                      (an orphan until then)                          event
@@ -103,7 +103,7 @@ def _row(
     facts = facts_of(pa.py_buffer(path.read_bytes()), chunk, spec, after)
     stream, number = place
     first_id = 0 if before is None else before.first_id + before.rows
-    ties = 0  # they are counted of what follows in the log
+    ties = 0  # only chunks of the log count ties
     return ChunkRow(
         stream, number, first_id, chunk.rows, path.name, chunk.bytes, chunk.crc, chunk.last_time, ties, *facts
     )
@@ -115,8 +115,9 @@ def _beside(manifest: Manifest, incarnation: str) -> str:
 
 
 def _take_matches(job: JobFolder, chunk: HistoryChunk, target: Path, suffix: str, queries_end: int) -> None:
-    """Take the matches beside a chunk, if it has any. Queries that are not registered yet are refused: their matches
-    would be believed one day.
+    """Take over the file of matches in a chunk, if the job has written one.
+
+    Refuses matches of queries that are not registered yet: a later query with such an ID would be answered from them.
     """
     name = chunk.file + suffix
     if not job.has(name):

@@ -3,8 +3,8 @@
     ahead    stream 3: chunk 0 1 2 3 …     two threads decode, the caller loads modules and kernels meanwhile
     of(3)    waits for chunks that are not decoded yet, and raises the errors of decoding
 
-Chunks of an archive, and attached chunks, stay on disk and are restored as entries. The database is read on the
-caller's thread only, files on the loader threads. The columns lie in `lasting_memory`.
+Chunks of an archive, and attached chunks, stay on disk and are restored as entries. The caller's thread reads the
+database, and the loader threads read files. They allocate columns in `lasting_memory`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Query = Callable[[str, Sequence[Any]], Iterator[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A stream whose chunks are being decoded. `created`: its definition when it was created; `rest`: all but the
-    chunks.
+    """A stream whose chunks the loaders decode. `created`: its definition when it was created. `rest`: its stored part
+    without the chunks.
     """
 
     created: StreamSpec
@@ -126,6 +126,6 @@ class Restoring:
 
 
 def _unbroken(rows: list[ChunkRow]) -> list[ChunkRow]:
-    """The newest rows that follow each other: history that expired while it was attached has a gap behind it."""
+    """The newest rows with consecutive numbers. There is a gap after history that expired while a job attached it."""
     breaks = [at for at in range(1, len(rows)) if rows[at].number != rows[at - 1].number + 1]
     return rows[breaks[-1] :] if breaks else rows

@@ -26,9 +26,10 @@ _Key = tuple[str | int, ...]
 
 
 class ColumnCache:
-    """Columns by (file, name), indexes of matches by (file, ""), and by longer keys what was read of a column in part.
+    """A cache of at most `limit` bytes. Two threads may read the same column at the same time.
 
-    At most `limit` bytes. Two threads may read the same column.
+    Keys: (file, name) for a column, (file, "") or (file, "/cover") for an index of matches. Longer keys stand for parts
+    of a column.
     """
 
     def __init__(self, limit: int) -> None:
@@ -41,7 +42,7 @@ class ColumnCache:
         self._lock = threading.Lock()
 
     def known(self, key: _Key) -> Any:
-        """The column if it is in the cache."""
+        """The entry under a key; None if it is not in the cache."""
         with self._lock:
             column = self._columns.get(key)
             if column is not None:
@@ -58,7 +59,7 @@ class ColumnCache:
         return column
 
     def put(self, key: _Key, column: _Sized) -> None:
-        """Keep a column, in the place of what has its key."""
+        """Store an entry in place of an earlier one with its key. Drops the least recently used ones over `limit`."""
         with self._lock:
             before = self._columns.pop(key, None)
             self.bytes += column.nbytes - (0 if before is None else before.nbytes)

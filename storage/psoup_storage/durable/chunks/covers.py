@@ -67,7 +67,7 @@ class Covers:
         return self._of.get(file, ())
 
     def load(self, incarnation: str, chunk_files: set[str]) -> None:
-        """Load the covers of this incarnation over the `chunk_files` files at a start; the rest is removed."""
+        """Load the covers of this incarnation over the files `chunk_files` at a start. Removes all other covers."""
         for path in sorted(self._path.iterdir()) if self._path.is_dir() else ():
             cover: Cover | None = None
             with suppress(InvalidInput):
@@ -75,7 +75,7 @@ class Covers:
             covered = (
                 set(cover.files) & chunk_files if cover is not None and cover.incarnation == incarnation else set()
             )
-            files = {file for file in covered if (path / (file + SUFFIX)).exists()}  # else a job would pass it over
+            files = {file for file in covered if (path / (file + SUFFIX)).exists()}  # a job must cover the rest again
             if cover is None or not files:
                 shutil.rmtree(path, ignore_errors=True)
                 continue
@@ -128,7 +128,7 @@ class Covers:
         return any(np.array_equal(cover.ranges, ranges) for cover in self.of(file))
 
     def _store(self, directory: Path, cover: Cover, chunks: Mapping[str, tuple[int, int]]) -> None:
-        """Take the files of a cover first, and check them then: no other program can change them any more."""
+        """Take over the files of a cover, then check them, because no other program can change them any more."""
         target = self._path / secrets.token_hex(4)
         new = target.with_name(target.name + _NEW)
         try:
@@ -168,8 +168,9 @@ def _take(job: JobFolder, file: str, folder: Path, ranges: Array, chunk: tuple[i
 
 
 def _check_queries(directory: Path, ranges: Array, queries_end: int) -> None:
-    """Raise InvalidInput unless the queries are ascending, few, and registered: later queries would be answered by a
-    job that cannot know them.
+    """Raise InvalidInput unless the query IDs are ascending, few, and registered.
+
+    A job cannot know the matches of queries that are registered later.
     """
     if not are_ranges(ranges) or not are_known(ranges, queries_end):
         raise bad_history(directory, "it is of queries that are not known")

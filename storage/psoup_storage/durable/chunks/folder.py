@@ -86,9 +86,9 @@ class ChunkRow(NamedTuple):
 
 
 def checked_row(values: Iterable[Any]) -> ChunkRow:
-    """Make a row of the manifest of its values. Raises Internal, reason DATA_DAMAGED, for another name than a chunk's.
+    """A row of the manifest from its values. Raises Internal, reason DATA_DAMAGED, if its file has no chunk's name.
 
-    A database may come from elsewhere, in a backup: no name of it leads out of the folder.
+    A restored database may come from an untrusted source, so its names must not lead out of the folder.
     """
     row = ChunkRow(*values)
     if not row.passed and not is_chunk(row.file):
@@ -98,7 +98,7 @@ def checked_row(values: Iterable[Any]) -> ChunkRow:
 
 
 def files_of(rows: Iterable[ChunkRow]) -> list[str]:
-    """The files of some rows: of all but the passed ones."""
+    """The names of the files of `rows`. Passed chunks have none."""
     return [row.file for row in rows if not row.passed]
 
 
@@ -209,7 +209,10 @@ class ChunkFolder:
         return removed
 
     def remove_orphans(self, files: set[str], *, read: bool = True) -> list[str]:
-        """Remove the files that are not `files`: a crash left them, or `remove` for readers. Returns their names."""
+        """Remove all files of the folder except `files`. Returns the names of the removed files.
+
+        A crash has left such files, or `remove` has left them for readers.
+        """
         orphans = sorted(set(os.listdir(self.path)) - files - {name + SUFFIX for name in files})
         self.remove(orphans, read=read)
         return orphans

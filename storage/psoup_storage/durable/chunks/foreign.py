@@ -33,8 +33,9 @@ from psoup_storage.formats.footer import check_footer
 from psoup_storage.formats.history import HistoryChunk
 
 MOST_BYTES = 256 * 1024**2
-"""Most bytes of a decompressed chunk with its texts written out. Reading one takes some four times as much memory. Jobs
-of PSoup end a chunk at half of this size.
+"""The most bytes of a decompressed chunk, with its texts written out.
+
+Reading such a chunk takes about four times as much memory. Jobs of PSoup end a chunk at half of this size.
 """
 
 

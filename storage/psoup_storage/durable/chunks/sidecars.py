@@ -5,9 +5,10 @@
       index    names, 16 bytes each, the oldest first; ends int64[k], checksums int64[k]
       bytes    of each name
 
-A sidecar takes at most a tenth of the bytes of its chunks, or a block; the newest names stay. It is not an event, no
-answer depends on it, and it is written without waiting for the disk. A sidecar that is lost, damaged or of other chunks
-is computed again. Backups leave sidecars out. A start reads only the names and sizes of the files.
+A sidecar takes at most a tenth of the bytes of its chunks, but always may take one disk block. The folder drops the
+oldest names beyond that. A sidecar is not an event, and no answer depends on it. The writing thread does not wait for
+the disk. A sidecar that is lost, damaged or of other chunks is computed again. Backups leave sidecars out. A start
+reads only the names and sizes of the files.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from psoup.values.columns import Array
 
 FOLDER = "folds"
 SHARE = 10
-"""A sidecar takes at most one in this many bytes of its chunks."""
+"""A sidecar takes at most one `SHARE`-th of the bytes of its chunks."""
 
 _LEAST = 4_096
 """Bytes that a sidecar may take in any case: a block of the disk."""
 
 _MOST = 1 << 20
-"""Most bytes of a sidecar, which can be rewritten in some milliseconds."""
+"""The most bytes of a sidecar. So it can be rewritten in some milliseconds."""
 _NEW = ".new"
 _NAME = re.compile(r"(\d+)\.(-?\d+)\.(-?\d+)\.folds")
 _MAGIC = 0x31646C6F46505350
@@ -63,7 +64,7 @@ class ChunkRange(NamedTuple):
 
 
 def place_of(file: str) -> ChunkRange | None:
-    """The place of a sidecar by its name; None if it has another form."""
+    """The chunks of a sidecar, from the name of its file; None if the name has another form."""
     match = _NAME.fullmatch(file)
     if match is None:
         return None
@@ -92,13 +93,16 @@ class SidecarIndex:
         return at // _NAMED
 
     def bytes_of(self, at: int) -> tuple[int, int]:
-        """The place in the file of the bytes of a name, and how many they are."""
+        """The offset and the number of the bytes that are stored under the name at place `at`."""
         start = int(self.ends[at - 1]) if at else 0
         return self.base + start, int(self.ends[at]) - start
 
 
 class SidecarFolder:
-    """All sidecars of a directory (`psoup.data.sidecars.Sidecars`). `check_room`: raises ResourceExhausted without."""
+    """All sidecars of a directory (`psoup.data.sidecars.Sidecars`).
+
+    `check_room`: raises ResourceExhausted if the disk has no room for so many bytes.
+    """
 
     def __init__(self, directory: Path, check_room: Callable[[int], None] = lambda size: None) -> None:
         self._path = directory / FOLDER
@@ -160,7 +164,7 @@ class SidecarFolder:
                 self._refused = True
 
     def forget(self, stream: int, oldest: int | None = None) -> None:
-        """Remove what is of chunks with a number below `oldest`, or of a stream that is gone. O(sidecars)."""
+        """Remove a stream's sidecars that have a chunk below number `oldest`; without it, all. O(sidecars)."""
         with self._lock:
             gone = [p for p in self._places if p.stream == stream and (oldest is None or p.first < oldest)]
             for place in gone:
@@ -219,7 +223,7 @@ def written(checksum: int, entries: Mapping[bytes, bytes]) -> bytes:
 
 
 def read_index(handle: int, checksum: int) -> SidecarIndex | None:
-    """The index of an open sidecar of chunks with a checksum; None if it is damaged, or of others. Raises OSError."""
+    """The index of an open sidecar; None if it is damaged, or if its chunks have another checksum. Raises OSError."""
     head = os.pread(handle, _HEAD, 0)
     if len(head) < _HEAD:
         return None
@@ -234,7 +238,7 @@ def read_index(handle: int, checksum: int) -> SidecarIndex | None:
 
 
 def entries_of(handle: int, checksum: int) -> Iterator[tuple[bytes, bytes]]:
-    """The names of an open sidecar and their bytes, as far as they are sound. Raises OSError."""
+    """The names of an open sidecar and their bytes, without damaged entries. Raises OSError."""
     index = read_index(handle, checksum)
     for at in range(0 if index is None else len(index)):
         assert index is not None
@@ -250,7 +254,7 @@ def _content(handle: int, index: SidecarIndex, at: int) -> bytes | None:
 
 
 def _newest(entries: Mapping[bytes, bytes], room: int) -> Iterator[tuple[bytes, bytes]]:
-    """The entries that fit, the newest first."""
+    """The entries that fit into `room` bytes, the newest first."""
     room -= _HEAD
     for name, content in reversed(list(entries.items())):
         if len(content) + _ENTRY <= room:
@@ -259,7 +263,7 @@ def _newest(entries: Mapping[bytes, bytes], room: int) -> Iterator[tuple[bytes, 
 
 
 def useless(directory: Path, checksums: Mapping[tuple[int, int], int]) -> Iterator[tuple[str, str]]:
-    """The sidecars that nothing can be found in, each with the reason. O(their bytes).
+    """The sidecars that are damaged or whose chunks are gone, each with the reason. O(their bytes).
 
     `checksums`: of the files of all chunks, by stream and number.
     """

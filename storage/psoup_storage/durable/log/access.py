@@ -57,7 +57,7 @@ def forget_revoked(connection: apsw.Connection, event: TokenRevoked) -> None:
 
 
 def note_issued(connection: apsw.Connection) -> None:
-    """Mark that there is a token: in the transaction of its event."""
+    """Note in `meta` that there was a token. Called in the transaction of the token's event."""
     connection.execute(_MARK)
 
 

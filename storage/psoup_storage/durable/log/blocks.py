@@ -3,10 +3,10 @@
     form "values"   0: string ["IBM", "SUN", …]   1: int64 [7, 12, …]      a column for each parameter of the template
          "rows"     row: ['["IBM",7]', …]                                  rows of mixed types, as JSON
          "texts"    text: ["SELECT …", …]                                  statements without a template
-    behind them     key: ["search-1", …]   label user: ["u3", NULL, …]     if the body says that there are any
+    after these     key: ["search-1", …]   label user: ["u3", NULL, …]     if the body says that there are any
 
-Once some of its queries are gone, bits beside the block say which, under a checksum. A template or text is bound anew
-when it is read, by the method that the row names (`psoup.sql.templates.ladder`).
+Once some queries of the block are gone, the table `gone` has a bitmap of them, with a checksum. A reader of the log
+binds the template or the texts again, by the method that the row names (`psoup.sql.templates.ladder`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from psoup.values.columns import Array
 _CHECKSUM = struct.Struct("<I")
 
 Bind = Callable[[tuple[int, ...], str], StandingQuery]
-"""The query of a text over the streams of these IDs."""
+"""Binds a text to a query over the streams with these IDs."""
 Only = Callable[[tuple[int, ...]], Callable[[str], StreamSpec | None]]
 """A lookup by name that knows only the streams of these IDs."""
 
@@ -59,9 +59,9 @@ def encode_block(event: RegisteredMany) -> tuple[str, memoryview]:
 def decode_block(
     facts: dict[str, Any], content: bytes | memoryview, bind: Bind, only: Only
 ) -> tuple[Sequence[StandingQuery], Rows, TagColumns | None]:
-    """The queries of a block, the rows that they were made of, and their tags, as `RegisteredMany` has them.
+    """The queries of a block, the rows of their values, and their tags, as `RegisteredMany` has them.
 
-    `facts`: the body of its row. Raises what binding raises, and pa.ArrowException.
+    `facts`: the body of the block's row. Raises the errors of binding, and pa.ArrowException.
     """
     streams, template = facts["streams"], facts["template"]
     table = pa.ipc.open_stream(pa.py_buffer(content)).read_all().combine_chunks()
@@ -88,7 +88,7 @@ def _columns_of(tags: TagColumns | None) -> dict[str, pa.Array]:
 
 
 def _split(columns: Columns, facts: dict[str, Any]) -> tuple[Columns, TagColumns | None]:
-    """The bound queries, and their tags."""
+    """The columns of the queries, and the tags from the columns after them."""
     if "labels" not in facts:
         return columns, None
     names, keyed = facts["labels"], int(facts["keyed"])
@@ -98,7 +98,7 @@ def _split(columns: Columns, facts: dict[str, Any]) -> tuple[Columns, TagColumns
 
 
 def write_gone(sequence: int, gone: Array) -> bytes:
-    """The bytes that say which queries (bool[count]) of the block `sequence` are gone."""
+    """A checksum and a bitmap of the gone queries of the block `sequence`. `gone`: bool[count]."""
     bits = np.packbits(gone).tobytes()
     return _CHECKSUM.pack(zlib.crc32(bits, sequence & 0xFFFFFFFF)) + bits
 
@@ -120,7 +120,7 @@ def _ipc(names: Sequence[str], columns: Columns, tags: Mapping[str, pa.Array]) -
 
 
 def _write_value(value: object) -> list[str]:
-    """The form of a parameter that JSON has no type for."""
+    """The JSON form of a parameter whose type JSON lacks: the kind, and a text."""
     match value:
         case datetime.datetime():
             return ["time", value.isoformat()]

@@ -12,8 +12,8 @@
 
 Statements are stored as they were sent, with the signatures of supplied functions, and bound again when they are read.
 `checksum` covers everything but the tuples; their own checksum is in the body. So a row whose tuples have been dropped
-can still be verified. Everything that a client can make large is in the tuples, which the table has in slices (`log`).
-A body has at most a statement. A change of this form is a new format of the directory (`schema.FORMAT`).
+can still be verified. Everything that a client can make large is in the column `tuples`, which `log` stores in slices.
+A body has at most one statement. A change of this form is a new format of the directory (`schema.FORMAT`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
 
 
 def _encode_departure(event: StreamDropped | UnregisteredMany) -> LogRow:
-    """The row of an event by which some queries leave: their IDs lie beside it."""
+    """The row of an event by which some queries leave. Its column `tuples` has their IDs."""
     kind: Kind = "drop"
     stream, facts, ids = 0, dict[str, Any](tenant=event.tenant), None
     if isinstance(event, StreamDropped):
@@ -172,7 +172,7 @@ def _encode_many(event: RegisteredMany) -> LogRow:
     if event.tags is not None:
         way |= {"keyed": event.tags.keys is not None, "labels": event.tags.names}
     streams = list(event.stream_ids)
-    if event.side_streams:  # found again by the names in the texts
+    if event.side_streams:  # the decoder finds them by the names in the texts
         way |= {"joins": True}
         streams = list(dict.fromkeys([*streams, *chain.from_iterable(event.side_streams)]))
     elif len(set(streams)) == 1:
@@ -205,9 +205,9 @@ Restore = Callable[[int, StreamSpec], Stored | None]
 
 
 class Decoder:
-    """Turns rows into events, in the order of the log: a row needs the stream that an earlier row made.
+    """Turns rows into events, in the order of the log: a row needs the stream that an earlier row created.
 
-    Tuples before the `edges` of their streams are left out: `restore` gives them back, with the stream.
+    Tuples before the `edges` of their streams are left out: `restore` returns them as chunks, with the stream.
     """
 
     def __init__(self, edges: dict[int, StoredEnd], restore: Restore) -> None:

@@ -9,8 +9,8 @@
                     … unregister 8                the row of 8 says only that it replaced 7: "replaced"
     stream 3 … drop 3                             all of it goes, once no row of a query names it any more
 
-One slice at a time is removed, in a separate transaction between the events, when no commit waits. A crash finds it
-done or not done, and a replay of either log ends in the same state. The last row always stays, because sequences are
+The thread that appends removes one slice at a time, in a transaction of its own, when no commit waits. After a crash
+a slice is gone or still there, and a replay ends in the same state. The last row always stays, because sequences are
 counted from it. So do the newest registration and the newest stream, from which IDs are counted. The log keeps
 replacements, and departures with request IDs (without their queries), as long as the service remembers them. The
 changes of rows are in `slices`.
@@ -36,8 +36,10 @@ from psoup_storage.durable.log.slices import DepartingSet, QuerySlice, SetState,
 from psoup_storage.durable.sqlite.database import Database
 
 SLICE = 256
-"""The most steps of forgetting at once: a query, or some queries of one block. `slices` bounds their bytes, too.
-Acknowledgements wait for a slice: some milliseconds."""
+"""The most steps of one slice. A step forgets a query, or several queries of one block.
+
+Acknowledgements wait for a slice, some milliseconds. `slices` also bounds its bytes.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ class Departures:
         self._blocked: list[DepartingSet] = []
         """Sets of which only the query of the newest registration is left."""
         self._answers: dict[str, deque[int]] = {}
-        """By tenant, the departures with request IDs that are done: their sequences."""
+        """By tenant, the sequences of departures with request IDs whose queries the log has forgotten."""
         self._load_sets()
         self._spent: set[tuple[int, int]] = set()
         """Registrations that stayed, without queries, because they were the newest: sequence and first query."""
@@ -103,7 +105,7 @@ class Departures:
         self.due = False
         """Whether there is enough to forget. Any thread."""
         self._left: dict[str, int] = {}
-        """Replacements of gone queries that rows keep, since their number was last looked at, by tenant."""
+        """By tenant, the replacements of gone queries that were written since the oldest ones were last removed."""
 
     def _load_sets(self) -> None:
         for departing in sets_of(self._database.query):
@@ -134,12 +136,12 @@ class Departures:
         self._look(events[-1].sequence)
 
     def _look(self, last: int) -> None:
-        """Find departures that are due before the event `last`, which may itself have ended any number of queries."""
+        """Set `due`, by the departures before the event `last`. That event may itself have ended many queries."""
         full = self._fresh >= SLICE and any(gone[0][0] < last for gone in (self._queries, self._streams) if gone)
         self.due = full or any(departing.sequence < last for departing in self._sets)
 
     def forget_some(self, last: int) -> None:
-        """As `forget`; a failure loses nothing, and is tried again after later events."""
+        """Call `forget`, and log a failure. Nothing is lost then; later events lead to another attempt."""
         try:
             self.forget(last)
         except PSoupError as problem:
@@ -183,7 +185,7 @@ class Departures:
     def _with_answers(
         self, connection: apsw.Connection, states: Sequence[tuple[DepartingSet, SetState]]
     ) -> dict[str, deque[int]]:
-        """The departures that stay for their answers; older ones are forgotten."""
+        """The departures whose rows stay, because the service may repeat their answers. Deletes the oldest rows."""
         answers = {tenant: deque(sequences) for tenant, sequences in self._answers.items()}
         for departing, (done, _) in states:
             if departing.tenant is not None and done.all():

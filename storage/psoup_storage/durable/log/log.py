@@ -24,8 +24,8 @@ import apsw
 from psoup_storage.durable.log.rows import LogRow
 
 SLICE_BYTES = 1024 * 1024
-"""Most bytes of an event's tuples in one row. SQLite's copies of such a piece stay in the processor's cache: 8 MiB in
-eight slices take two thirds of the time of one piece.
+"""The most bytes of an event's tuples in one row. SQLite's copies of such a piece stay in the processor's cache: 8 MiB
+in eight slices take two thirds of the time of one piece.
 """
 
 FIELDS = LogRow._fields[:-1]

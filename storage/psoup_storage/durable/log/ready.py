@@ -1,10 +1,10 @@
 """Events that are encoded before they are appended, while earlier events go to the disk.
 
     spool         large pushes: their tuples are on the disk before they are decided      (`spool`)
-    make          what can fail is done while it costs one command                        (`codec`)
-    of            the rows, at `append`: made before, or now if it is a small push
+    make          encodes an event before it counts, so that an error refuses one command (`codec`)
+    of            returns the rows for `append`; encodes small pushes only now
 
-So the content of an event cannot fail a store.
+So the content of an event cannot make `append` fail.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from psoup_storage.durable.log.spool import Spools
 from psoup_storage.durable.sqlite.database import Database
 
 SMALL_PUSH = 1024 * 1024
-"""Most bytes of a push that is encoded at `append`, while the sequencer prepares the next one. There is always memory
-for it, and its content always fits the log. Encoding it earlier would take the sequencer as long as the decision.
+"""The most bytes of a push that `append` encodes, while the sequencer prepares the next push.
+
+There is always memory for such a push, and its content always fits the log. If the sequencer encoded it, its time for
+the push would double.
 """
 
 
@@ -29,20 +31,20 @@ class ReadyRows:
     """Rows of events that are not appended yet."""
 
     def __init__(self, database: Database) -> None:
-        """Raises what a transaction raises: spools of a process before go."""
+        """Remove the spools that an earlier process left. Raises the errors of a transaction."""
         self.spools = Spools(database)
         self.in_turn: InTurn = at_once
         self._rows: dict[int, LogRow] = {}
-        """By sequence."""
+        """The encoded rows, by sequence."""
 
     def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
         """Write the tuples of a large push, some at a time; see `Store`. Raises as `append`."""
         return self.spools.write(batch, self.in_turn, pace) if batch.nbytes > SMALL_PUSH else None
 
     def make(self, event: Event, spooled: Spooled | None = None) -> None:
-        """Encode an event, unless it is a small push: its columns are checked already. O(bytes) that were not spooled.
+        """Encode an event, unless it is a small push, whose columns are checked already. O(bytes not spooled).
 
-        `spooled`: of no use if the event has other columns.
+        `spooled`: ignored if the event has other columns.
         """
         if isinstance(event, Pushed):
             if spooled is not None and event.batch.columns is spooled.columns:

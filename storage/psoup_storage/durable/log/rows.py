@@ -25,8 +25,8 @@ KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in ge
 class LogRow(NamedTuple):
     """A row of the table `log`; see `codec`. `stream` is 0 for an event that names a query only, or has several.
 
-    `spool`: the key of its slices, if they were written before it; otherwise the sequence is their key. `gone`: bits of
-    the gone queries of a block, from another table, not always read (`blocks.write_gone`).
+    `spool`: the key of its slices if they were written before it; otherwise the sequence is their key. `gone`: the
+    bitmap of the block's gone queries, from the table `gone`; None if it was not read (`blocks.write_gone`).
     """
 
     sequence: int

@@ -1,11 +1,11 @@
 """A slice of gone queries that the log forgets in one transaction: rows to delete, and bits of gone queries to set.
 
-    query 7                 its row goes, unless it is the newest registration; who it replaced stays: "replaced"
-    query 9 of a block      a bit beside the block; the block goes with its last query
-    set 7 9 10 …            bits beside the departure say with which of its queries the log is done; some of one block
-                            are one step
+    query 7                 its row goes, unless it is the newest registration; a row "replaced" keeps what it replaced
+    query 9 of a block      its bit in the block's bitmap is set; the block goes with its last query
+    set 7 9 10 …            the departure's bitmap says which of its queries the log has forgotten; several queries of
+                            one block are one step
 
-`departures` decides which queries are due, and when.
+The table `gone` has the bitmaps. `departures` decides which queries are due, and when.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ON CONFLICT DO UPDATE SET queries = excluded.queries
 """
 _DELETE = "DELETE FROM log WHERE sequence = ?"
 _TELLS = "DELETE FROM log WHERE sequence = ? AND kind = 'unregister'"
-"""A row that ended a query and registers another stays."""
+"""Deletes the row that ended a query, unless this row also registers another query."""
 _REPLACING = """
 SELECT body ->> 'tenant', coalesce(body ->> 'query', body ->> 'first'), body ->> 'replaced', refused FROM log
 WHERE sequence = ? AND (kind = 'query' AND body ->> 'replaced' IS NOT NULL OR kind = 'queries' AND refused IS NOT NULL)
@@ -52,11 +52,13 @@ ORDER BY sequence DESC
 """
 
 SLICE_BYTES = 1024 * 1024
-"""About the most bytes of registrations that are forgotten at once, as each page of them is read: 256 queries of 60,000
-bytes took 30 ms (EPYC, two cores)."""
+"""The approximate limit on the bytes of registrations in a slice, because SQLite reads each page that it deletes.
+
+A slice of 256 queries of 60,000 bytes took 30 ms (EPYC, two cores).
+"""
 
 SetState = tuple[Array, bool]
-"""With which queries of a set the log is done (bool[k]), and whether all have been looked at."""
+"""The queries of a set that the log has forgotten (bool[k]), and whether all queries of the set were examined."""
 
 
 @dataclass(slots=True)
@@ -87,9 +89,10 @@ class DepartingSet:
 
 
 class QuerySlice:
-    """Queries that are forgotten in one transaction, at most `most` steps of sets. `newest`: the newest registration.
+    """Queries that the log forgets in one transaction, with at most `limit` steps for sets.
 
-    `left`: replacements of gone queries that rows keep, since their number was last looked at, by tenant.
+    `newest`: the sequence of the newest registration. `left`: by tenant, the replacements that were written as rows
+    "replaced" since the oldest of these rows were last removed.
     """
 
     def __init__(self, connection: apsw.Connection, newest: int, limit: int, left: dict[str, int]) -> None:
@@ -104,7 +107,7 @@ class QuerySlice:
 
     @property
     def full(self) -> bool:
-        """Whether all steps have been taken, or all bytes."""
+        """Whether the slice has no steps or no bytes left."""
         return self._steps <= 0 or self._bytes <= 0
 
     def alone(self, departed: Sequence[tuple[int, int]]) -> int:
@@ -148,7 +151,7 @@ class QuerySlice:
         return done, at == len(rest)
 
     def finish(self) -> set[tuple[int, int]]:
-        """Note in the blocks which queries are gone; returns the registrations that stay only as the newest."""
+        """Write the bitmaps of the blocks. Returns the registrations that stay only because they are the newest."""
         for block in self._blocks.values():
             self._connection.executemany(_TELLS, [(sequence,) for sequence in block.told])
             if block.gone.all() and block.sequence < self._newest:
@@ -160,7 +163,7 @@ class QuerySlice:
         return self._later
 
     def _block_of(self, query: int) -> LoggedBlock | None:
-        """The block that has a query, as it is so far; None if the log has lost it."""
+        """The block that has a query, with bits that this slice has set; None if the log has lost it."""
         block = self._block
         if block is None or not block.first <= query < block.first + len(block.gone):
             block = _block_of(self._connection, query)
@@ -169,14 +172,14 @@ class QuerySlice:
         return block
 
     def spent(self, sequences: Sequence[int]) -> None:
-        """Forget registrations without queries that have stayed as the newest, and are not any more."""
+        """Delete registrations without queries that stayed because they were the newest, and are not any more."""
         for sequence in sequences:
             for (query,) in self._connection.execute(_QUERY_OF, (sequence,)):
                 rows = list(self._connection.execute(_SINGLE, (query,))) if query is not None else [(sequence,)]
                 self._forget_rows([row[0] for row in rows])
 
     def _forget_rows(self, sequences: Sequence[int]) -> None:
-        """Forget rows, but for what the queries that they registered replaced."""
+        """Delete rows of registrations. Rows "replaced" keep which queries these registrations replaced."""
         for sequence in sequences:
             left = _left_of(sequence, next(self._connection.execute(_REPLACING, (sequence,)), None))
             self._connection.execute(_DELETE, (sequence,))
@@ -189,7 +192,10 @@ class QuerySlice:
 
 
 def tell(connection: apsw.Connection, departing: DepartingSet, done: Array) -> None:
-    """Note in the log with which queries of a set (bool[k]) it is done."""
+    """Write the bitmap `done` (bool[k]) of a set: the queries that the log has forgotten.
+
+    Deletes the row of the set instead if nothing needs it any more.
+    """
     if done.all() and departing.tenant is None and not departing.drop:
         connection.execute(_DELETE, (departing.sequence,))
         return
@@ -200,7 +206,7 @@ def tell(connection: apsw.Connection, departing: DepartingSet, done: Array) -> N
 
 
 def bits_of(sequence: int, count: int, content: bytes) -> Array:
-    """The positions that the bits beside a row name; raises Internal, reason DATA_DAMAGED."""
+    """The positions of the bits that are set in a row's bitmap. Raises Internal, reason DATA_DAMAGED."""
     try:
         return read_gone(sequence, count, content)
     except ValueError as problem:
@@ -216,7 +222,7 @@ def _block_of(connection: apsw.Connection, query: int) -> LoggedBlock | None:
 
 
 def logged_block(sequence: int, first: int, count: int, content: bytes | None) -> LoggedBlock:
-    """A block from its row, and the bits beside it."""
+    """A block from its row and its bitmap."""
     gone = np.zeros(count, np.bool_)
     if content is not None:
         gone[read_gone(sequence, count, content)] = True
@@ -234,7 +240,7 @@ def _left_of(sequence: int, row: tuple[Any, ...] | None) -> Replaced | None:
 
 
 def _forget_replaced(connection: apsw.Connection, tenant: str) -> None:
-    """Forget the oldest replacements of a tenant beyond those that are remembered."""
+    """Delete a tenant's oldest rows "replaced", beyond `KEPT_REPLACEMENTS` replacements."""
     total, beyond = 0, list[tuple[int]]()
     for sequence, count in connection.execute(_REPLACED, (tenant,)):
         if total >= KEPT_REPLACEMENTS:

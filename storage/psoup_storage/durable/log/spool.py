@@ -1,9 +1,9 @@
 """Tuples of large pushes, written before their events are decided, piece by piece, so that other events go on.
 
     spool      slices  -8  0 │ small pushes │ -8  1 │ small pushes │ -8  2     each piece a transaction of its own
-    append     log   4713  push  tuples: none here, spool: -8                  the event; before, nobody knows of them
-    forget     log   4713  push  spool: NULL                                   the pieces have no name any more
-    clear      slices  -8  … │ small pushes │ -8  …                            and go, some at a time
+    append     log   4713  push  tuples: none here, spool: -8                  the row of the event names the pieces
+    forget     log   4713  push  spool: NULL                                   no row names the pieces any more
+    clear      slices  -8  … │ small pushes │ -8  …                            the pieces are deleted, some at a time
 
 A push gets its sequence only when its tuples are on the disk, so events go on meanwhile, in order. Keys of spools are
 negative, unlike sequences, and are assigned downwards. A spool may be named by no row: its tuples were forgotten, its
@@ -30,7 +30,7 @@ from psoup_storage.durable.log.tuples import encode_tuples
 from psoup_storage.durable.sqlite.database import Database
 
 CLEARED = 4
-"""Pieces that are removed at once: some 2 ms."""
+"""The most pieces that one transaction removes: about 2 ms."""
 
 _UNNAMED = "DELETE FROM slices WHERE sequence < 0 AND sequence NOT IN (SELECT spool FROM log WHERE spool IS NOT NULL)"
 _NAMED = "SELECT 1 FROM log WHERE spool = ?"
@@ -50,13 +50,13 @@ def forget_spooled(connection: apsw.Connection, condition: str, *values: Any) ->
 
 
 class Spools:
-    """The spools of a database; one is written at a time."""
+    """The spools of a database. Only one is written at a time."""
 
     def __init__(self, database: Database) -> None:
-        """Raises what a transaction raises: it removes spools that no row names."""
+        """Remove spools that no row names. Raises the errors of a transaction."""
         self._database = database
         self._coming: int | None = None
-        """The key of a spool that no event names so far."""
+        """The key of the spool that was written last, until an event names it."""
         self._unnamed = deque[int]()
         """Keys of spools whose pieces may be removed. Each is checked first, because a transaction may have been
         undone.
@@ -71,10 +71,11 @@ class Spools:
         return bool(self._unnamed)
 
     def write(self, batch: Batch, in_turn: InTurn, pace: Callable[[], int]) -> Spooled | None:
-        """Write a batch `in_turn`, `pace` pieces at a time; None once that is 0. O(bytes).
+        """Write a batch as pieces; returns None if `pace` gives up. O(bytes).
 
-        Raises what a transaction raises, and ResourceExhausted, reason NO_MEMORY, without memory for their bytes. An
-        earlier spool that no event names will go.
+        `in_turn`: runs each transaction. `pace`: returns the number of pieces of the next one; 0 gives up. Raises the
+        errors of a transaction, and ResourceExhausted, reason NO_MEMORY, without memory for the bytes. An earlier spool
+        that no event names will be removed.
         """
         if self._coming is not None:
             self.unnamed((self._coming,))
@@ -104,7 +105,7 @@ class Spools:
             self._coming = None
 
     def unnamed(self, keys: Iterable[int]) -> None:
-        """Note that rows of the log do not name these any more."""
+        """Note that no row of the log names these spools any more, so that `clear` removes them."""
         self._unnamed.extend(keys)
 
     def clear(self) -> None:

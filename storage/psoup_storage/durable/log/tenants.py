@@ -48,7 +48,7 @@ def decode_tenant(row: LogRow, facts: dict[str, Any]) -> TenantEvent:
 
 
 def forget_earlier(connection: apsw.Connection, event: TenantEvent) -> None:
-    """Forget what an event makes out of date. O(tenants)."""
+    """Delete the rows that an event makes outdated. O(tenants)."""
     name = event.name if isinstance(event, TenantDropped) else event.tenant.name
     connection.execute(_EARLIER, (name, event.sequence))
     if isinstance(event, TenantDropped):

@@ -26,8 +26,11 @@ from psoup.model import Retention
 from psoup_storage.durable.log.spool import forget_spooled
 
 SLICE_BYTES = 2 * 1024 * 1024
+"""The approximate limit on the bytes of tuples in a slice, because acknowledgements wait for it. Spooled tuples do not
+count, because their row only loses the key of their spool.
+"""
 SLICE_ROWS = 1_024
-"""About the most that is forgotten at once, as acknowledgements wait for it. What was spooled only loses its name."""
+"""The most rows that one slice forgets."""
 
 _REFUSALS = "ifnull(body ->> 'late', 0) AS late, ifnull(length(refused), 0) / 8 - ifnull(body ->> 'late', 0) AS ahead"
 _NEWEST = "(SELECT max(sequence) FROM log WHERE stream = :stream AND kind IN ('push', 'watermark'))"
@@ -87,8 +90,8 @@ def forget_stored(
 
 
 def _slice_of(connection: apsw.Connection, facts: dict[str, int]) -> tuple[list[tuple[Any, ...]], int | None]:
-    """The rows to forget at once (at least one, unless there is none), and the time of the next row; None if there is
-    no next row.
+    """The rows of one slice, and the time of the next row; None if there is no next row. A slice is empty only if no
+    row is left.
     """
     rows, size = list[tuple[Any, ...]](), 0
     with closing(connection.cursor()) as cursor:
@@ -140,7 +143,7 @@ DELETE FROM log WHERE stream = :stream AND last_time IS NULL AND kind = 'attach'
 def forget_outlived(connection: apsw.Connection, event: Attached, retention: Retention) -> list[str]:
     """Forget the chunks that an attached batch makes older than the retention, and the events of batches before it.
 
-    The chunks of the batch stay, as IDs go on behind them. Returns the files of the forgotten chunks.
+    The chunks of the batch stay, because later IDs follow theirs. Returns the files of the forgotten chunks.
     """
     last = event.chunks[-1]
     facts = {"stream": event.stream_id, "first": event.chunks[0].number, "job": event.job, "sequence": event.sequence}

@@ -45,13 +45,13 @@ def times_of(spec: StreamSpec, columns: tuple[Column, ...]) -> Array | None:
 
 @dataclass(slots=True)
 class StoredEnd:
-    """The end of the stored part of a stream: after `ties` tuples of the time `time`; see `chunks`."""
+    """The end of the stored part of a stream: after `ties` tuples of the time `time`; see `chunks/folder`."""
 
     time: int
     ties: int
 
     def split(self, times: Array) -> Array:
-        """Positions of the tuples behind the edge, int64; the batches must come in the order they were sent."""
+        """Positions of the tuples after the stored part, int64. Call it for each batch once, in the log's order."""
         behind = times > self.time
         level = np.flatnonzero(times == self.time)
         behind[level[self.ties :]] = True

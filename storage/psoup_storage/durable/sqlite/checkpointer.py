@@ -1,4 +1,4 @@
-"""The checkpoint beside transactions: a second connection, on its own thread, copies frames of the log to the database.
+"""The checkpoint during transactions: a second connection, on its own thread, copies frames of the log to the database.
 
     committer   commit │ commit │ commit │ commit │ commit │ commit │ short checkpoint │ commit …
     mover              └─ frames 1 to 1,000 to the database ─┴─ sync ─┘                  the log begins anew here
@@ -44,12 +44,12 @@ class Mover:
 
     @property
     def done(self) -> bool:
-        """Whether a piece is moved, and `moved` has not said so yet. Any thread."""
+        """Whether a piece is moved, and `moved` was not called yet. Any thread."""
         move = self._move
         return move is not None and move.done()
 
     def begin(self) -> None:
-        """Begin to move all frames that there are now; nothing may be under way."""
+        """Begin to move all present frames of the log. No piece may be under way."""
         self._move = self._pool.submit(self._move_frames)
 
     def moved(self) -> int:

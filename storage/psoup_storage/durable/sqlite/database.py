@@ -4,10 +4,10 @@
 
 One connection writes, in WAL mode with synchronous=FULL: a commit returns after its frames are on the disk. The
 checkpoint moves them into the database's own file. This module makes it, because SQLite would swallow its errors. It
-runs after a commit, or beside commits if the host chooses the time (`settle`, `checkpointer`).
+runs after a commit. If the host chooses the time (`settle`), another thread runs it during commits (`checkpointer`).
 
 After an error of the disk nothing is written any more, because the disk's state is unknown then (SQLite itself would go
-on after a failed fsync). A full disk is different: nothing of the write is kept, and it may be tried again. Any other
+on after a failed fsync). A full disk is different: SQLite undoes the write, and the caller may try it again. Any other
 error in a transaction (a value that is too large, memory that ran out) undoes only that transaction.
 """
 
@@ -35,25 +35,26 @@ from psoup_storage.durable.sqlite.whole_copy import MARK, Act, copy_pages
 from psoup_storage.formats.files import disk_full
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""Frames in the write-ahead log after which they are moved to the database."""
+"""Bytes of frames in the write-ahead log from which on they are moved to the database."""
 
 _STEPS = 4
-"""Steps of a checkpoint beside commits, because a commit may wait for the disk behind one step. Beside pushes of 64 MB
-a second, p99 of other small pushes was 13.5 to 15 ms in one step, and 11.7 to 12.7 ms in four.
+"""The mover copies `CHECKPOINT_BYTES` in this many steps, because a commit may wait for the end of a step. With pushes
+of 64 MB a second, p99 of small pushes was 13.5 to 15 ms for one step. It was 11.7 to 12.7 ms for four.
 """
 
 _POSTPONED = 4
-"""At so many times `CHECKPOINT_BYTES` a commit moves them although the host was to choose the time (`postpone`)."""
+"""At this multiple of `CHECKPOINT_BYTES` a commit makes the checkpoint, even if the host chooses the time."""
 
 _LONG = 3
-"""Multiple of `CHECKPOINT_BYTES` at which a log that is moved beside commits must begin anew: `settle` moves its last
-frames, at most a `_FEW`th of `CHECKPOINT_BYTES`, between two commits.
+"""At this multiple of `CHECKPOINT_BYTES`, `settle` moves the last frames between two commits. Then the write-ahead log
+begins again at its start.
 """
 _FEW = 8
+"""`settle` does that if at most one `_FEW`-th of `CHECKPOINT_BYTES` is not moved yet."""
 
 PAGE_BYTES = 16 * 1024
-"""The page size of a new database. A batch of a thousand tuples takes a few pages; each costs a checksum, and a step
-when it goes."""
+"""The page size of a new database. A batch of a thousand tuples takes a few pages. Each page costs a checksum, and a
+step when SQLite frees it."""
 
 _DISK = (
     OSError,
@@ -87,14 +88,14 @@ class Database:
         self._tried = 0
         """Frames that the last checkpoint, without room for them, could not move."""
         self._moved = 0
-        """Frames that were moved beside commits, since the log began."""
+        """Frames that the mover has copied since the write-ahead log began at its start."""
         self._mover: Mover | None = None
-        """There if the host calls `settle` when it is `due`, and SQLite's file system is its own."""
+        """Copies frames on its own thread. None before `postpone`, and with a `vfs` of the tests."""
         self._postpones = False
         self._vfs = vfs
         self._synced = SyncedBytes(self._wal)
         self.failure = ""
-        """Why nothing is written any more; empty while all is well."""
+        """The reason why nothing is written any more; empty before a failure."""
         if not directory.database.exists() or not directory.database.stat().st_size:
             log = self._wal.exists() and self._wal.stat().st_size  # which SQLite would remove
             self._refuse_used(self._wal.name if log else used(directory.path))
@@ -168,7 +169,7 @@ class Database:
                 raise self._cannot("written", problem) from problem
 
     def postpone(self) -> None:
-        """Leave it to the caller from now on to `settle` when it is `due`: commits do not move the log any more."""
+        """Let the caller `settle` when it is `due`, from now on: commits do not move the write-ahead log any more."""
         with self._lock:
             self._postpones = True
             if self._mover is None and self._vfs is None:
@@ -187,7 +188,7 @@ class Database:
         return self._rest >= step or (self._moved > 0 and self._waiting >= CHECKPOINT_BYTES * _LONG)
 
     def settle(self) -> None:
-        """Move the write-ahead log to the database, or begin to, beside later transactions; a no-op while it is moved.
+        """Move the write-ahead log to the database, or let the mover begin to. A no-op while the mover works.
 
         If the disk fails, raises Internal, now and from then on.
         """
@@ -294,7 +295,7 @@ class Database:
         self._synced.reset()
 
     def _refuse_used(self, use: str) -> None:
-        """Raise Internal for a database without content beside something that was `use`."""
+        """Raise Internal if `use` is not empty: a file of a used directory, whose database has no content."""
         if use:
             raise self._damaged(f"it holds nothing, and {use} is there")
 
@@ -339,7 +340,7 @@ class Database:
             self._take_moved(mover)
 
     def _take_moved(self, mover: Mover) -> None:
-        """Note what was moved beside commits, once it is; as `_checkpoint` without room."""
+        """Wait for the mover, and note the frames that it has moved. Without room, a later checkpoint tries again."""
         frames = self._frames
         try:
             self._moved = min(mover.moved(), frames)
@@ -350,7 +351,7 @@ class Database:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """The next commit is the first of the write-ahead log, or this one was."""
+        """Reset the counts of frames: the write-ahead log begins at its start, with this commit or the next one."""
         self._frames = self._tried = self._moved = 0
 
     def _roll_back(self) -> None:

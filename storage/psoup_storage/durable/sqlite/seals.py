@@ -51,7 +51,7 @@ def seals(*tables: str) -> str:
 
 
 def is_sealed(connection: apsw.Connection, name: str) -> bool:
-    """Whether a row of meta is as it was written, or of a form that has no such checksum. O(1)."""
+    """Whether the checksum of a row of `meta` is right. Also True for older formats without this checksum. O(1)."""
     try:
         row = connection.execute("SELECT checksum IS row_crc(name, value) FROM meta WHERE name = ?", (name,)).get
     except apsw.SQLError:

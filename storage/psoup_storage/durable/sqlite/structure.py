@@ -1,11 +1,11 @@
 """Whether a database is as it was written: damage that SQLite itself would read over.
 
-    write-ahead log   committed frames that SQLite leaves out because they are damaged     see `wal`, `synced`
+    write-ahead log   committed frames that SQLite leaves out because they are damaged     see `wal`
     pages             PRAGMA integrity_check: every page, cell, index entry; rows that are lost or doubled
-    schema            the very statements of this format: with a flipped bit a rule is missing
-    events            none, where chunks are: they would be removed, as if a crash had left them
+    schema            its statements equal the statements of this format; a flipped bit could remove a rule
+    events            an empty log, although there are chunks: a start would remove them as orphans of a crash
 
-The content of rows is not looked at: each has a checksum of its own.
+This module does not check the content of rows, because each row has its own checksum.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> st
 
 
 def orphans(connection: apsw.Connection) -> Iterator[str]:
-    """Rows of `gone` without their block or departure, in words: a flipped bit of a sequence would bring some back."""
+    """Rows of `gone` without their block or departure, in words. With a flipped bit, gone queries would come back."""
     for (sequence,) in connection.execute(_ORPHANS):
         yield f"it lists the gone queries of block {sequence} are gone, and there is no such block"
 
 
 def emptied(connection: apsw.Connection, directory: Path) -> Iterator[str]:
-    """A log without events beside stored chunks, in words: no chunk is older than its stream."""
+    """The damage, in words, if the log has no events although there are stored chunks."""
     entries = stored_in(directory)
     if entries and not connection.execute("SELECT EXISTS (SELECT 1 FROM log)").get:
         yield f"it knows no event, and {entries} is there"
@@ -93,7 +93,7 @@ def open_to_look(database: Path) -> apsw.Connection:
 
 def refuse_if_open(database: Path) -> None:
     """Raise InvalidInput, reason DATA_DIR_IN_USE, if another process has the database open. Nothing is changed."""
-    with suppress(apsw.Error):  # damage, which the next start or the doctor tells
+    with suppress(apsw.Error):  # damage, which the next start or the doctor reports
         open_to_look(database).close()
     wal = database.with_name(f"{database.name}-wal")
     if wal.exists() and not wal.stat().st_size:

@@ -11,13 +11,13 @@ import apsw
 from psoup_storage.durable.sqlite.wal import SyncedBytes
 
 LEAST_BYTES = 8 * 1024 * 1024
-"""Smaller holes are left: they will be filled."""
+"""A database with fewer bytes of free pages is not rewritten, because SQLite will use these pages again."""
 MOST_BYTES = 256 * 1024 * 1024
-"""A database with more content is left as it is: it is copied through memory, while a start or an end waits."""
+"""A database with more bytes of content is not rewritten: a start or an end would wait while SQLite copies it."""
 
 
 def shrink(connection: apsw.Connection, synced: SyncedBytes) -> bool:
-    """Rewrite the database if most of it is holes; returns whether it did. O(database). Raises apsw.Error.
+    """Rewrite the database if most of it is free pages; returns whether it did. O(database). Raises apsw.Error.
 
     A disk without room for the copy is not an error. The content of the database stays the same, also across a crash.
     """

@@ -47,12 +47,12 @@ class SyncedBytes:
         self._wal = wal
         self._notes = Notes(wal.parent)
         self._file = -1
-        """The log, open to read its salts; -1: it is opened when they are needed."""
+        """The handle of the log, to read its salts; -1 while it is not open."""
 
     def reached(self, frames: int) -> None:
         """Note that a commit is on the disk and the log has `frames` frames. Some microseconds.
 
-        The salts are read each time, because any commit may have begun the log anew after all of it was copied. None:
+        The salts are read each time, because any commit may have begun the log again after a checkpoint. With 0 frames,
         nothing was written since the log was opened, and the note stays.
         """
         salts = self._salts() if frames else b""
@@ -68,7 +68,7 @@ class SyncedBytes:
         return b""
 
     def reset(self) -> None:
-        """Let the log go: another file may take its place."""
+        """Close the log file, because another file may take its place."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -121,13 +121,13 @@ _FRAME = 24
 _BIG_ENDIAN = 1
 """The last bit of the magic number: the byte order of the words that checksums add up."""
 Sums = tuple[int, int]
-"""The two checksums of all frames from the header of the file on."""
+"""SQLite's running checksum of the header and all frames so far: two sums of 32 bits."""
 
 
 def damaged_frame(path: Path, valid: int) -> int | None:
     """The number of the first committed frame (from 0) that SQLite left out; None if it took them all.
 
-    `valid`: how many it took. -1 is the header of the file. O(the frames behind those).
+    `valid`: the number of frames that SQLite accepted. -1 stands for the header of the file. O(later frames).
     """
     content = path.read_bytes() if path.exists() else b""
     if len(content) < _HEADER + _FRAME:

@@ -1,7 +1,7 @@
 """A copy of a data directory as of one event, made while the service runs.
 
-    freeze     backup-7f3a/psoup.db    copied page by page beside transactions (SQLite's backup: what changes meanwhile
-                                       is copied again), marked as a copy
+    freeze     backup-7f3a/psoup.db    copied page by page between transactions (SQLite's backup copies changed pages
+                                       again), marked as a copy
                backup-7f3a/chunks/     links to the chunks of its manifest, made with the last page
     restore    a copy of such a directory elsewhere, marked likewise
 
@@ -37,7 +37,7 @@ _PIECE = 1024 * 1024
 
 
 class Frozen:
-    """The files of a data directory as of `sequence`, until `close`. `files`: path inside it, and bytes."""
+    """A copy of a data directory as of the event `sequence`, until `close`. `files`: (path in the copy, bytes)."""
 
     def __init__(self, path: Path, sequence: int, incarnation: str) -> None:
         self.path = path
@@ -132,7 +132,7 @@ def restore(source: Path | str, target: Path | str, progress: Progress = lambda 
 
 
 def _files(source: Path) -> list[Path]:
-    """The files of a backup, by their names; of a data directory also the write-ahead log.
+    """The files of a backup that have valid names, and the write-ahead log of a data directory.
 
     Raises InvalidInput for a link: the file that it leads to is not a part of the backup.
     """

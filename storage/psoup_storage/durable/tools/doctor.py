@@ -64,7 +64,7 @@ _RESTORE = "restore a backup of the directory"
 _OR_ASIDE = ", or go on without it: psoup doctor {} --set-aside"
 
 Progress = Callable[[str, int, int], None]
-"""Called with the thing that is looked at, the bytes that are done, and all bytes."""
+"""Called with the name of the examined file, the bytes examined so far, and the bytes of all files."""
 
 
 def examine(
@@ -138,7 +138,7 @@ class Examination:
         yield from self._look_at_sidecars()
 
     def advise(self) -> None:
-        """Name --set-aside in the findings of damage, if all that is damaged can be taken out."""
+        """Name --set-aside in the findings of damage, if all damage can be set aside."""
         if self._obstacle() is None:
             damage, way = self._damage(), _OR_ASIDE.format(self._path)
             self.report.findings = [
@@ -157,7 +157,7 @@ class Examination:
         return obstacle(self._damaged_chunks, self._chunks, self._damaged_events)
 
     def set_aside(self) -> None:
-        """Take damaged chunks and events out of the way; raises FailedPrecondition if the rest would stay damaged."""
+        """Set damaged chunks and events aside. Raises FailedPrecondition if some damage would stay."""
         findings, damage = self.report.findings, self._damage()
         if not damage:
             return
@@ -319,7 +319,7 @@ class Examination:
         yield from wrong_rows(batch.times, row, before)
 
     def _look_for_orphans(self) -> Iterator[Finding]:
-        """Find files that are not needed. Only a sound database tells: without a row a chunk looks like a leftover."""
+        """Find chunk files that the manifest does not name. With a damaged database they may still hold tuples."""
         sound = not any(finding.place.startswith(DATABASE) for finding in self._damage())
         files = set(files_of(row for rows in self._chunks.values() for row in rows))
         folder = self._path / FOLDER

@@ -10,18 +10,21 @@ class Severity(StrEnum):
     """The severity of a finding."""
 
     DAMAGE = "damage"
-    """Something acknowledged is lost or not as it was written."""
+    """Acknowledged data are lost, or have changed since they were written."""
     REPLAY = "replay"
-    """Nothing is lost, but a start would not come to its end, or not with this memory."""
+    """Nothing is lost, but a start would fail, at least with the present memory."""
     LEFTOVER = "leftover"
-    """A thing that a crash left and nothing needs: nothing is wrong, and the next start removes it, as repair does."""
+    """A file that a crash left and nothing needs. Nothing is wrong: `repair` or the next start removes it."""
     NOTE = "note"
-    """Good to know; nothing is wrong."""
+    """A fact for the operator; nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A result of the examination. `lost`: acknowledged data, in words, empty if none; `repair`: what helps."""
+    """A result of the examination, in words.
+
+    `lost`: the acknowledged data that are lost; empty if nothing is lost. `repair`: advice to the operator.
+    """
 
     severity: Severity
     place: str
@@ -43,19 +46,19 @@ class Report:
 
     @property
     def well(self) -> bool:
-        """Whether nothing is wrong (any more)."""
+        """Whether the directory has neither damage nor a failing start, or both were repaired."""
         return not self.wrong
 
     @property
     def wrong(self) -> list[Finding]:
-        """The findings of what is wrong (still)."""
+        """The findings of damage and of failing starts that were not repaired."""
         return [f for f in self.findings if f.severity in (Severity.DAMAGE, Severity.REPLAY) and not f.repaired]
 
     @property
     def left(self) -> int:
-        """The number of files and rows that nothing needs."""
+        """The number of leftovers that were not removed."""
         return sum(finding.severity is Severity.LEFTOVER and not finding.repaired for finding in self.findings)
 
     def count(self, name: str, by: int = 1) -> None:
-        """Add to a figure."""
+        """Add `by` to the figure `name`."""
         self.figures[name] = self.figures.get(name, 0) + by

@@ -2,8 +2,8 @@
 
     chunk k of a stream     it and those before it leave the manifest, as if they had expired: answers that reach back
                             there say that they are truncated
-    a push, a query         its row leaves the log; tuples behind it get other IDs, so the incarnation is a new one;
-                            of a query its departure leaves, too
+    a push, a query         its row leaves the log; later tuples get other IDs, so the directory gets a new incarnation;
+                            the departure of such a query leaves the log, too
 
 The folder `set-aside` keeps the removed data, with lines in `losses.jsonl`, which a start logs. Some damage cannot be
 set aside and needs a backup: the last stored chunk, a stream's definition, the database's structure.
@@ -64,7 +64,10 @@ def _loss(number: int, line: str, file: Path) -> dict[str, Any]:
 
 
 def obstacle(damaged: Sequence[ChunkRow], chunks: dict[int, list[ChunkRow]], events: Sequence[LogRow]) -> str | None:
-    """The reason why the `damaged` of the `chunks` and damaged `events` cannot be set aside; None if they can."""
+    """The reason why the `damaged` chunks and damaged `events` cannot be set aside; None if they can.
+
+    `chunks`: all chunks of each stream.
+    """
     for stream, number in _last(damaged).items():
         if number == chunks[stream][-1].number:
             return f"chunk {number} is the last one that is stored of its stream: the log goes on behind it"
@@ -87,10 +90,10 @@ def set_aside(
     findings: list[Finding],
     names: dict[int, str],
 ) -> list[str]:
-    """Take the `damaged` ones of the `chunks` and the damaged `events` out of a locked directory.
+    """Take the `damaged` chunks and the damaged `events` out of a locked directory. Returns the losses, in words.
 
-    `findings`: the damage; `names`: of the streams. Returns the losses, in words. Raises FailedPrecondition if it is
-    not possible; nothing has changed then.
+    `chunks`: all chunks of each stream. `findings`: the damage. `names`: the names of streams, by ID. Raises
+    FailedPrecondition if it is not possible; nothing has changed then.
     """
     if (why := obstacle(damaged, chunks, events)) is not None:
         raise impossible(why)
@@ -132,7 +135,7 @@ def _lost(stream: str, rows: Sequence[ChunkRow], number: int, damaged: Sequence[
 def _keep(
     path: Path, folder: Path, leaving: Sequence[ChunkRow], events: Sequence[LogRow], findings: Sequence[Finding]
 ) -> None:
-    """Put everything into the folder before it leaves its place."""
+    """Copy the leaving chunks and events into the folder, with a line for each finding; durable."""
     for name in files_of(leaving):
         source, target = path / FOLDER / name, folder / name
         if source.exists() and not target.exists():
