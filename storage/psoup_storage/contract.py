@@ -101,19 +101,20 @@ class Store(Protocol):
     def spool(self, batch: Batch, pace: Callable[[], int]) -> Spooled | None:
         """Store the tuples of a large push before its event is decided, in short writes that are done `in_turn`.
 
-        `pace`: called before each write for its size in MiB; 0 gives up. Before the next call, the event is passed to
-        `make_ready` with the result. Otherwise its tuples are dropped, and no `read` finds them. Returns None for few
-        tuples, for a store that does not spool, or after giving up. Raises ResourceExhausted without room; any other
-        error is an error of the medium, as in `append`. Any thread, beside `append`, one at a time; O(bytes).
+        `pace`: called before each write for its size in MiB; 0 gives up. The caller passes the result and the event to
+        `make_ready` before it spools again. Otherwise the store drops the tuples, and no `read` finds them. Returns
+        None for few tuples, for a store that does not spool, or after giving up. Raises ResourceExhausted without room;
+        any other error is an error of the medium, as in `append`. Any thread, one at a time, also during `append`;
+        O(bytes).
         """
         ...
 
     def make_ready(self, event: Event, spooled: Spooled | None = None) -> None:
-        """Do the part of the later `append` of `event` that depends on its content, and keep the result until then.
+        """Encode `event` for a later `append`, and keep the result until then.
 
         `spooled`: its tuples, if they were spooled; ignored if the columns have changed since. Called before the event
         counts: an exception refuses one command, without any change. So `append` cannot fail because of an event's
-        content, only because of the medium. Any thread, beside `append`; O(bytes).
+        content, only because of the medium. Any thread, also during `append`; O(bytes).
         """
         ...
 
@@ -138,7 +139,7 @@ class Store(Protocol):
         """Store a closed chunk, so that its tuples need not be replayed; see `psoup.data.chunk.Keep`.
 
         Only a durable store has a use for it. Raises any error of the medium, and ResourceExhausted without room:
-        nothing has changed then. Any thread, beside `append`.
+        nothing has changed then. Any thread, also during `append`.
         """
         ...
 

@@ -71,7 +71,7 @@ _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
 _COPIES = 3
-"""Bytes on the disk that a byte of an event takes at most: in the write-ahead log, in the database, in pages."""
+"""An upper bound of bytes on the disk for a byte of an event: in the write-ahead log, in the database, in pages."""
 
 _log = logging.getLogger(__name__)
 
@@ -331,7 +331,7 @@ class DurableStore:
         return self._chunks.covers.prune(stands)
 
     def freeze(self) -> Frozen:
-        """A copy of everything as of its last event, for a backup; events go on meanwhile. Any thread.
+        """Copy the directory as of one event, for a backup. Other threads may append events meanwhile. Any thread.
 
         Raises ResourceExhausted without room for a copy of the database, Internal if it cannot be written.
         """

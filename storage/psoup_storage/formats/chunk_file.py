@@ -92,7 +92,7 @@ def _range(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
 
 
 def changed(content: bytes, size: int, checksum: int) -> str | None:
-    """The difference between bytes and the `size` bytes of this CRC-32 that were written, in words; None if equal."""
+    """The damage of a file, in words, if its content has another size or CRC-32 than was written; else None."""
     if len(content) != size:
         return f"it has {counted(len(content), 'byte')}, and {size:,} were written"
     if zlib.crc32(content) != checksum:

@@ -119,7 +119,7 @@ class JobFolder:
         return facts.st_size
 
     def _open(self, name: str, limit: int) -> tuple[int, os.stat_result]:
-        """The handle and facts of a file. It is checked before it is opened, as opening a pipe or device has effects."""
+        """The handle and facts of a file. The file is checked before it is opened: to open a pipe has effects."""
         if not is_plain(name):
             raise bad_history(self.path, f"{name[:256]!r} is not the name of a file in that directory")
         try:

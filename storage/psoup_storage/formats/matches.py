@@ -1,4 +1,4 @@
-"""Matches beside an attached chunk: the results of queries in it, from the job that wrote the chunk.
+"""A file of matches: a job writes for one chunk which tuples the queries match.
 
     head     magic, checksum of the index, checksum of the chunk, sizes            int64
     index    ranges  int64[r, 2]  IDs of the queries that were evaluated, [from, to)
@@ -75,9 +75,9 @@ def write(path: Path, crc: int, rows: int, matches: Sequence[ClauseMatches]) -> 
 
 
 def read_index(path: Path, crc: int | None, rows: int) -> MatchFileIndex:
-    """The index of the file beside a chunk of `rows` rows with the checksum `crc`; NOTHING if there is no sound file.
+    """The index of a file of matches. Returns NOTHING unless it is sound and belongs to the given chunk. O(queries).
 
-    Its numbers are checked, because a job wrote it. O(queries).
+    `crc`, `rows`: the checksum of the chunk's file, and its rows. The index is checked, because a job wrote it.
     """
     try:
         with open(path, "rb") as file:

@@ -2,8 +2,8 @@
 
     ranges ──pread──> pages of one column ──checksum, zstd──> differences ──kernel──> int64, in memory used before
 
-It takes a third of the library's time, most of which is spent on new memory for each column. Pages of any other form
-(other types and encodings, NULLs, damage) are left to the library, which reports errors.
+This takes a third of the time of pyarrow, which allocates new memory for each column. Pages of any other form (other
+types and encodings, NULLs, damage) are left to pyarrow, which reports errors.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from psoup_storage.formats.pages import has_pages
 
 _ENTRY = 200
 _FEW = 8
-"""Fraction of a chunk's rows (1/8) below which only the values of the read rows are cached, not the whole column."""
+"""If a read takes at most one `_FEW`-th of a chunk's rows, the cache gets only their values."""
 
 Places = Mapping[tuple[str, bool], int]
 """The places of columns in a file, by their names and whether they may be NULL."""

@@ -1,9 +1,9 @@
 """The sidecars of the data directory: results computed from chunks on disk, so that the chunks need not be read again.
 
-    folds/3.16.31.folds      of stream 3, of the chunks 16 to 31; one chunk: 3.16.16.folds
-      head     magic, checksum of the index, checksum of the chunks, how many            int64
+    folds/3.16.31.folds      results of the chunks 16 to 31 of stream 3; 3.16.16.folds: of chunk 16 alone
+      head     magic, checksum of the index, checksum of the chunks, number of names     int64
       index    names, 16 bytes each, the oldest first; ends int64[k], checksums int64[k]
-      bytes    of each name
+      bytes    the result under each name
 
 A sidecar takes at most a tenth of the bytes of its chunks, but always may take one disk block. The folder drops the
 oldest names beyond that. A sidecar is not an event, and no answer depends on it. The writing thread does not wait for

@@ -1,7 +1,7 @@
 """Access tokens in the log: rows of the kinds `token` and `revoke`, and the removal of outdated ones.
 
-A revoked token leaves the log in the transaction of its revocation, together with earlier revocations. So the log has
-the valid tokens and at most one revocation.
+The transaction of a revocation deletes the row of the revoked token, and all earlier revocations. So the log has the
+valid tokens and at most one revocation.
 """
 
 from __future__ import annotations

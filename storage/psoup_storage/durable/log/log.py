@@ -1,4 +1,4 @@
-"""The table `log`, with the large parts of its rows in slices beside it, so that each row and statement is short.
+"""The tables `log` and `slices`. Slices have the large parts of events, so that each row and statement is short.
 
     log     4711  push     … tuples: 1 MiB, then NULL once they are stored
     slices  4711  0        the next 1 MiB
@@ -10,8 +10,8 @@
     slices    -8  0        1 MiB, written before the event had a sequence (`spool`)
 
 SQLite takes values of at most a billion bytes, and copies each several times. A row is written in one transaction, and
-its body has the checksum of all slices together: a missing slice means a damaged event. When a row of the log is
-deleted, a trigger deletes its slices.
+its body has one checksum over all slices: a missing slice means a damaged event. When a row of the log is deleted, a
+trigger deletes its slices.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Tuples of large pushes, written before their events are decided, piece by piece, so that other events go on.
+"""Spools: the store writes the tuples of a large push in pieces, before the push has a sequence.
 
     spool      slices  -8  0 │ small pushes │ -8  1 │ small pushes │ -8  2     each piece a transaction of its own
     append     log   4713  push  tuples: none here, spool: -8                  the row of the event names the pieces
     forget     log   4713  push  spool: NULL                                   no row names the pieces any more
     clear      slices  -8  … │ small pushes │ -8  …                            the pieces are deleted, some at a time
 
-A push gets its sequence only when its tuples are on the disk, so events go on meanwhile, in order. Keys of spools are
-negative, unlike sequences, and are assigned downwards. A spool may be named by no row: its tuples were forgotten, its
-push was refused, or a crash cut it off before an acknowledgement. Such a spool is removed while the service runs, or at
-the next start.
+A push gets its sequence only when its tuples are on the disk. So the committer appends other events meanwhile, in
+order. Keys of spools are negative, unlike sequences, and are assigned downwards. Some spools are named by no row: the
+log has forgotten their tuples, the sequencer has refused their pushes, or a crash came before the append. The store
+removes such a spool while it runs, or at the next start.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
                                            last row to say up to where producers were forgotten
     a heartbeat                            once a later row has the stream's watermark
     a batch that was attached              once a later one of its job is
-    a stream that was dropped              its pushes, chunks and heartbeats at once, the rest as below
+    a stream that was dropped              its pushes, chunks and heartbeats at once, other rows in slices as well
     a query that was unregistered          in slices, while the service runs: see `departures`
 
 A watermark may rise later in a replay, which is harmless (tuples are released in stream order either way), and never

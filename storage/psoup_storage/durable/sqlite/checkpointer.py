@@ -1,13 +1,13 @@
 """The checkpoint during transactions: a second connection, on its own thread, copies frames of the log to the database.
 
     committer   commit │ commit │ commit │ commit │ commit │ commit │ short checkpoint │ commit …
-    mover              └─ frames 1 to 1,000 to the database ─┴─ sync ─┘                  the log begins anew here
+    mover              └─ frames 1 to 1,000 to the database ─┴─ sync ─┘                  the log starts again here
 
 SQLite lets one connection append to the write-ahead log while another one copies older frames to the database. The log
-begins anew only when all frames are copied between two commits. Only then SQLite waits until the database is on the
-disk. So the mover syncs the database after each piece. Without that, commits waited for 50 MiB at once: 12 to 35 ms on
-a disk of 2 GB/s. Now they wait for 1 to 3 ms. Both connections belong to one process, and their index of the log is in
-its memory (SQLite's file system `unix-excl`): no file is shared.
+starts again at its first byte only after a checkpoint between two commits has copied all frames. Only then SQLite waits
+until the database is on the disk. So the mover syncs the database after each piece. Without these syncs, commits waited
+for 50 MiB at once: 12 to 35 ms on a disk of 2 GB/s. Now they wait for 1 to 3 ms. Both connections belong to one
+process, and their index of the log is in its memory (SQLite's file system `unix-excl`): no file is shared.
 """
 
 from __future__ import annotations

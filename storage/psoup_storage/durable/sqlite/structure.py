@@ -45,7 +45,7 @@ def damaged_pages(connection: apsw.Connection) -> list[str]:
 
 
 def damaged_schema(connection: apsw.Connection, statements: Sequence[str]) -> str | None:
-    """Name a table whose definition differs from `statements`; None if there is none."""
+    """The damage, in words, if a definition of the database differs from `statements`; else None."""
     fresh = apsw.Connection(":memory:")
     register(fresh)
     for statement in statements:

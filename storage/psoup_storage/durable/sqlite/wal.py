@@ -4,17 +4,18 @@
              commit              ^ bad     commit
 
 For SQLite the log ends at the first frame with a wrong checksum, because a crash leaves such a frame. If the frame was
-whole once, everything from there on was acknowledged, and would be lost silently. It was whole if
+whole once, SQLite would silently lose acknowledged transactions. The left column has the signs that it was whole, the
+right column says why:
 
-    the frame behind some later commit goes on from it  a commit is synced before the next frame is written; frames that
-                                                        an older crash left there are of one transaction at most
-    it is one bit away from its checksum, and what      a torn frame looks so, too, if an older one was in its place:
-    is behind it up to the commit is whole              page 1, for a database of 34 pages and then of 35; but the
-                                                        frames behind it are not there then
-    a note says that so many frames of the log with     damage of the last transaction looks like a torn write but for
-    these salts are on the disk (`SyncedBytes`)              this note, written behind each commit
-    such a note is there, and the log is not            it goes after its frames are in the database and the note is
-                                                        removed: see `SyncedBytes.move`
+    the checksum of a later commit is continued by      a commit is synced before the next frame is written; frames that
+    the frame after that commit                         an older crash left there belong to one transaction at most
+    a flipped bit explains the wrong checksum, and      a torn frame can look the same over an older frame (page 1 of a
+    the later frames up to the commit are whole         database with 34 pages, then 35), but then the later frames are
+                                                        missing
+    a note says that so many frames of the log with     without this note, which is written after each commit, damage of
+    these salts are on the disk (`SyncedBytes`)         the last transaction would look like a torn write
+    such a note exists, and the log does not            the log is removed only after its frames are in the database and
+                                                        the note is removed: see `SyncedBytes.move`
 
 The note is not synced: its number of frames is never too large, and after a power cut it may be too small. It is valid
 for one life of the log, from one reset to the next, because each life has its own salts. This module repairs nothing.
@@ -94,8 +95,9 @@ class SyncedBytes:
 
 
 def lost_frame(wal: Path, valid: int) -> int | None:
-    """The number of the first frame (from 0) that was on the disk but is not among the `valid` ones; None without
-    one.
+    """The number of the first frame (from 0) that was on the disk and is not among the `valid` first ones.
+
+    Returns None if there is no such frame.
     """
     text, _, check = Notes(wal.parent).read(_NAME).rpartition(" ")
     if f"{zlib.crc32(text.encode()):08x}" != check:
