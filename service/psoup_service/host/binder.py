@@ -1,4 +1,4 @@
-"""Binding of long statements on a thread of their own, so that quick commands need not wait for the sequencer.
+"""Binding of long statements on a thread of their own, so that the sequencer stays free for quick commands.
 
     sequencer ──long registration──> sender s [ r1 r2 r4 ] ──a slice of r1, r3, r2, …──> bound ──> sequencer, which
     a call    ──long question──────> sender t [ r3 q1 ]                                    │        decides
@@ -66,13 +66,11 @@ class BindingThread(StageThread):
         super().__init__("psoup-binder", failed)
         self._others = others
         self.way = GivingWay()
-        """Notices of calls: a slice ends when another tenant's call begins, and the next slice waits for the end of
-        that call.
-        """
+        """The calls under way. A slice ends when another tenant's call begins, and the next slice waits for its end."""
         self.times = TenantTimes(weight)
         self._turns = FairTurns(self.times)
         self._works: dict[str, OrderedDict[Hashable, deque[BindingJob]]] = {}
-        """Jobs by tenant and sender; the first job of a tenant's first sender is its next."""
+        """The jobs by tenant and sender, in order. A tenant's next job is the first job of its first sender."""
         self._ended = False
 
     def put(self, job: BindingJob) -> None:
@@ -86,7 +84,7 @@ class BindingThread(StageThread):
         job.end()
 
     async def made(self, make: Callable[[], T], tenant: str, sender: Hashable, refusal: Callable[[], PSoupError]) -> T:
-        """Call `make` as one step, in turn with the other jobs; returns its result, raises its errors.
+        """Call `make` on the binder's thread, in turn with other jobs. Returns its result, or raises its error.
 
         Raises `refusal` if the stage has ended before. After a cancellation `make` is not called.
         """
@@ -147,7 +145,7 @@ class BindingThread(StageThread):
             return job
 
     def _take_out(self, job: BindingJob) -> None:
-        """Remove a job that needs no other turn."""
+        """Remove a job that is complete or dropped."""
         with self.condition:
             senders = self._works[job.tenant]
             jobs = senders[job.sender]

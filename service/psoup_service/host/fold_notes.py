@@ -22,7 +22,7 @@ FOLDING = "folding"
 LEFT_OUT = "not-folded"
 """The name of the note on the folds that are left out."""
 _MOST_ENDS = 2
-"""Processes that may end during the fold of a query before it is left out."""
+"""A fold is left out after so many processes have ended during it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 def let_go(problem: BaseException) -> None:
-    """Free the frames of an error and of its causes, once its message is all that is still needed."""
+    """Free the frames of an error and of its causes. Call it when only the message is still needed."""
     seen, errors = set[int](), [problem]
     while errors:
         error = errors.pop()

@@ -135,7 +135,7 @@ class Host(Generic[SnapshotT]):
     async def drain(self, timeout: float) -> bool:
         """Refuse new commands and finish those accepted; returns whether that took at most `timeout` seconds.
 
-        The host has stopped then, but for reads: answers under way can be finished until `close`.
+        Afterwards only reads go on: answers under way can be finished until `close`.
         """
         if self._state not in ("starting", "serving"):
             return self._state == "stopped"

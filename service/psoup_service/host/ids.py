@@ -56,7 +56,7 @@ class Ids:
 
     @contextmanager
     def naming(self, text: str) -> Iterator[None]:
-        """A context in which errors name queries by their IDs on the wire, `text` as the client gave it."""
+        """A context in which errors name queries by their IDs on the wire. `text`: the ID that the client gave."""
         try:
             yield
         except NotFound as problem:
@@ -65,7 +65,7 @@ class Ids:
             raise self.named_join(problem) from None
 
     def read_queries(self, texts: Sequence[str]) -> Array:
-        """The numbers of some queries, int64[k]; raises as `read_query` at the first that is not an ID from here."""
+        """The engine's IDs of several queries, int64[k]. Raises the errors of `read_query`, for the first bad text."""
         prefix = self.query(0)[:-1]
         numbers = [text.removeprefix(prefix) for text in texts]
         if all(number.isascii() and number.isdecimal() and len(number) < 19 for number in numbers):
@@ -73,7 +73,7 @@ class Ids:
         return np.array([self.read_query(text) for text in texts], np.int64)
 
     def named_all(self, problem: NotFound) -> NotFound:
-        """The error for some queries that are gone, with IDs on the wire."""
+        """The error `problem` for several gone queries, with their IDs on the wire."""
         if "examples" not in problem.facts:
             return problem
         numbers = problem.facts["examples"]
@@ -91,7 +91,7 @@ class Ids:
         return InvalidInput(problem.message, reason=problem.reason, query_id=self.query(int(problem.facts["query"])))
 
     def named(self, problem: NotFound, text: str) -> NotFound:
-        """The error for a query that is gone, with IDs on the wire: `text` as the client gave it."""
+        """The error `problem` for a gone query, with IDs on the wire. `text`: the ID that the client gave."""
         if problem.reason == "QUERY_REPLACED":
             later = self.query(int(problem.facts["replaced_by"]))
             return NotFound(
@@ -138,15 +138,16 @@ class Ids:
 
 
 def page_token(kind: str, **state: Any) -> str:
-    """A token for the page after `state` of the list `kind`."""
+    """A token for the next page of the list `kind`. `state`: the place in the list after the last page."""
     raw = json.dumps([kind, state], separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def read_page_token(kind: str, token: str, **shape: type) -> dict[str, Any] | None:
-    """The state in a token of `page_token(kind, …)`, with the fields and types of `shape`; None for the first page.
+    """The state in a token that `page_token` made for the list `kind`; None for an empty token, the first page.
 
-    Raises InvalidInput for anything else; the state has the right types, and its values are not to be trusted.
+    `shape`: the name and type of each field of the state. Raises InvalidInput for any other token. A client may have
+    changed the values of the state.
     """
     if not token:
         return None
@@ -168,7 +169,7 @@ def read_page_token(kind: str, token: str, **shape: type) -> dict[str, Any] | No
 
 
 def page_size(wanted: int, default: int, limit: int) -> int:
-    """The size of a page: 0 is the default, and more than the limit is the limit; InvalidInput if negative."""
+    """The size of a page: `default` if 0 is wanted, and at most `limit`. Raises InvalidInput if it is negative."""
     if wanted < 0:
         raise InvalidInput(f"page_size is {wanted}; it must not be negative", field="page_size")
     return min(wanted or default, limit)

@@ -1,4 +1,4 @@
-"""Watermarks that jump past the clock, by events that make other producers' present tuples late.
+"""Warnings in the log about watermarks far past the clock, because present tuples of other producers are late then.
 
     clock ──────|──── 60 s ────|────────────▲ watermark          counted, and logged with its producer or job
 

@@ -91,11 +91,11 @@ class CommandLine:
         self._large.append((self._came, submission))
 
     def put_first(self, submission: Submission) -> None:
-        """Put a command that has waited already before all quick commands."""
+        """Put a command that has waited already in front of all quick commands."""
         self._quick.appendleft((0, submission))
 
     def take_quick(self) -> list[Submission]:
-        """Take the next quick command, with those right behind it that can share its event; empty if none waits."""
+        """Take the next quick command, and the following ones that can share its event. Empty if no command waits."""
         if not self._quick:
             return []
         taken, size = [self._quick.popleft()[1]], 0
@@ -175,14 +175,15 @@ class TenantLines:
         self._wait(submission.tenant, line)
 
     def put_first(self, submission: Submission) -> None:
-        """Put a command that has waited already before all quick commands of its tenant."""
+        """Put a command that has waited already in front of all quick commands of its tenant."""
         line = self._line(submission.tenant)
         line.put_first(submission)
         self._wait(submission.tenant, line)
 
     def take_quick(self) -> list[Submission]:
-        """Take the next quick command, with its tenant's following ones that can share its event. Empty if none
-        waits.
+        """Take the quick command whose turn it is, and its tenant's following ones that can share its event.
+
+        Empty if no command waits.
         """
         if not self._quick:
             return []
@@ -201,7 +202,7 @@ class TenantLines:
         self._wait(tenant, line)
 
     def charge(self, tenant: str, seconds: float) -> None:
-        """Charge preparing time to a tenant: others that wait come before it."""
+        """Charge a tenant the time to prepare its commands. Waiting tenants that had less time come before it."""
         self.times.charge(tenant, seconds)
 
     def drain(self) -> list[Submission]:

@@ -26,16 +26,16 @@ class TaskPort(Protocol):
 
     @property
     def name(self) -> str:
-        """The kind; "seal" and "store" give memory back."""
+        """The kind of the task. Tasks of the kinds "seal" and "store" give memory back."""
         ...
 
     def compute(self, run: Runner = serial) -> Any:
-        """The result to hand to `install`; large pieces of the work go to `run`."""
+        """The result for `install`. The threads of `run` help with large pieces of the work."""
         ...
 
 
 class EnginePort(Protocol[SnapshotT_co]):
-    """Events in, effects out."""
+    """The engine as the host sees it: it applies events and returns their effects."""
 
     def apply(self, events: Sequence[Event]) -> Effects:
         """Apply a run of consecutive events; an exception is a defect and stops the service."""
@@ -65,9 +65,7 @@ class EnginePort(Protocol[SnapshotT_co]):
         ...
 
     def behind(self) -> float:
-        """Chunks that wait to be sealed or stored, as a fraction of the limit. Above 1, no more tuples should be
-        applied.
-        """
+        """The backlog of chunks to seal or store, as a fraction of its limit. Above 1, the writer should wait."""
         ...
 
     def install(self, result: Any) -> int:

@@ -5,8 +5,8 @@
     start 3   the same place: not evaluated; the expressions of the stream's clauses leave the index, and that is noted
               for later starts, as are queries taken out by hand, until a start does not meet them in its replay
 
-Places are noted while a replay evaluates, and while maintenance covers old tuples. A process that is killed by arriving
-tuples meets them again in its replay. If an operator kills a process twice at the same place, only speed is lost.
+The guard notes places while a replay evaluates, and while maintenance covers old tuples. If arriving tuples kill a
+process, the next one meets them in its replay. If an operator kills a process twice at one place, only speed is lost.
 Answers are the same without the index. This module also logs clauses that have left the index.
 """
 
@@ -27,7 +27,7 @@ EVALUATING = "evaluating"
 KEPT_OUT = "kept-out"
 """The name of the note on expressions that are not evaluated."""
 _MOST_ENDS = 2
-"""Processes that may end at a place before it is not evaluated any more."""
+"""A place is not evaluated any more after so many processes have ended there."""
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +64,7 @@ class Guard:
         return Precautions(self.watch if watching else None, digests_by_stream, self._by_hand)
 
     def refuse_unknown(self, stands: Callable[[int], bool]) -> None:
-        """Raise NotFound if a query of `quarantine` does not exist; after the replay."""
+        """Raise NotFound if a query of `quarantine` does not exist. Called after the replay."""
         for query_id in sorted(self._by_hand):
             if not stands(query_id):
                 raise NotFound(

@@ -4,8 +4,9 @@
               '------- pending --------'
               '-------------------------- bytes ----------------------------------'
 
-Past a limit a caller is refused, or waits in line up to its patience: a tenant's first caller enters first, so the
-order of calls is the order of commands. A command larger than all the bytes enters when it is alone.
+Above a limit a caller is refused, or waits in line for up to its patience. The callers of a tenant enter in the order
+of their calls. So this is also the order of their commands. A command that is larger than the limit of bytes enters
+when no other bytes are there.
 
     [ acme's own | umbra's own | … |  shared: a tenant that is alone may take all, beside others its part by weight ]
 
@@ -30,7 +31,7 @@ from psoup_service.host.turns.fair_turns import ONE_TENANT, FairTurns, TenantTim
 from psoup_service.host.worker import Outcome, deliver
 
 RETRY_AFTER_MS = 50
-"""The wait that a refused caller is told; a run of the writer takes some milliseconds."""
+"""Milliseconds after which a refused caller should try again. A run of the writer takes some milliseconds."""
 
 LEAD_S = 0.05
 """The lead, in seconds by weight, up to which a tenant may overtake a waiting tenant that does not fit.
@@ -42,14 +43,14 @@ differ by at most this time.
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """The size of a host."""
+    """The limits of a host."""
 
     queue_bytes: int = 256 * 1024 * 1024
     """The most bytes of commands that are accepted and not yet applied."""
     pending: int = 1_024
     """The most commands under way, and also the most reads under way."""
     readers: int = 2
-    """Threads for answers."""
+    """The number of reader threads."""
 
 
 DEFAULT_LIMITS = HostLimits()
@@ -90,7 +91,7 @@ class _TenantRoom:
 
     @property
     def idle(self) -> bool:
-        """Whether it neither is in the room nor waits."""
+        """Whether the tenant holds no room and has no caller in line."""
         return not (self.commands or self.bytes or self.line or self.resuming)
 
 
@@ -109,7 +110,7 @@ class TakenRoom:
             self.size += size
 
     def take_over(self) -> int:
-        """The size, which the caller must give back from now on."""
+        """Take over the duty to give the room back. Returns its size."""
         self._room = None
         return self.size
 
@@ -269,13 +270,14 @@ class Room:
             self.times.come(name for name, other in self._tenants.items() if not other.idle)
 
     def _forget(self, tenant: str, place: _TenantRoom, *, last: bool = False) -> None:
-        """Forget a tenant that is not here, unless it is the last: it is likely to come back."""
+        """Forget an idle tenant. The last tenant stays, because it is likely to come back; `last`: forget it, too."""
         if (last or len(self._tenants) > 1) and place.idle and self._tenants.get(tenant) is place:
             del self._tenants[tenant]
 
     def _may_enter(self, tenant: str, place: _TenantRoom, size: int) -> bool:
-        """Whether a caller enters without waiting. It overtakes no caller of its tenant, and no tenant that had much
-        less.
+        """Whether a caller enters without waiting. It overtakes no caller of its tenant.
+
+        Among other tenants it overtakes none that is behind by more than `LEAD_S`.
         """
         if place.line or place.resuming or not self._fits(place, size):
             return False
@@ -312,7 +314,7 @@ class Room:
         return self._fits(place, place.line[0].size)
 
     def _resume(self, tenant: str, place: _TenantRoom) -> None:
-        """Count a caller whose task runs again; callers that joined the line meanwhile may fit now."""
+        """Note that the task of an admitted caller runs again. Lets in callers that joined the line meanwhile."""
         with self._lock:
             place.resuming -= 1
             self._forget(tenant, place)

@@ -52,7 +52,7 @@ MOST_BINDINGS = 3
 
 
 class Sequencer(StageThread):
-    """Prepares, logs, acknowledges. `error` makes the errors of commands that come too late."""
+    """The stage that turns commands into events. `error` makes the errors of commands that come after its end."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Sequencer(StageThread):
         self._error = error
         self._committer = Committer(store, writer, room, error, failed, self._written)
         self._taken = 0
-        """The number of commands that were taken up."""
+        """The number of commands that the sequencer has taken from the lines."""
         self.binder = BindingThread(lambda: self._taken, failed, weight)
         self.jumps = Jumps()
         self._spooler = Spooler(store, failed)
@@ -179,7 +179,7 @@ class Sequencer(StageThread):
             return self.has_work() and (self._finishing or not self._stopping)
 
     def has_work(self) -> bool:
-        """Whether commands may be taken. A small push waits while a group is written: others will join its event."""
+        """Whether commands may be taken. A small push waits while a group is written: later ones may join its event."""
         if self._spooled is not None or self._may_take_quick() or self._may_pause():
             return True
         return self._line.may_take_large(self._large_under_way)

@@ -56,7 +56,7 @@ class Ahead:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SpoolJob:
-    """Tuples to write. `end` is called once, on the spooler's thread, also if the stage has ended before."""
+    """Tuples to write. `end` is called once, with the result, even if the stage has ended before."""
 
     foreseen: Foreseen
     end: Callable[[Ahead], None]
@@ -68,7 +68,7 @@ class SpoolJob:
 
 
 class Spooler(StageThread):
-    """The thread that spools."""
+    """The thread that stores large pushes in pieces."""
 
     def __init__(self, store: Store, failed: Failure) -> None:
         super().__init__("psoup-spooler", failed)
@@ -85,7 +85,7 @@ class Spooler(StageThread):
         self._alone_at = time.perf_counter() + ALONE_SECONDS
 
     def put(self, job: SpoolJob) -> None:
-        """Give it a job; the one before must have ended. From any thread."""
+        """Give the spooler a job. The job before must have ended. From any thread."""
         with self.condition:
             if not self._ended:
                 self._job = job

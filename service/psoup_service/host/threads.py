@@ -5,7 +5,7 @@
     gate      reads certificates and the keys of identity providers again; must not wait behind jobs
     backup    the copy of the one backup that may run, and its files
 
-The host's own threads and those that decode are elsewhere.
+Other modules have the stages of the host, the readers, and the threads that decode.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Threads:
         self.backup = ThreadPoolExecutor(1, "psoup-backup")
 
     def close(self) -> None:
-        """Take no more work; waiting work is dropped."""
+        """Take no more work, and drop waiting work."""
         for pool in (self.jobs, self.gate, self.backup):
             pool.shutdown(wait=False, cancel_futures=True)
         self.life.shutdown()

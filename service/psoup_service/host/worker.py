@@ -1,4 +1,4 @@
-"""A thread with a name, a condition to sleep on, and an end; and the way from a thread to futures of event loops.
+"""The base class of the host's threads, and the way from a thread to futures of event loops.
 
     stop(finish=True)    end when there is no more work        stop(finish=False)    end after the work in hand
     deliver(outcomes)    many futures resolved with one wake-up of each loop
@@ -95,7 +95,7 @@ class StageThread(ABC):
         return not self._thread.is_alive()
 
     def wait_for_work(self) -> bool:
-        """Sleep until there is work; returns whether to do it: False ends the thread."""
+        """Sleep until there is work. Returns False if the thread must end."""
         with self.condition:
             while not (self._stopping or self.has_work()):
                 self.condition.wait()

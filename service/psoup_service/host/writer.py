@@ -129,7 +129,7 @@ class Writer(StageThread):
             return freed
 
     async def reach(self, sequence: int) -> None:
-        """Return once `sequence` is applied, or raise as `abandon` says. Costs O(log waiters), also when cancelled."""
+        """Return once `sequence` is applied. Raises the error of `abandon`. O(log waiters), also when cancelled."""
         with self.condition:
             if sequence <= self._applied:
                 return

@@ -57,13 +57,13 @@ class _Cost:
 
 
 class Expectations:
-    """The costs of queries. One event loop asks; reader threads measure."""
+    """The costs of the last answers of queries. Reader threads measure them, and one event loop reads them."""
 
     def __init__(self) -> None:
         self._costs: dict[int, _Cost] = {}
 
     def is_quick(self, query_id: int) -> bool:
-        """Whether the query's own window may be tried on the loop."""
+        """Whether the loop may try the next answer over the query's own window."""
         cost = self._costs.get(query_id)
         return cost is not None and cost.seconds < _QUICK_S
 
@@ -80,7 +80,7 @@ class Expectations:
     def on_loop(self, query_id: int, make: Callable[[ReadBudget], T], few_rows: int = _FEW_ROWS) -> T:
         """The result of `make`, called on this thread. Raises Unexpected if that would take long.
 
-        `few_rows` are quick, whatever the last answer cost.
+        `few_rows`: an answer with at most so many rows is quick, whatever the last answer cost.
         """
         cost = self._costs[query_id]
         growth = _QUICK_S / max(cost.seconds, 1e-9)

@@ -40,7 +40,7 @@ _ASIDE = 32
 
 
 class Read:
-    """A read: in a line, under way, or set aside."""
+    """A read, which waits in a line, is under way, or has stepped aside."""
 
     def __init__(self, readers: Readers, tenant: str, long: bool, work: Callable[[Read], Any]) -> None:
         self.tenant = tenant
@@ -90,7 +90,7 @@ class Read:
         self._look = now + (min(LONG_S, self._readers.most_s - used) if self.long else LONG_S - used)
 
     def uncharged(self, used: float) -> float:
-        """The processor time of `used` that its tenant has not been charged yet."""
+        """The part of the processor time `used` that its tenant was not charged yet."""
         charged, self._charged = self._charged, used
         return used - charged
 
@@ -170,12 +170,12 @@ class Readers:
             raise
 
     def charge(self, tenant: str, seconds: float) -> None:
-        """Charge processor time to a tenant: others that wait come before it."""
+        """Charge processor time to a tenant. Waiting tenants that had less time come before it."""
         with self._lock:
             self.times.charge(tenant, seconds)
 
     def step_aside(self, reading: Read) -> None:
-        """Make a read that runs a long one: it goes on at once if a place for long reads is free, else it waits."""
+        """Make a running read a long one. It goes on at once if a place for long reads is free; else it waits."""
         with self._lock:
             reading.long = True
             if self._long < self._long_places:
@@ -234,13 +234,13 @@ class Readers:
                 self._drop(reading)
 
     def _drop(self, reading: Read) -> None:
-        """Drop a read that was taken out of its line; if it had stepped aside, it ends by itself."""
+        """Drop a read that was taken out of its line. A read that had stepped aside wakes up and ends."""
         reading.gone = True
         if reading.turn is not None:
             self._resume(reading)
 
     def _resume(self, reading: Read) -> None:
-        """Let a read that has stepped aside go on, if only to its end."""
+        """Let a read that has stepped aside go on, or end if it was dropped."""
         self._aside.discard(reading)
         self._under_way += 1
         self._long += 1

@@ -6,7 +6,7 @@
 Threads share one interpreter: a call gives it up some twenty times, and waits for it each time while another thread
 computes. Work of seconds can wait for a call of milliseconds. It rests for at most half of the time, however many calls
 come. Unused rest is saved for the tenant, up to `MOST_SAVED_S`. So after some milliseconds of work, also by another
-read, it can rest for the whole of a call. A long call counts only for `YOUNG_S`, and calls of the own tenant do not
+read, it can rest for the whole of a call. A long call counts only for `YOUNG_S`, and calls of the same tenant do not
 count. For any thread.
 """
 
@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 YOUNG_S = 0.02
-"""Seconds after its beginning in which other tenants' work gives way to a call."""
+"""A call is young for so many seconds: work of other tenants gives way to it."""
 
 LEAST_S = 0.001
 """The least seconds of work between two rests. To fall asleep and wake up takes a tenth of that."""
@@ -36,7 +36,7 @@ which a call may lose at each of its steps. If no thread waits, it costs less th
 
 
 class GivingWay:
-    """The calls to give way to. `beside` is around each, `rest` is called by long work between its steps."""
+    """The calls to give way to. Each call runs in a context of `beside`; long work calls `rest` between its steps."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -7,8 +7,8 @@ While a thread works for milliseconds in Python, threads that answer a push wait
 given the interpreter up: some twenty times a push. At other times short turns only cost: twice the changes of thread,
 and a fifth more processor time for a push of 4,096 tuples (Emerald Rapids, two cores).
 
-Measured beside one caller of MatchesMany for two million IDs: p99 of other clients' invocations went from 89 to 8 ms,
-and of their pushes from 106 to 15 ms. That caller got more done than before, too (Zen 5, two cores).
+Measured while one client calls MatchesMany for two million IDs: p99 of other clients' invocations went from 89 to 8 ms,
+and of their pushes from 106 to 15 ms. That client got more done than before, too (Zen 5, two cores).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import TracebackType
 
 SHORT_SECONDS = 0.000_02
 """The length of a short turn. A waiting thread also sleeps some 0.06 ms until it is woken, so a shorter turn gains
-little. Measured beside a client that asks new questions in a loop, against turns of 0.2 ms (Zen 5, two cores): median
+little. Measured while a client asks new questions in a loop, against turns of 0.2 ms (Zen 5, two cores): median
 and p99 of an invocation fell from 3.5 and 8.2 ms to 1.9 and 5.7, of a push from 8.2 and 14.7 ms to 4.6 and 9.7. Two
 threads that compute in Python take 6 to 10 % more time than with long turns. With 0.2 ms it was 1 to 3 %.
 """
