@@ -15,7 +15,7 @@ from psoup_storage.durable.store import CACHE_BYTES
 from psoup_storage.memory import MemoryStore
 
 IN_MEMORY = ":memory:"
-"""The place that stands for no data directory: events are kept in memory."""
+"""The value of `place` for a store in memory, without a data directory."""
 
 
 def open_store(

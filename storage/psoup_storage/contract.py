@@ -41,7 +41,7 @@ def at_once(work: Callable[[], T], /) -> T:
 
 
 def new_incarnation() -> str:
-    """A name for a new body of data: eight random hexadecimal digits."""
+    """A name for the incarnation of new data: eight random hexadecimal digits."""
     return secrets.token_hex(4)
 
 
@@ -73,7 +73,7 @@ class Store(Protocol):
 
     @property
     def incarnation(self) -> str:
-        """The name of this body of data, eight hexadecimal digits: IDs on the wire are bound to it."""
+        """The name of this incarnation of the data, eight hexadecimal digits. IDs on the wire contain it."""
         ...
 
     @property
@@ -88,11 +88,11 @@ class Store(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Bytes that the store occupies now, roughly."""
+        """The approximate bytes that the store occupies now."""
         ...
 
     def check_room(self, size: int) -> None:
-        """Raise ResourceExhausted if events of about `size` bytes can be foreseen not to fit. O(1), any thread.
+        """Raise ResourceExhausted if the store expects no room for events of about `size` bytes. O(1), any thread.
 
         The sequencer refuses a command before it prepares it. Prepared events cannot be refused any more.
         """
@@ -121,9 +121,9 @@ class Store(Protocol):
     def append(self, events: Sequence[Event]) -> None:
         """Store all `events` or none, and return when they are as safe as this store can make them.
 
-        Their sequences increase, and are greater than all earlier ones; else Internal is raised, as for a closed store.
-        Also raises any error of the medium; then every later append raises, too. ResourceExhausted: there was no room;
-        the call may be repeated later.
+        Their sequences must increase, and be greater than all earlier ones. Otherwise, and in a closed store, raises
+        Internal. Raises any error of the medium; then every later append raises, too. Raises ResourceExhausted without
+        room; the call may be repeated later.
         """
         ...
 
@@ -144,8 +144,9 @@ class Store(Protocol):
         ...
 
     def share(self, in_turn: InTurn) -> None:
-        """Share the disk with `append` from now on: `keep` does each of its writes `in_turn`, when no client waits for
-        an `append` of many bytes. The caller runs `settle` whenever the store is `due`.
+        """Share the disk with `append` from now on: the store passes each write of `keep` and `spool` to `in_turn`.
+
+        The caller runs these writes in the turn of a large push, and runs `settle` whenever the store is `due`.
         """
         ...
 

@@ -168,7 +168,7 @@ class DataDirectory:
         return folder.resolve()
 
     def free_bytes(self) -> int:
-        """Bytes that may still be written to its file system."""
+        """The free bytes of the directory's file system."""
         facts = os.statvfs(self.path)
         return facts.f_bavail * facts.f_frsize
 
@@ -179,7 +179,7 @@ class DataDirectory:
             self._lock = -1
 
     def _refuse_foreign(self) -> None:
-        """Raise InvalidInput for a directory of other things, before it is closed to all but its owner."""
+        """Raise InvalidInput for a directory of other files, before `_make_private` changes its mode."""
         names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
         foreign = sorted(names - _NEW)
         if foreign and DATABASE not in names:

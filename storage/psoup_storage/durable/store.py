@@ -116,9 +116,9 @@ class DurableStore:
             opened.pop_all()
         self._restoring = Restoring(self._database.query, self._chunks, hot_bytes)
         self._forgotten: defaultdict[int, int] = defaultdict(lambda: remembered.acknowledgements)
-        """Rows of each stream that lost their tuples since `forget_aged` last looked for rows that are not needed."""
+        """By stream, the rows that have lost their tuples since the last call of `forget_aged`."""
         self._adopted: dict[tuple[int, str], Adopted] = {}
-        """Chunks that are in their folder and not yet attached, by stream and job."""
+        """By stream and job, the chunks that are in the folder and not yet attached."""
         self._in_turn: InTurn = at_once
         self._shared = False
         self.spool = self._ready.spool

@@ -1,4 +1,4 @@
-"""A chunk as a Parquet file, in the form of services and of jobs: encoding, decoding, and signs of damage."""
+"""A chunk as a Parquet file, written by services and by jobs: encoding, decoding, and signs of damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from psoup.values.from_arrow import column_from_arrow
 from psoup.values.kinds import TYPES, arrow_type
 
 GROUP_ROWS = 16_384
-"""Rows of a row group of an archived chunk. A reader of one row must read a whole row group."""
+"""The rows of a row group in the file of an archived chunk. To read one row, a reader must read the whole row group."""
 
 DAMAGED = "DATA_DAMAGED"
 
@@ -86,7 +86,7 @@ def archive_facts(chunk: ChunkView, content: pa.Buffer) -> tuple[int, int, int, 
 
 
 def _range(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """The place in the file where the pages of a column of a row group begin, and their bytes."""
+    """The offset of a column's pages in a row group, and their bytes."""
     first = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
     return first, column.total_compressed_size
 

@@ -3,8 +3,8 @@
     {"format":1,"crc":…}
     {"stream":"trades","chunks":[[…],[…],…]}        an item at a time
 
-A library would read a text at once while all other threads wait. A hostile list of 16 MiB would take more than a second
-and 400 MiB. Between items other threads run, and the items are counted.
+The parser of the `json` module would hold the interpreter for a whole text. For a hostile list of 16 MiB that is more
+than a second and 400 MiB. Here other threads run between items, and the number of items is limited.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def disk_full(path: Path, why: str, **facts: int) -> ResourceExhausted:
 
 
 def second_name(source: Path, target: Path) -> None:
-    """Give a file that never changes a second name; copy it where the file system has no second names."""
+    """Give a file that never changes a second name (hard link). Without hard links in the file system, copy it."""
     try:
         os.link(source, target)
     except OSError as problem:

@@ -199,10 +199,9 @@ class StoredColumns:
         return self._cache.get((self.path.name, name), lambda: read_index(place, self.checksum, self._rows))
 
     def expect(self, columns: Sequence[tuple[Attribute, int]], rows: Array | None) -> None:
-        """Announce to the system the columns (with their places in the file) that will be read soon, unless they are
-        cached.
+        """Tell the system which columns (with their places in the file) will be read soon, so that it fetches them.
 
-        Failures are ignored here; `column` reports them.
+        Leaves out cached columns. Failures are ignored here; `column` reports them.
         """
         places = [place for attribute, place in columns if not self._is_known(attribute, rows)]
         ranges = self.file.ranges[[place for place in places if place < len(self.file.ranges)]]
@@ -228,7 +227,7 @@ class StoredColumns:
         return taken
 
     def _is_known(self, attribute: Attribute, rows: Array | None) -> bool:
-        """Whether the values are in the cache: all, or those of some rows."""
+        """Whether the cache has the values in `rows`; None stands for all rows."""
         name = self.path.name
         if self._cache.known((name, attribute.name)) is not None:
             return True
@@ -333,7 +332,7 @@ def _placed(columns: tuple[tuple[str, bool], ...]) -> Places:
 
 
 def _within(query_id: int, ranges: Array) -> bool:
-    """Whether an ID is in one of some ranges, int64[r, 2]."""
+    """Whether one of the ranges [from, to), int64[r, 2], contains an ID."""
     return bool(((ranges[:, 0] <= query_id) & (query_id < ranges[:, 1])).any())
 
 

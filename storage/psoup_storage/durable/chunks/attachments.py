@@ -88,7 +88,7 @@ def adopt(
 
 
 def placed(event: Attached, adopted: Adopted) -> list[ChunkRow]:
-    """The rows of the manifest, with the numbers and IDs that the event gives them."""
+    """The manifest rows of adopted chunks, with the chunk numbers and tuple IDs that the event assigns."""
     return [
         row._replace(number=chunk.number, first_id=chunk.first_id)
         for row, chunk in zip(adopted.rows, event.chunks, strict=True)

@@ -50,7 +50,10 @@ class _Begun:
 
 
 class Restoring:
-    """The restoring of one start; see the module. `hot_bytes`: the most bytes of archived streams' tuples to load."""
+    """Restores stored chunks at one start; see the module.
+
+    `hot_bytes`: the most bytes of tuples to load for streams with an archive.
+    """
 
     def __init__(self, query: Query, chunks: ChunkFolder, hot_bytes: int) -> None:
         self._query = query
@@ -79,7 +82,7 @@ class Restoring:
         return replace(begun.rest, chunks=tuple(load.result() for load in begun.loads))
 
     def close(self) -> None:
-        """End the threads; chunks that were not asked for are not decoded any more. Idempotent."""
+        """End the loader threads. They decode no further chunks. Idempotent."""
         self._begun.clear()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)

@@ -36,7 +36,7 @@ class ColumnCache:
         self.limit = limit
         self.bytes = 0
         self.reads = 0
-        """Columns, or parts of them, that were read from files."""
+        """The number of columns, or parts of columns, that were read from files."""
         self.pages = PageMemory()
         self._columns: OrderedDict[_Key, Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class ColumnCache:
             return column
 
     def get(self, key: _Key, read: Callable[[], T]) -> T:
-        """The column, read if it is not in the cache."""
+        """The entry under a key. If the cache has none, calls `read` and stores its result."""
         cached: T | None = self.known(key)
         if cached is not None:
             return cached

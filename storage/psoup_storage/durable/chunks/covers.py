@@ -36,7 +36,7 @@ MOST_QUERIES = 65_536
 
 
 class TakenCover(NamedTuple):
-    """The size of what was taken in from a job directory: chunks, and the tuples in them."""
+    """The numbers of chunks, and of tuples in them, for which a job directory gave new matches."""
 
     chunks: int
     rows: int
@@ -63,7 +63,7 @@ class Covers:
         self._lock = threading.Lock()
 
     def of(self, file: str) -> tuple[StoredCover, ...]:
-        """The covers that have the chunk of that file, oldest first. O(1)."""
+        """The covers with matches in the chunk of that file, oldest first. O(1)."""
         return self._of.get(file, ())
 
     def load(self, incarnation: str, chunk_files: set[str]) -> None:
@@ -86,11 +86,11 @@ class Covers:
     def take(
         self, directory: Path, incarnation: str, chunks: Mapping[str, tuple[int, int]], queries_end: int
     ) -> TakenCover:
-        """Take a job directory in; `chunks`: the rows and the checksum of each stored file. O(chunks).
+        """Take over the matches of a job directory. O(chunks).
 
-        Its queries must have IDs below `queries_end`. The service trusts the matches of a job; computing them is the
-        job's task. Raises InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room; the directory is
-        unchanged then.
+        `chunks`: the rows and the checksum of each stored file. The job's queries must have IDs below `queries_end`. The
+        service trusts the matches of a job; computing them is the job's task. Raises InvalidInput, reason BAD_HISTORY,
+        and ResourceExhausted without room; the directory is unchanged then.
         """
         cover = read_cover(directory)
         if cover.incarnation != incarnation:

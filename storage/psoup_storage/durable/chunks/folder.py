@@ -103,7 +103,7 @@ def files_of(rows: Iterable[ChunkRow]) -> list[str]:
 
 
 def passed_row(stream: int, chunk: ChunkView, before: ChunkRow | None) -> ChunkRow:
-    """The row of a chunk that is passed; `before`: the row of the chunk before."""
+    """The manifest row of a passed chunk. `before`: the row of the chunk before."""
     facts = stream, chunk.number, chunk.first_id, len(chunk)
     return ChunkRow(*facts, file="", bytes=0, crc=0, last_time=chunk.last_time, ties=_ties(chunk.times, before))
 
@@ -156,7 +156,7 @@ class ChunkFolder:
         )
 
     def archived(self, spec: StreamSpec, row: ChunkRow) -> ArchivedChunk:
-        """The chunk of a row of an archived stream, whose columns are read on demand. O(attributes)."""
+        """The chunk of a manifest row. Its columns stay on disk, and readers read them on demand. O(attributes)."""
         assert row.first_time is not None and row.footer is not None and row.footer_crc is not None
         footer = row.footer, row.footer_crc
         facts = json.loads(row.zones or "{}")
@@ -175,7 +175,10 @@ class ChunkFolder:
         return ArchivedChunk(spec, row.number, row.first_id, row.rows, row.first_time, row.last_time, zones, source)
 
     def load(self, spec: StreamSpec, row: ChunkRow) -> StoredChunk:
-        """The chunk of a row; raises Internal, reason DATA_DAMAGED, that names the file. Any thread; O(bytes)."""
+        """Read the chunk of a manifest row into memory. Any thread; O(bytes).
+
+        Raises Internal, reason DATA_DAMAGED, that names the file.
+        """
         path = self.path / row.file
         try:
             content = path.read_bytes()
@@ -194,7 +197,7 @@ class ChunkFolder:
     def remove(self, names: Iterable[str], *, read: bool = True) -> int:
         """Remove files that the manifest does not name any more; returns their bytes. O(files).
 
-        A file that a snapshot can still read goes with the last such snapshot. `read`: False if no reader is left.
+        If a snapshot can still read a file, it is deleted after the last such snapshot. `read`: False without readers.
         """
         removed, names = 0, list(names)
         self.covers.forget(names)

@@ -72,7 +72,7 @@ def _check_size(content: pa.Buffer, chunk: HistoryChunk) -> None:
 
 
 def _read(content: pa.Buffer, chunk: HistoryChunk, spec: StreamSpec) -> Batch:
-    """The tuples. Texts are read as dictionaries, as they are in the file, until their length is known."""
+    """The tuples. Texts stay dictionary-encoded, as in the file, until their total length is checked."""
     meta = pq.read_metadata(pa.BufferReader(content))
     check_footer(memoryview(content), meta.schema)
     for wrong in (*_wrong_groups(meta, chunk), *_wrong_columns(meta.schema.to_arrow_schema(), spec)):
@@ -99,7 +99,7 @@ def _text_bytes(piece: pa.Array) -> int:
 
 
 def _wrong_groups(meta: Any, chunk: HistoryChunk) -> Iterator[str]:
-    """The impossible facts of the footer, in words."""
+    """The facts about row groups in the footer that are impossible or contradict the manifest, in words."""
     groups = [meta.row_group(place) for place in range(min(meta.num_row_groups, CHUNK_ROWS // GROUP_ROWS + 1))]
     rows = [group.num_rows for group in groups]
     wrong = meta.num_rows != chunk.rows or sum(rows) != chunk.rows

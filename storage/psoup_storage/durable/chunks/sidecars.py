@@ -75,7 +75,10 @@ def place_of(file: str) -> ChunkRange | None:
 
 @dataclass(frozen=True, slots=True)
 class SidecarIndex:
-    """The index of a sidecar: names, 16 bytes each, then where the bytes of each end (after `base`), and checksums."""
+    """The index of a sidecar. `names`: 16 bytes each. `ends`: the end of each result, as an offset after `base`.
+
+    `checksums`: CRC-32 of each result.
+    """
 
     names: bytes
     ends: Array
@@ -86,7 +89,7 @@ class SidecarIndex:
         return len(self.ends)
 
     def find(self, name: bytes) -> int:
-        """The place of a name, or -1."""
+        """The place of a name in the index; -1 if it is missing."""
         at = self.names.find(name)
         while at % _NAMED and at >= 0:
             at = self.names.find(name, at + 1)
@@ -198,7 +201,7 @@ class SidecarFolder:
 
 
 def numbers_of(chunks: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """The numbers [first, stop) of the chunks of each stream, from (stream, number) of all."""
+    """The range [first, stop) of chunk numbers of each stream. `chunks`: (stream, number) of all chunks."""
     numbers = dict[int, tuple[int, int]]()
     for stream, number in chunks:
         first, stop = numbers.get(stream, (number, number))

@@ -17,7 +17,7 @@ from psoup_storage.durable.sqlite.database import Database
 _TOKENS = "SELECT 1 FROM log WHERE kind = 'token' LIMIT 1"
 """Whether there is a token."""
 _MARKED = "SELECT 1 FROM meta WHERE name = 'guarded'"
-"""Finds out whether there ever was a token. From then on every caller needs one, even if tokens are lost."""
+"""Whether there ever was a token. From then on every caller needs one, even if tokens are lost."""
 _MARK = "INSERT OR IGNORE INTO meta (name, value) VALUES ('guarded', '1')"
 _REVOKED = "DELETE FROM log WHERE kind = 'token' AND body ->> 'id' = ?"
 _EARLIER = "DELETE FROM log WHERE kind = 'revoke' AND sequence < ?"

@@ -201,7 +201,7 @@ def _encode_many(event: RegisteredMany) -> LogRow:
 
 
 Restore = Callable[[int, StreamSpec], Stored | None]
-"""The stored part of a stream, for the event of its creation."""
+"""Returns the stored part of a stream, for the event of its creation; None if it has no stored chunk."""
 
 
 class Decoder:
@@ -344,7 +344,7 @@ class Decoder:
 
 
 def _departed(row: LogRow, facts: dict[str, Any]) -> Array:
-    """The queries that leave by the event of a row, without those that the log has forgotten."""
+    """The IDs of the queries that leave by a row's event, except queries that the log has forgotten."""
     if "ids" not in facts:
         return np.zeros(0, np.int64)
     forgotten = np.zeros(0, np.int64) if row.gone is None else read_gone(row.sequence, facts["ids"], row.gone)

@@ -91,12 +91,12 @@ class Departures:
         """Drops of streams, in order: sequence and stream."""
         self._sets: deque[DepartingSet] = deque()
         self._blocked: list[DepartingSet] = []
-        """Sets of which only the query of the newest registration is left."""
+        """Sets that wait only because one of their queries is in the newest registration, which stays."""
         self._answers: dict[str, deque[int]] = {}
         """By tenant, the sequences of departures with request IDs whose queries the log has forgotten."""
         self._load_sets()
         self._spent: set[tuple[int, int]] = set()
-        """Registrations that stayed, without queries, because they were the newest: sequence and first query."""
+        """(sequence, first query) of registrations whose queries are gone, and that stayed as the newest ones."""
         for sequence, first, count, content in database.query(_TOLD):
             if len(bits_of(sequence, count, content)) == count:
                 self._spent.add((sequence, first))
@@ -115,7 +115,7 @@ class Departures:
                 self._answers.setdefault(departing.tenant, deque()).append(departing.sequence)
 
     def note(self, events: Sequence[Event]) -> None:
-        """Take over the departures of events that were appended."""
+        """Note the departures in events that were appended, so that `forget` finds them."""
         for event in events:
             change = change_of(event)
             if change.queries:
@@ -197,10 +197,9 @@ class Departures:
 
 
 def sets_of(query: Callable[..., Iterable[tuple[Any, ...]]]) -> Iterator[DepartingSet]:
-    """The departures of the log. `query`: a function that runs a SELECT. A finished departure comes without its
-    queries.
+    """The departures in the log. A departure whose queries are all forgotten comes without its queries.
 
-    Raises Internal, reason DATA_DAMAGED.
+    `query`: a function that runs a SELECT. Raises Internal, reason DATA_DAMAGED.
     """
     for sequence, kind, count, request, tenant, content in list(query(_SETS)):
         done = np.zeros(count, np.bool_)
@@ -237,7 +236,7 @@ def _forget_stream(connection: apsw.Connection, stream: int) -> bool:
 
 
 def _replaced_in(database: Database) -> Iterator[tuple[int, int]]:
-    """The queries that were replaced, and that the log still registers, with the sequence of that."""
+    """The replaced queries that the log still registers: the sequence of the replacement, and the query."""
     replaced = [
         (sequence, query)
         for sequence, single, many in database.query(_ALL_REPLACING)

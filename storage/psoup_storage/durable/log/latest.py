@@ -1,4 +1,4 @@
-"""Rows that the log forgets in the transaction of an event: the event takes them back, or replaces them."""
+"""Rows that the log forgets in the transaction of a later event, because it revokes or replaces them."""
 
 from __future__ import annotations
 

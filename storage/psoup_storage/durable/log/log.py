@@ -59,8 +59,10 @@ def write(connection: apsw.Connection, rows: Iterable[LogRow]) -> None:
 
 
 def read(query: Query, *, sliced: bool = True, spooled: bool = True) -> Iterator[LogRow]:
-    """All rows in order, each with its slices. `sliced`, `spooled`: whether the directory's format knows slices, and
-    spools."""
+    """All rows in order, each with its slices.
+
+    `sliced`, `spooled`: whether the directory's format has slices, and whether it has spools.
+    """
     fields = [name if spooled or name != "spool" else "NULL" for name in FIELDS]
     beside = _BESIDE.format(key="ifnull(spool, log.sequence)" if spooled else "log.sequence") if sliced else "NULL, 0"
     for *values, count in query(_ROWS.format(fields=", ".join(fields), beside=beside), ()):

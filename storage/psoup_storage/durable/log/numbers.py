@@ -19,7 +19,7 @@ _Key = tuple[int, str]
 
 
 class ProducerNumbers:
-    """The last numbers of all producers, as far as they are `remembered`."""
+    """The last batch numbers of each producer, within the limits of `remembered`."""
 
     def __init__(self, remembered: Remembered = REMEMBERED) -> None:
         self._remembered = remembered
@@ -28,7 +28,7 @@ class ProducerNumbers:
         self._now = 0
 
     def add(self, event: Pushed) -> None:
-        """Take a batch of the log, in order."""
+        """Note the number of a batch. Call it for all batches, in the order of the log."""
         self._now = max(self._now, event.time)
         if event.producer:
             key = (event.stream_id, event.producer)
@@ -38,7 +38,7 @@ class ProducerNumbers:
             self._active[key] = event.time
 
     def gaps(self, name: Callable[[int], str]) -> Iterator[str]:
-        """The missing batches, in words; `name`: how a stream is called."""
+        """The missing batches, in words. `name`: returns the name of a stream."""
         for (stream, producer), seen in self._seen.items():
             if self._active[stream, producer] < self._now - self._remembered.idle:
                 continue

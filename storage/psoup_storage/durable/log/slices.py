@@ -74,10 +74,9 @@ class LoggedBlock:
 
 @dataclass(slots=True, eq=False)
 class DepartingSet:
-    """Queries (int64[k], ascending) that left by one event. `done`: bool[k], true where the log has forgotten the
-    query.
+    """Queries (int64[k], ascending) that left by one event. `done`: bool[k], whether the log has forgotten each.
 
-    `tenant`: set for a removal with a request ID, whose row stays; else None.
+    `tenant`: set if the event has a request ID, so that its row stays; else None.
     """
 
     sequence: int
@@ -85,7 +84,7 @@ class DepartingSet:
     done: Array
     tenant: str | None = None
     drop: bool = False
-    """Whether they left with their stream, whose row goes with the stream."""
+    """Whether the queries left with their stream. Then the row is deleted with the stream's rows."""
 
 
 class QuerySlice:
@@ -131,7 +130,7 @@ class QuerySlice:
         return len(departed)
 
     def of_set(self, departing: DepartingSet) -> SetState:
-        """Forget queries of a set. Returns the forgotten ones, and whether the whole set was examined."""
+        """Forget queries of a set until the slice is full. Returns the new state of the set."""
         done, rest, at = departing.done.copy(), np.flatnonzero(~departing.done), 0
         queries = departing.queries[rest]
         while at < len(rest) and not self.full:

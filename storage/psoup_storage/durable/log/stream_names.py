@@ -20,11 +20,11 @@ StreamIds = tuple[int, ...]
 
 
 class LoggedStreams:
-    """The streams of the log as far as it was read."""
+    """The streams that the rows read so far have created."""
 
     def __init__(self) -> None:
         self.specs: dict[int, StreamSpec] = {}
-        """By ID; those of streams that were dropped, too."""
+        """The definitions by stream ID, also of dropped streams."""
         self._forms: dict[tuple[StreamIds, tuple[str, ...]], Forms] = {}
 
     def bind(self, streams: StreamIds, text: str) -> StandingQuery:

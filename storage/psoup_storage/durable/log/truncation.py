@@ -58,9 +58,10 @@ SELECT sequence, late, ahead FROM (
 ) WHERE stored AND sequence < {_NEWEST} AND (kind = 'watermark' OR producer = '' OR active < now - :idle
     OR (age > :kept OR latest <= horizon) AND (forgotten < horizon OR NOT horizon))
 """
-"""The facts are selected first. A window function over rows of the log would carry their tuples through each sort. With
-eight pushes of 8 MiB that took 0.37 s, for which acknowledgements waited. A test `tuples IS NULL` reads the tuples;
-their length does not.
+"""Selects aged rows, from facts without tuples: a window function over rows of the log would sort their tuples, too.
+
+With eight pushes of 8 MiB that took 0.37 s, and acknowledgements waited. The test `tuples IS NULL` would read the
+tuples; the test of their length does not.
 """
 
 _DEAD_QUERIES = """
@@ -167,5 +168,5 @@ def forget_stream(connection: apsw.Connection, stream: int) -> tuple[list[str], 
 
 
 def forget_the_dead(connection: apsw.Connection) -> None:
-    """Forget all gone queries that were registered alone: a log of an older form has many of them. O(log)."""
+    """Forget all gone queries that have a row of their own, because an older version may have left many. O(log)."""
     connection.execute(_DEAD_QUERIES)

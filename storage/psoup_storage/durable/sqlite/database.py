@@ -209,7 +209,7 @@ class Database:
                 raise self._cannot("written", problem) from problem
 
     def refuse_if_failed(self) -> None:
-        """Raise Internal if something has failed before, or the database is closed."""
+        """Raise Internal after a failure of the disk, or if the database is closed."""
         if self.failure:
             raise Internal(f"the store in {self._directory.path} takes no events: {self.failure}", reason="FAILED")
 

@@ -1,4 +1,4 @@
-"""Whether a database is as it was written: damage that SQLite itself would read over.
+"""Checks of a database for damage that SQLite itself would not report.
 
     write-ahead log   committed frames that SQLite leaves out because they are damaged     see `wal`
     pages             PRAGMA integrity_check: every page, cell, index entry; rows that are lost or doubled
@@ -28,7 +28,7 @@ _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LI
 
 
 def damaged_log(connection: apsw.Connection, wal: Path) -> str | None:
-    """The damage of the write-ahead log, in words, or None. To be called before anything is written."""
+    """The damage of the write-ahead log, in words; else None. Call it before the first write."""
     valid, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     frame = damaged_frame(wal, max(0, valid))
     frame = lost_frame(wal, max(0, valid)) if frame is None else frame

@@ -38,11 +38,11 @@ from psoup_storage.durable.directory import Notes
 
 _NAME = "log-end"
 _SALTS = 16, 8
-"""The place of the salts in the header of the log, and their bytes."""
+"""The offset of the salts in the header of the log, and their number of bytes."""
 
 
 class SyncedBytes:
-    """The note on how much of the write-ahead log `wal` is on the disk, kept by the code that commits."""
+    """The note that says how many frames of the write-ahead log `wal` are on the disk. Each commit writes it."""
 
     def __init__(self, wal: Path) -> None:
         self._wal = wal
@@ -158,7 +158,10 @@ class _Tail:
         self._ours = np.flatnonzero(self._away <= 1)
 
     def damaged(self, before: Sums) -> int | None:
-        """The first frame that was whole once and is not now; `before`: the sums of the frame before them."""
+        """The first frame that was whole once and is damaged now; None if there is none.
+
+        `before`: the checksum of the last frame that SQLite accepted.
+        """
         for at in self._ours.tolist():
             sums, stored = self._sum(at, before), self._stored(at)
             if sums != stored or self._away[at]:
@@ -178,7 +181,7 @@ class _Tail:
         return rest and _one_bit(sums, stored, len(self._frames[at]))
 
     def _goes_on(self, at: int, *before: Sums | None) -> bool:
-        """Whether a frame of this log follows a frame with one of these sums."""
+        """Whether the frame `at` belongs to this log and continues one of these checksums."""
         return at in self._ours and any(self._sum(at, sums) == self._stored(at) for sums in before if sums is not None)
 
     def _stored(self, at: int) -> Sums:
@@ -210,8 +213,9 @@ def _one_bit(actual: Sums, stored: Sums, size: int, commit: bool = False) -> boo
 
 
 def _shares(pairs: int) -> Array:
-    """The weight of each word of a frame in the two sums, from the last word to the first: uint32[2 * pairs + 2, 2];
-    the first two weights are those of the sums before.
+    """The weight of each word of a frame in the two sums, from the last word to the first: uint32[2 * pairs + 2, 2].
+
+    The first two rows are the weights of the two sums before the frame.
     """
     shares = [(1, 0), (0, 1)]
     first, second = (1, 1), (0, 1)

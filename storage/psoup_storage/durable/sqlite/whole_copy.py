@@ -18,7 +18,7 @@ MARK = "copy of"
 """Name of the row in `meta` that marks a copied directory until a service opens it; see `backup`."""
 
 _PAGES = 256
-"""Pages that are copied at once, while acknowledgements wait."""
+"""The pages that one step copies. Acknowledgements wait for a step."""
 
 
 def copy_pages(

@@ -5,8 +5,8 @@
                backup-7f3a/chunks/     links to the chunks of its manifest, made with the last page
     restore    a copy of such a directory elsewhere, marked likewise
 
-The first service that opens a marked directory gives it a new incarnation. Two copies that take events must not both
-answer to the original's IDs. The next start removes a folder `backup-…` that a crash left.
+The first service that opens a marked directory gives it a new incarnation. Otherwise two copies with different events
+would know the same IDs. The next start removes a folder `backup-…` that a crash left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The order of chunks: a row of the manifest follows from the row before, and the tuples of a chunk from its row."""
+"""Checks that each manifest row continues the row before, and that the tuples of a chunk agree with its row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psoup_storage.durable.chunks.folder import ChunkRow
 
 
 def out_of_line(row: ChunkRow, before: ChunkRow | None) -> Iterator[str]:
-    """The facts of a manifest row that do not follow from the row before, in words."""
+    """The facts of a manifest row that do not continue the row before, in words."""
     if before is None:
         return
     if row.number != before.number + 1:

@@ -94,7 +94,7 @@ def examine(
 
 
 class Examination:
-    """A pass over a locked directory."""
+    """The examination of a locked directory."""
 
     def __init__(self, path: Path, repair: bool, progress: Progress) -> None:
         self.report = Report(str(path))

@@ -1,4 +1,4 @@
-"""The result of an examination of a data directory: findings, and figures of what was looked at."""
+"""The result of an examination of a data directory: findings, and counts of the examined things."""
 
 from __future__ import annotations
 
