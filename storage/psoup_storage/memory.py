@@ -50,7 +50,7 @@ _Key = tuple[str, int]
 
 
 class MemoryStore:
-    """Events by the stream or query that they concern, in the order of their sequence. Not durable."""
+    """Keeps events in memory, in the order of their sequence, by the stream or query that they concern."""
 
     name = "memory"
     durable = False
@@ -60,7 +60,7 @@ class MemoryStore:
         self._keep_all = keep_pushes
         self._kept: dict[_Key, Event] = {}
         self._blocks: SortedDict[int, Array] = SortedDict()
-        """Which queries have left each block (bool), by the ID of its first query."""
+        """For each block, a bool per query: whether it has left. The key is the ID of the block's first query."""
         self._last = 0
         self._bytes = 0
         self._broken = ""
@@ -154,7 +154,7 @@ class MemoryStore:
                 assert isinstance(created, StreamCreated)
                 altered = replace(created, spec=event.spec, sql=event.sql)
                 self._bytes += _size(altered) - _size(created)
-                self._kept["stream", event.stream_id] = altered  # in the place of the first: queries follow it
+                self._kept["stream", event.stream_id] = altered  # in the old place, before its queries
             case Registered():
                 self._put(("query", event.query_id), event)
                 self._leave(change_of(event).ended)

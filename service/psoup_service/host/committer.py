@@ -263,7 +263,7 @@ class Committer(StageThread):
     def _log_full(self, full: ResourceExhausted) -> None:
         first, self._full = self._full is None, full
         with self.condition:
-            _waive([*self._taken, *self._groups])  # they may make room
+            _waive([*self._taken, *self._groups])  # errands may make room
         if first:
             _log.error("commands wait for room in the store: %s", full.message)
             self._written()

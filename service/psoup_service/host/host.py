@@ -141,7 +141,7 @@ class Host(Generic[SnapshotT]):
             return self._state == "stopped"
         self._become("draining")
         self._room.close(self._refusal)
-        finishing = ThreadPoolExecutor(1, "psoup-drain")  # of its own: it must not wait behind any other work
+        finishing = ThreadPoolExecutor(1, "psoup-drain")  # its own pool: the end must not wait for other work
         try:
             finished = await asyncio.get_running_loop().run_in_executor(finishing, self._finish, timeout)
         except BaseException:

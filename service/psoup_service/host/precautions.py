@@ -59,7 +59,7 @@ class Guard:
         """Clauses that have left the index since the start."""
 
     def precautions(self, *, watching: bool) -> Precautions:
-        """The precautions for the engine; with `watching`, it announces each evaluation."""
+        """The precautions for the engine. With `watching`, the engine calls `watch` before each evaluation."""
         digests_by_stream = {stream_id: frozenset(digests) for stream_id, digests in self._kept.items()}
         return Precautions(self.watch if watching else None, digests_by_stream, self._by_hand)
 

@@ -99,7 +99,7 @@ def _do(tasks: Sequence[Task], mine: range, errors: list[BaseException | None]) 
     for number in mine:
         try:
             tasks[number]()
-        except BaseException as error:  # it is raised where the tasks came from
+        except BaseException as error:  # `__call__` raises it
             errors[number] = error
 
 

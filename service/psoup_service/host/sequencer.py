@@ -319,7 +319,7 @@ class Sequencer(StageThread):
                 return
             prepared = self._prepare(submission)
         except PSoupError as refusal:
-            if isinstance(refusal, ResourceExhausted):  # the next one may find room
+            if isinstance(refusal, ResourceExhausted):  # so that the next command may find room
                 self._writer.make_room(self._clock.now())
             refused.append((submission, refusal))
             return

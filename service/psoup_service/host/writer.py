@@ -215,7 +215,7 @@ class Writer(StageThread):
         return run, entered
 
     def _apply(self, run: list[Event], entered: dict[str, int]) -> None:
-        # A block of statements is applied in Python, which may take long; all other events mostly by kernels.
+        # A block of statements is applied in Python, which may take long; other events mostly by kernels.
         with ShortTurns() if any(isinstance(event, RegisteredMany) for event in run) else nullcontext():
             effects = self._engine.apply(run)
         self.runs += 1
@@ -226,7 +226,7 @@ class Writer(StageThread):
             self._freed += effects.freed_bytes
             while self._waiters and self._waiters.peekitem(0)[0][0] <= self._applied:
                 reached.append((self._waiters.popitem(0)[1], None))
-        for tenant, seconds in effects.spent.items() if entered else ():  # a replay is nobody's debt
+        for tenant, seconds in effects.spent.items() if entered else ():  # a replay is charged to no tenant
             self._room.charge(tenant, seconds)
         for tenant, count in effects.matches.items() if entered else ():
             self.matches.charge(tenant, count)

@@ -350,7 +350,7 @@ class DurableStore:
         """Close the files and unlock the directory; idempotent. No reader may use an archived chunk from then on."""
         self._restoring.close()
         if not self._database.failure:
-            with suppress(Internal, OSError):  # what stays is an orphan, which the next start removes
+            with suppress(Internal, OSError):  # a file that stays is an orphan, which the next start removes
                 self._chunks.remove_orphans(set(files_of(self._manifest(""))), read=False)
         self._database.close()
         self._notes.close()

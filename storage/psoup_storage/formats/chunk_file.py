@@ -65,7 +65,7 @@ def batch_of(spec: StreamSpec, table: pa.Table) -> Batch:
     columns = tuple(
         column_from_arrow(attribute.name, attribute.type, table.column(attribute.name).cast(arrow_type(attribute.type)))
         if attribute.name in names
-        else absent_column(attribute.type, table.num_rows)  # the stream got it later
+        else absent_column(attribute.type, table.num_rows)  # the stream got the column later
         for attribute in spec.schema.attributes
     )
     if spec.time_attribute is not None:

@@ -116,7 +116,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
         piece = text[at : at + size]
         try:
             value, end = _DECODER.raw_decode(piece)
-            if end < len(piece) or at + end == len(text):  # a number may go on behind the piece
+            if end < len(piece) or at + end == len(text):  # a number may continue after the piece
                 return value, at + end
         except ValueError:
             if len(piece) < size:

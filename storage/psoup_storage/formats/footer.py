@@ -80,7 +80,7 @@ class _ThriftReader:
         while head := self._byte():
             step = head >> 4
             number = number + step if step else _signed(self._varint())
-            if number in fields:  # the library would put both together
+            if number in fields:  # the library would combine both
                 raise ValueError(f"its footer has the field {number} twice")
             kind = head & 15
             fields[number] = kind == 1 if kind in (1, 2) else self._value(kind, depth)

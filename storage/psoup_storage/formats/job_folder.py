@@ -100,10 +100,10 @@ class JobFolder:
             return file.read(facts.st_size)
 
     def take(self, name: str, target: Path, size: int | None = None) -> int:
-        """Take a file over as `target` and sync its content, not its name; returns its bytes: `size`, if that is given.
+        """Take a file over as `target` and sync its content, but not its name. Returns its number of bytes.
 
-        It is the same file if only the service's user can write to it, else a copy. Raises OSError too: no room, or no
-        right to read.
+        `size`: the bytes that it must have. If only the service's user can write to the file, `target` is a second name
+        of it, else a copy. Also raises OSError: without room, or without the right to read.
         """
         handle, facts = self._open(name, MOST_FILE_BYTES)
         try:
@@ -162,7 +162,7 @@ class JobFolder:
 
 
 def _only_ours(facts: os.stat_result, *, link: bool = False) -> bool:
-    """Whether only the user of this process can write to a file; the mode of a link says nothing."""
+    """Whether only the user of this process can write to a file. Of a link the mode is ignored, as it means nothing."""
     return facts.st_uid == os.geteuid() and (link or not facts.st_mode & _OTHERS_WRITE)
 
 

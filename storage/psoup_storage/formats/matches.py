@@ -54,7 +54,7 @@ NOTHING = MatchFileIndex(_NONE.reshape(0, 2), _NONE, _NONE, _NONE, _NONE, {}, 0,
 
 
 def write(path: Path, crc: int, rows: int, matches: Sequence[ClauseMatches]) -> None:
-    """Write the matches of all clauses in a chunk of `rows` with the checksum `crc`; they need not be durable."""
+    """Write a file of matches, without a sync. `rows`, `crc`: the rows of the chunk, and the checksum of its file."""
     bitmap = (rows + 7) // 8
     columns, places, start = list[bytes](), dict[int, tuple[int, int, int]](), 0
     for clause in matches:

@@ -24,15 +24,15 @@ _DATA_PAGE = 0
 """Parquet's number for a data page."""
 
 _DIFFERENCES = 5
-"""Parquet's number for delta encoding, which the values have."""
+"""Parquet's number for delta encoding, the encoding of the values."""
 
 _RUNS = 3
-"""Parquet's number for run-length encoding, which the levels have."""
+"""Parquet's number for run-length encoding, the encoding of the definition levels."""
 _SLACK = 32
 _MOST_BYTES = 1 << 24
 _KINDS = frozenset({Kind.BIGINT, Kind.TIMESTAMP, Kind.DECIMAL, Kind.DATE})
 _SHORT_DIGITS = 9
-"""Digits up to which a DECIMAL is stored in 32 bits, as a DATE is."""
+"""The most digits of a DECIMAL that is stored in 32 bits, like a DATE."""
 
 
 def has_pages(data_type: DataType) -> bool:
@@ -99,8 +99,9 @@ class _Memory:
         return os.preadv(handle, [self.file.data[:size]], start)
 
     def unpacked(self, body: int, end: int, levels: bool, done: int, rows: int) -> int:
-        """Write the values of the present page after the first `done` values; returns their number, 0 for a page of
-        another form.
+        """Decode the values of the current page into `values`, from index `done` on. Returns their number.
+
+        Returns 0 for a page of another form.
         """
         kind, plain, size, crc, count, encoding, runs = self.facts.tolist()
         if (kind, encoding, runs) != (_DATA_PAGE, _DIFFERENCES, _RUNS) or not 0 < count <= rows - done:

@@ -13,11 +13,10 @@ from psoup_service.host.turns.fair_turns import ONE_TENANT, Weights
 
 
 class ReadLimits:
-    """The limits of reads. `cpu_s`: processor seconds of one read. `sort_bytes`, `all_sort_bytes`: bytes of one read's
-    sorts, and of all sorts.
+    """The limits of reads. `cpu_s`: the most processor seconds of one read. `sort_bytes`: the most bytes of its sorts.
 
-    `weights`: of tenants, which divide a reserved half of `all_sort_bytes`. `archive_s`: seconds of one read for tuples
-    on disk that its query has not met yet.
+    `all_sort_bytes`: the most bytes of the sorts of all reads. Half of them are reserved, and divided among the tenants
+    by `weights`. `archive_s`: the most seconds of one read for tuples on disk that its query has not met yet.
     """
 
     def __init__(

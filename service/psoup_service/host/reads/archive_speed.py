@@ -16,7 +16,10 @@ import time
 from collections.abc import Callable
 
 START = 20_000_000.0
-"""Assumed tuples a second of a kind that was not measured yet: a selective clause over one column is faster."""
+"""The assumed speed, in tuples a second, of a kind of clause that was not measured yet.
+
+The real speed of a selective clause over one column is greater.
+"""
 
 _LEAST = 65_536
 """The fewest tuples of a measurement. Fewer tuples would measure the overhead more than the speed."""
@@ -36,7 +39,7 @@ class ArchiveSpeed:
         self._clock = clock
         self._lock = threading.Lock()
         self._measured: dict[str, tuple[float, float]] = {}
-        """For each kind, tuples a second and the time of the measurement."""
+        """For each kind of clause, the speed in tuples a second, and the time of the measurement."""
 
     def of(self, tenant: str) -> TenantSpeed:
         """The speeds of a tenant's reads."""

@@ -88,9 +88,9 @@ class Covers:
     ) -> TakenCover:
         """Take over the matches of a job directory. O(chunks).
 
-        `chunks`: the rows and the checksum of each stored file. The job's queries must have IDs below `queries_end`. The
-        service trusts the matches of a job; computing them is the job's task. Raises InvalidInput, reason BAD_HISTORY,
-        and ResourceExhausted without room; the directory is unchanged then.
+        `chunks`: the rows and the checksum of each stored file. The job's queries must have IDs below `queries_end`.
+        The service trusts the matches of a job; computing them is the job's task. Raises InvalidInput, reason
+        BAD_HISTORY, and ResourceExhausted without room; the directory is unchanged then.
         """
         cover = read_cover(directory)
         if cover.incarnation != incarnation:

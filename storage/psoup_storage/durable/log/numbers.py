@@ -43,7 +43,9 @@ class ProducerNumbers:
             if self._active[stream, producer] < self._now - self._remembered.idle:
                 continue
             for (epoch, number), (later, following) in pairwise(seen):
-                if later == epoch and following and following != number + 1:  # 0: it was forgotten, and began anew
+                if (
+                    later == epoch and following and following != number + 1
+                ):  # 0: the producer was forgotten, and began again
                     yield (
                         f"batches {number + 1} to {following - 1} of producer {producer!r}, epoch {epoch}, of"
                         f" {name(stream)} are missing"

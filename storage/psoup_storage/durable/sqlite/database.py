@@ -248,7 +248,7 @@ class Database:
                         self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                     self._connection.close()
                     self._synced.close()
-                except apsw.Error:  # of the checkpoint: the write-ahead log has what was acknowledged
+                except apsw.Error:  # the checkpoint failed, but the write-ahead log has all events
                     self._abandon()
             if self._mover is not None:
                 self._mover.let_go()

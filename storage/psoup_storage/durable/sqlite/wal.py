@@ -172,7 +172,7 @@ class _Tail:
     def _was_whole(self, at: int, sums: Sums) -> bool:
         stored = self._stored(at)
         commits = self._ours[(self._ours >= at) & (self._heads[self._ours, 1] != 0)]
-        if not len(commits):  # so it was never whole, unless the bit is the mark of the commit
+        if not len(commits):  # never whole, unless the flipped bit marked the commit
             return sums == stored or _one_bit(sums, stored, len(self._frames[at]), commit=True)
         if sums == stored or any(self._goes_on(end + 1, self._stored(end)) for end in commits.tolist()):
             return True

@@ -36,7 +36,7 @@ def copy_pages(
             with turn():
                 done = copying.step(_PAGES)
                 if done:
-                    copying.close()  # from here on the copy does not follow
+                    copying.close()  # later transactions do not change the copy
                     last()
     finally:
         with turn():

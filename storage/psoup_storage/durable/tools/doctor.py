@@ -270,7 +270,7 @@ class Examination:
         if change.queries:
             self._queries.add(change.first, len(change.queries), 0)
         for query in change.ended:
-            if self._queries.get(query) is not None:  # what was replaced may be forgotten
+            if self._queries.get(query) is not None:  # the log may have forgotten a replaced query
                 self._queries.remove(query)
         if change.queries or change.ended:
             self.report.figures["queries"] = len(self._queries)

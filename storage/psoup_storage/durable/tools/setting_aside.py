@@ -174,7 +174,7 @@ def _forget(path: Path, last: dict[int, int], chunks: dict[int, list[ChunkRow]],
                 facts = {"incarnation": "", "sequence": events[0].sequence, "time": time.time_ns() // 1_000}
                 connection.execute("INSERT OR IGNORE INTO meta (name, value) VALUES (?, ?)", (MARK, json.dumps(facts)))
         with closing(SyncedBytes(path / f"{DATABASE}-wal")) as synced:
-            if not synced.move(connection):  # the log stays, and has it all
+            if not synced.move(connection):  # the log stays, and has all changes
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     finally:
         connection.close()
