@@ -4,7 +4,7 @@
     durable    a directory: SQLite, one transaction for each group of events
     memory     the twin without a disk: same calls, nothing survives the process
 
-Knows events, and neither the engine's state nor the network.
+A store knows events, but neither the engine's state nor the network.
 """
 
 from psoup.config import REMEMBERED, Remembered

@@ -98,7 +98,7 @@ AUDIT = "audit.jsonl"
 CHUNKS = file_names.CHUNKS
 INCOMING = "incoming"
 CACHE = "cache"
-"""The folder of compiled kernels, where neither the install nor HOME can keep them."""
+"""The folder of compiled kernels, if neither the installation nor HOME can have them."""
 LOOK_AT_A_COPY = "look at a copy: psoup backup makes one while it runs"
 _OF_OTHERS = {INCOMING, "lost+found"}
 """Names of a data directory that may belong to other users, because jobs write under their own users."""

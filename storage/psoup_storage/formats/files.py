@@ -1,4 +1,4 @@
-"""Files that must survive: second names, names made durable, and the error for a full disk."""
+"""Helpers for durable files: second names (hard links), syncs of directories, and the error for a full disk."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ def write_chunk(
     """Write tuples in the order of their times, at most as many as a chunk has, as `name`.parquet; durable.
 
     Replaces a file of that name. Writes the matches of `queries` into further files: one for the manifest's service,
-    and one for each incarnation in `others`. In `queries`, the IDs of the n-th of these have n times SERVICE_IDS added.
-    Raises OSError.
+    and one for each incarnation in `others`. The queries of the n-th of these have n times SERVICE_IDS added to their
+    IDs. Raises OSError.
     """
     chunk = ChunkView(0, 0, batch.times, batch.columns, batch.nbytes)
     content = encode_chunk(spec, chunk, archived=True)

@@ -2,9 +2,9 @@
 
     stream A  [c1 c2 c3]                  retention drops c1, c2: A still holds them, so they stay charged
     stream B     [c2 c3 c4]               c2 counts once
-    snapshot           [c4 c5 c6 …        more than an eighth of the memory is held that way, or pushes need the room:
-                                          of the tenant that holds most for its weight, the stream that came first is
-                                          ended (STREAM_BEHIND)
+    snapshot           [c4 c5 c6 …        if more than an eighth of the memory is held that way, or pushes need the
+                                          room, the oldest streamed answer of the tenant that holds most for its weight
+                                          is ended (STREAM_BEHIND)
 
 A streamed answer keeps the chunks of its window until its client has read it, or has stalled for the idle time. The
 sequencer settles the charges before it prepares commands; that costs nothing while no answer holds chunks.

@@ -33,7 +33,7 @@ from psoup_service.host.worker import deliver
 T = TypeVar("T")
 
 LONG_S = 0.02
-"""Processor time from which on a read is long."""
+"""The seconds of processor time after which a read is long."""
 
 _ASIDE = 32
 """The most reads that have stepped aside: each holds a thread and its matches."""

@@ -5,8 +5,8 @@
     zeta   weight 1   had 0.020 ──┘    who comes back begins at the present: nobody saves time, and debts stay
 
 The cost of work is known afterwards, so it is charged afterwards (start-time fair queueing, Goyal, Vin and Cheng 1996).
-That is deficit round robin in which the deficit is a debt, and the round as short as a piece of work. A tenant that
-waits alone is served at once. The order inside a tenant is decided elsewhere.
+This is like deficit round robin, but the deficit is a debt, and a round is as short as a piece of work. A tenant that
+waits alone is served at once. The callers decide the order of work of one tenant.
 
 `TenantTimes` has the tenants' use of one resource, `FairTurns` the tenants that wait for it in one line. Not
 thread-safe: the owner of the lines has a lock.
@@ -141,8 +141,9 @@ class FairTurns:
         self._put(tenant)
 
     def serve(self) -> str:
-        """Serve the first tenant; equal tenants come next. It stays in line until it leaves. The line must not be
-        empty.
+        """Return the first tenant, and put it after tenants with equal `had`. It stays in line until `leave`.
+
+        The line must not be empty.
         """
         self._look()
         had, _, tenant = self._heap[0]

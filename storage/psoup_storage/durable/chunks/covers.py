@@ -44,7 +44,7 @@ class TakenCover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredCover:
-    """A stored cover: its folder, and its queries, int64[r, 2]."""
+    """A stored cover. `path`: its folder. `ranges`: the IDs of its queries, int64[r, 2], [from, to)."""
 
     path: Path
     ranges: Array

@@ -103,7 +103,7 @@ class Departures:
         self._fresh = 0
         """Departures since the last slice."""
         self.due = False
-        """Whether there is enough to forget. Any thread."""
+        """Whether the caller should call `forget_some`. Any thread."""
         self._left: dict[str, int] = {}
         """By tenant, the replacements of gone queries that were written since the oldest ones were last removed."""
 

@@ -58,8 +58,8 @@ class Spools:
         self._coming: int | None = None
         """The key of the spool that was written last, until an event names it."""
         self._unnamed = deque[int]()
-        """Keys of spools whose pieces may be removed. Each is checked first, because a transaction may have been
-        undone.
+        """Keys of spools to remove. `clear` checks each key first: its transaction may have been rolled back, so that a
+        row still names it.
         """
         with database.transaction() as connection:
             connection.execute(_UNNAMED)

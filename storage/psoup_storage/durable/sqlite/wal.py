@@ -95,9 +95,9 @@ class SyncedBytes:
 
 
 def lost_frame(wal: Path, valid: int) -> int | None:
-    """The number of the first frame (from 0) that was on the disk and is not among the `valid` first ones.
+    """The number of the first frame (from 0) that was on the disk, but that SQLite did not accept.
 
-    Returns None if there is no such frame.
+    `valid`: the number of accepted frames. Returns None if there is no such frame.
     """
     text, _, check = Notes(wal.parent).read(_NAME).rpartition(" ")
     if f"{zlib.crc32(text.encode()):08x}" != check:

@@ -62,7 +62,7 @@ class Frozen:
 def freeze(directory: DataDirectory, database: Database) -> Frozen:
     """Copy the database and link the chunks. O(database); takes turns with transactions, some pages at a time.
 
-    Raises Internal, reason BACKUP_FAILED, if the copy cannot be written; the directory is not harmed by that.
+    Raises Internal, reason BACKUP_FAILED, if the copy cannot be written. The directory stays as it is.
     """
     path = directory.path / f"{PREFIX}{secrets.token_hex(4)}"
     (path / FOLDER).mkdir(mode=0o700, parents=True)
