@@ -5,7 +5,7 @@
     zeta   weight 1   had 0.020 ──┘    who comes back begins at the present: nobody saves time, and debts stay
 
 The cost of work is known afterwards, so it is charged afterwards (start-time fair queueing, Goyal, Vin and Cheng 1996).
-This is like deficit round robin, but the deficit is a debt, and a round is as short as a piece of work. A tenant that
+This is like deficit round robin. But the deficit is a debt, and a round is as short as a piece of work. A tenant that
 waits alone is served at once. The callers decide the order of work of one tenant.
 
 `TenantTimes` has the tenants' use of one resource, `FairTurns` the tenants that wait for it in one line. Not
