@@ -1,10 +1,10 @@
-"""ALTER STREAM inside the engine: a stream gets new columns, with NULL in its old tuples, or another AHEAD.
+"""ALTER STREAM inside the engine: a stream gets new columns, with NULL in its old tuples, or another AHEAD limit.
 
     open chunk     closed early: a chunk has one schema
     closed chunks  wider views of the same tuples (`psoup.data.schema_growth`)
-    buffered       wider batches, which are charged in the memory budget
+    buffered       wider batches; the memory budget is charged for the added columns
 
-Clauses and results do not change: earlier queries do not know the new columns, not even `SELECT *`.
+Clauses and results do not change. Earlier queries do not show the new columns, not even those with `SELECT *`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psoup.work.runner import Runner
 
 
 def alter(state: StreamState, event: StreamAltered, run: Runner) -> int:
-    """Apply `event` after all earlier tuples are released; returns the additional bytes charged for tuples.
+    """Apply `event`. The caller has released all earlier tuples. Returns the additional bytes charged for tuples.
 
     O(chunks + buffered tuples).
     """

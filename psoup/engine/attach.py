@@ -1,4 +1,4 @@
-"""Attaching inside the engine: chunks on disk are put before all other chunks, or after them.
+"""Attaching inside the engine: the writer puts chunks on disk before all other chunks, or after them.
 
     history    archived   [-2 -1] + [0 1 2] closed, open ...      entries only; readers evaluate on demand
     a batch    archived   [0 1 2] + [3 4], open                   nothing was pushed, so nothing is in memory

@@ -4,10 +4,10 @@
                          ├─ register ─> Query SteM ─> cover the open chunk (sealed ones in the background)
                          └─ publish ──> Snapshot, one swap of the root
 
-`apply` cannot fail. It is the only mutator beside `install`, which applies results of maintenance; one writer calls
-both. Clauses whose evaluation raises leave the index, and `news` reports them. `precautions` are a host's knowledge
-from earlier starts. Any thread may call `snapshot()` at any time. No I/O, no clock, no threads: through the port `run`
-a host lends its thread pool, and the port `keep` stores closed chunks. (PSoup sections 3.2 and 4.)
+`apply` cannot fail. Events change the engine only through `apply`, and results of maintenance only through `install`;
+one writer calls both. Clauses whose evaluation raises leave the index, and `news` reports them. `precautions` name the
+clauses that failed before the last start. Any thread may call `snapshot()` at any time. The engine has no I/O, clock or
+threads: the port `run` is the host's thread pool, and the port `keep` stores closed chunks. (PSoup sections 3.2, 4.)
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ RELIEF_SHARE = 4
 class Engine:
     """All streams and queries of one service.
 
-    Guaranteed: an event's effects become visible together, in sequence order; a snapshot never changes. Not guaranteed:
-    effects of each event of a run become visible at once; they do so at the end of the run.
+    Guaranteed: readers see all effects of an event at one moment, in the order of events. A snapshot never changes.
+    Not guaranteed: a snapshot after each event. Readers see the events of a run at the end of the run.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class Engine:
         timer: Callable[[], float] = float,
         edge: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`others`: bytes of the memory budget that are charged for anything but tuples; called on the writer's thread.
+        """`others`: returns the bytes that the memory budget is charged for all but tuples. The writer calls it.
 
-        `timer`: the thread's time in seconds, which measures the work of a run by tenant (`Effects.spent`). `verify`:
-        how much the engine checks its structures (`psoup.engine.verification`). `edge`: the latest time at which tuples
-        of streams in system time may expire now, None for any; called like `others`.
+        `timer`: returns the thread's time in seconds, to measure the work for each tenant (`Effects.spent`). `verify`:
+        the level of the engine's checks (`psoup.engine.verification`). `edge`: returns an upper bound of the time by
+        which tuples of streams in system time expire, or None. The writer's thread calls it.
         """
         self.config = config
         self._run = run
@@ -118,7 +118,7 @@ class Engine:
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
-        """Apply a host's list of clauses that must not be evaluated: before the first event, or to end a watch."""
+        """Set the host's list of forbidden clauses. The host calls it before the first event, and to end its watch."""
         self._precautions = precautions
 
     def news(self) -> list[LeftIndex]:
@@ -137,7 +137,7 @@ class Engine:
     def apply(self, events: Sequence[Event]) -> Effects:
         """Apply consecutive events and publish. Pushes between two changes of queries are evaluated together.
 
-        Raises Corrupt if a check finds a broken structure. Then nothing is published, and it must not be called again.
+        Raises Corrupt if a check finds a broken structure. Then nothing is published, and the caller must stop.
         """
         try:
             return self._apply(events) if self._verification.level != "all" else self._one_by_one(events)
@@ -145,7 +145,7 @@ class Engine:
             raise problem.after(self._verification.story) from problem
 
     def _one_by_one(self, events: Sequence[Event]) -> Effects:
-        """Apply each event as a separate run, as everything is checked after each."""
+        """Apply each event as a separate run, so that all checks follow each event."""
         freed = 0
         released: dict[int, int] = {}
         spent = Spent(self._spent.now)
@@ -201,8 +201,8 @@ class Engine:
     def maintenance(self, choose: Choose = longest_ago, *, everything: bool = False) -> Task | None:
         """Return the next task that is due, or None. The writer calls it; any thread may call the task's `compute`.
 
-        With `everything`, also tasks that are not worth their cost yet: tests and idle times use it. `choose`: chooses
-        among tenants whose evaluations wait.
+        `everything`: also return tasks that are not worth their cost yet, for tests and idle times. `choose`: picks one
+        of the tenants whose evaluations wait.
         """
         if everything:
             for every in self._streams:
@@ -212,16 +212,15 @@ class Engine:
         return self._agenda.next(self._streams, everything, choose)
 
     def behind(self) -> float:
-        """Bytes of chunks that wait to be sealed or stored, as a part of the limit; above 1, pushes should wait.
+        """The bytes of chunks that wait to be sealed or stored, divided by their limit. Above 1, pushes should wait.
         O(streams)."""
         waiting = sum(state.shelf.waiting_bytes for state in self._streams.values())
         return waiting / max(self.config.memory_bytes // BEHIND_SHARE, 1)
 
     def install(self, result: Installable) -> int:
-        """Apply the result of a task, unless its stream has changed since; publishes.
+        """Apply the result of a task and publish. A result is dropped if the parts it was computed from were replaced.
 
-        Returns the bytes of tuples that left the memory: stored chunks need not stay there. Raises Corrupt as `apply`
-        does.
+        Returns the bytes of tuples that left memory, as a stored chunk may leave it. Raises Corrupt as `apply` does.
         """
         try:
             return self._install(result)
@@ -244,11 +243,11 @@ class Engine:
         return freed
 
     def expire(self, clock: int) -> int:
-        """Drop chunks before their stream's retention edge at `clock`; returns the bytes freed.
+        """Drop chunks that are older than their stream's retention at the time `clock`; returns the bytes freed.
 
-        `apply` does so as the time of a stream goes on. This method is for a full memory: pushes are refused then, and
-        the time of a stream in system time would not go on. Stored chunks of streams with an archive leave the memory
-        too. No answer changes. O(streams).
+        `apply` also drops them, by the time of the last tuple. This method is for a full memory: pushes are refused
+        then, so a stream in system time gets no later tuple. Stored chunks of archived streams leave memory, too.
+        No answer changes. O(streams).
         """
         edge = self._edge()
         freed = sum(state.expire(clock, edge) for state in self._streams.values())
@@ -258,7 +257,7 @@ class Engine:
         return freed
 
     def check(self) -> None:
-        """Check every invariant of every structure, and find unpublished changes."""
+        """Check every invariant of every structure, and that all changes are published. Raises Corrupt."""
         self._registry.check(self._streams)
         self._rooms.kept.check()
         ensure(not self._board.changed, self, "something is not published")
@@ -269,7 +268,7 @@ class Engine:
             ensure(not forgotten, self, f"the work that {', '.join(forgotten)} finds is overlooked", stream=stream_id)
 
     def bill(self) -> dict[str, int]:
-        """Bytes of each structure, live and reclaimable."""
+        """The bytes of each structure by name, and the numbers of queries and clauses."""
         total = self._registry.bill()
         total["kept_pairs_bytes"] = self._rooms.kept.room.held
         for state in self._streams.values():
@@ -330,7 +329,7 @@ class Engine:
     def _change_queries(
         self, event: Registered | RegisteredMany | Replaced | Unregistered | UnregisteredMany
     ) -> list[StreamState]:
-        """Register, replace or unregister queries; returns the streams on which they change."""
+        """Register, replace or unregister queries. Returns the streams of these queries."""
         self._rooms.allowance.begin()
         match event:
             case Registered():
@@ -358,7 +357,7 @@ class Engine:
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
     def _put_out_by_hand(self, query_ids: range) -> None:
-        """Take the operator's list of queries out of the index as they are registered."""
+        """Take those of the new queries out of the index that are on the operator's list."""
         for query_id in self._precautions.by_hand:
             for clause in self._registry.clauses_of_query(query_id) if query_id in query_ids else ():
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)

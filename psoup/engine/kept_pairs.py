@@ -1,13 +1,13 @@
 """Kept pairs of joins, for queries that asked for them at registration.
 
-    register, keep pairs ──> the join of the query's streams and factors, made once, with the queries that use it
+    register, keep pairs ──> one `KeptJoin` for all queries that join the same streams with the same factors
     a chunk closes ────────> its left stream needs attention ──> missing blocks: a task of maintenance
-    a chunk leaves ────────> its blocks are hidden at once; a task removes blocks of a right chunk
-    no room ───────────────> pairs are dropped, and no new ones are made until a chunk comes or leaves
-    a task has no budget ──> no new ones are made until then either, and EXPLAIN gives the reason
+    a chunk leaves ────────> readers no longer use its blocks; a task removes blocks of a right chunk
+    no room ───────────────> the writer drops pairs; no task makes new ones until a chunk comes or leaves
+    a task has no budget ──> no task makes new ones until then either, and EXPLAIN gives the reason
 
-Chunks on both sides are closed and in memory. No answer depends on kept pairs. For the engine's writer; readers get
-tables that do not change.
+A block has the pairs of one left chunk with one right chunk; a row has the blocks of one left chunk. Only closed chunks
+in memory have blocks. No answer depends on kept pairs. Only the writer changes them; readers get immutable tables.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from psoup.sql.templates.block import BoundBlock
 from psoup.values.columns import Array
 
 _AT_ONCE = 32
-"""Blocks that a task makes: some 30 ms."""
+"""The most blocks that one task makes. They take about 30 ms."""
 
 
 _Asked = tuple[Join, int, int, Array]
-"""A join, its left and right stream, and queries of it."""
+"""A join, the IDs of its left and right stream, and the IDs of its queries."""
 
 
 Span = tuple[int, int]
-"""The number of the first chunk, and the number after the last."""
+"""A range of chunks: the number of the first one, and the number after the last one."""
 
 
 class PairRoom:
-    """The limit and the current bytes of all pairs together."""
+    """The memory limit of all kept pairs of an engine, and the bytes that they take now."""
 
     def __init__(self, limit: int, tenant_bytes: KeptBytes | None = None) -> None:
-        """`tenant_bytes`: bytes of each tenant's caches."""
+        """`tenant_bytes`: counts the bytes of each tenant's caches, and has their limits."""
         self.limit = limit
         self.held = 0
         self._kept = tenant_bytes or KeptBytes()
 
     def allows(self, tenant: str, size: int) -> bool:
-        """Whether `size` more bytes fit, and the tenant may use them."""
+        """Whether `size` more bytes fit into the limit of all pairs and into the tenant's limit."""
         return self.held + size <= self.limit and not self._kept.over(tenant, size)
 
     def bound(self, limit: int) -> None:
@@ -63,14 +63,15 @@ class PairRoom:
         self.limit = limit
 
     def take(self, size: int) -> None:
-        """Count bytes that are taken, or freed (negative)."""
+        """Add `size` bytes to those held. A negative size stands for freed bytes."""
         self.held += size
 
 
 class Missing(NamedTuple):
-    """Rows to be made or cut, of left chunks from number `first` on.
+    """The work of one task: the rows of the left chunks `lefts`, of which the first has the number `first`.
 
-    They continue with `rights`, the right chunks that follow; blocks of right chunks below `least` are cut off.
+    `rows`: the present rows, None for a chunk without one. `rights`: the right chunks whose blocks the task adds to
+    each row. The task removes the blocks of right chunks with numbers below `least`.
     """
 
     first: int
@@ -94,16 +95,16 @@ class KeptJoin:
         self._full = False
 
     def want(self, query_ids: Array) -> None:
-        """Keep the pairs for further queries."""
+        """Add queries that use these pairs."""
         self.queries = np.union1d(self.queries, query_ids)
 
     def want_no_more(self, query_ids: Array | list[int]) -> bool:
-        """Remove dropped queries; returns whether others are left."""
+        """Remove dropped queries. Returns False if no query uses the pairs any more."""
         self.queries = np.setdiff1d(self.queries, query_ids)
         return bool(len(self.queries))
 
     def follow(self) -> bool:
-        """Drop the pairs of chunks that left the memory; returns whether chunks came or left. O(1) if not."""
+        """Drop the pairs of chunks that left memory. Returns whether chunks came or left. O(1) if none did."""
         here = _numbers(self._shelves[0]), _numbers(self._shelves[1])
         if here == self._seen:
             return False
@@ -121,7 +122,10 @@ class KeptJoin:
         return True
 
     def missing(self) -> Missing | None:
-        """Adjacent rows with the same missing or surplus blocks, the newest first. O(chunks on the left)."""
+        """The work of the next task: neighbouring rows that lack the same blocks, from the newest such row back.
+
+        Rows with blocks of dropped chunks count, too. Returns None if all rows are complete. O(chunks on the left).
+        """
         (first, stop), (first_right, last) = self._seen
         numbers = range(stop - 1, first - 1, -1)
         waiting = (n for n in numbers if self._lacks(n))
@@ -139,7 +143,7 @@ class KeptJoin:
         return Missing(lowest, lefts, rows, _chunks(self._shelves[1], range(at, at + columns)), first_right)
 
     def install(self, first: int, seen: Sequence[PairRow | None], rows: Sequence[PairRow | None]) -> bool:
-        """Replace the rows that were `seen`, if they have not changed and there is room."""
+        """Replace each row of `seen` by its new row, unless the row has changed since or the memory has no room."""
         stop = self._seen[0][1]
         changed = [*self.table.rows, *[None] * (stop - self.table.first - len(self.table.rows))]
         more = 0
@@ -157,12 +161,12 @@ class KeptJoin:
         return True
 
     def refuse(self, why: str) -> None:
-        """Make no pairs until a chunk comes or leaves: a task had too little memory or time for two chunks."""
+        """Let no task make pairs until a chunk comes or leaves, as a task ran out of budget. `why`: for EXPLAIN."""
         self.table = replace(self.table, refused=why)
         self._full = True
 
     def give_up(self) -> int:
-        """Drop all pairs, and make none until a chunk leaves; returns the bytes freed."""
+        """Drop all pairs, and let no task make any until a chunk comes or leaves. Returns the bytes freed."""
         freed = self.table.nbytes
         self._room.take(-freed)
         self.table = PairTable(self._seen[0][0], (), self.table.least)
@@ -170,7 +174,7 @@ class KeptJoin:
         return freed
 
     def check(self) -> None:
-        """Check that rows are sound, and belong to existing chunks."""
+        """Check that rows are sound, and that their chunks exist. Raises Corrupt."""
         (first, stop), (first_right, last) = self._seen
         ensure(self._seen == tuple(map(_numbers, self._shelves)), self, "chunks have come or gone", seen=self._seen)
         table = self.table
@@ -189,7 +193,7 @@ class KeptJoin:
         return (row.stop < last and not self._full) or (row.first < first_right and len(row.kept) > 0)
 
     def _next(self, number: int) -> int:
-        """The first right chunk that the row of a left chunk lacks."""
+        """The number of the first right chunk that is missing in a left chunk's row."""
         row, first_right = self.table.row(number), self._seen[1][0]
         return first_right if row is None else max(row.stop, first_right)
 
@@ -198,7 +202,7 @@ class KeptJoins:
     """All joins whose pairs are kept."""
 
     def __init__(self, board: Board, limit: int, tenant_bytes: KeptBytes) -> None:
-        """`limit`: bytes of all pairs; `tenant_bytes`: bytes of each tenant's caches."""
+        """`limit`: the most bytes of all pairs. `tenant_bytes`: counts the bytes of each tenant's caches."""
         self.room = PairRoom(limit, tenant_bytes)
         tenant_bytes.add(self.held_by)
         self._board = board
@@ -214,7 +218,7 @@ class KeptJoins:
         return sum(kept_join.table.nbytes for kept_join in list(self._joins.values()) if kept_join.tenant == tenant)
 
     def ask(self, event: Registered | RegisteredMany, streams: Mapping[int, StreamState]) -> None:
-        """Keep the pairs for the queries of an event that asks for them."""
+        """Begin to keep pairs for those queries of an event that ask for it."""
         for node, left, right, ids in _asked(event):
             text = pair_text(node)
             assert text is not None
@@ -226,7 +230,7 @@ class KeptJoins:
         self._changed = True
 
     def forget(self, query_ids: Array | list[int]) -> None:
-        """Remove dropped queries; pairs are dropped with the last query that uses them."""
+        """Remove dropped queries. The pairs of a join go with the last query that uses them."""
         for key, kept_join in list(self._joins.items()) if len(query_ids) else ():
             if not kept_join.want_no_more(query_ids):
                 kept_join.give_up()
@@ -234,7 +238,7 @@ class KeptJoins:
             self._changed = True
 
     def missing(self, stream_id: int) -> tuple[KeptJoin, Missing] | None:
-        """The rows to be made for a join whose left stream this is, or None."""
+        """The next work for a join with this left stream, or None if nothing is missing."""
         for (left, _, _), kept_join in self._joins.items():
             if left == stream_id and (work := kept_join.missing()) is not None:
                 return kept_join, work
@@ -245,18 +249,18 @@ class KeptJoins:
         return any(other is kept_join for other in self._joins.values())
 
     def follow(self) -> None:
-        """Find chunks that came or left, before each publication. O(joins)."""
+        """Look for chunks that came or left. The writer calls this before each publication. O(joins)."""
         for (left, _, _), kept_join in self._joins.items():
             if kept_join.follow():
                 self._board.look_after(left)
                 self._changed = True
 
     def installed(self) -> None:
-        """Record that rows have changed."""
+        """Record that rows have changed, so that the next `freeze` makes a new table."""
         self._changed = True
 
     def freeze(self) -> KeptPairs:
-        """All pairs, for a reader."""
+        """An immutable table of all pairs, for readers. The same object if nothing has changed."""
         if self._changed:
             tables = {key: kept_join.table for key, kept_join in self._joins.items()}
             queries = {key: kept_join.queries for key, kept_join in self._joins.items()}
@@ -265,7 +269,7 @@ class KeptJoins:
         return self._published
 
     def give_up(self, wanted: int) -> int:
-        """Drop pairs, join by join, until `wanted` bytes are free; returns the bytes freed."""
+        """Drop the pairs of one join after the other, until `wanted` bytes are free. Returns the bytes freed."""
         freed = 0
         for kept_join in self._joins.values():
             if freed >= wanted:
@@ -275,7 +279,7 @@ class KeptJoins:
         return freed
 
     def check(self) -> None:
-        """Check all pairs, and that their bytes add up."""
+        """Check all pairs, and that the counted bytes equal their sum. Raises Corrupt."""
         for kept_join in self._joins.values():
             kept_join.check()
         total = sum(kept_join.table.nbytes for kept_join in self._joins.values())
@@ -283,7 +287,7 @@ class KeptJoins:
 
 
 def _asked(event: Registered | RegisteredMany) -> list[_Asked]:
-    """The joins of an event, the streams of each, and its queries."""
+    """The joins whose pairs an event asks to keep, each with its two streams and its queries."""
     if isinstance(event, Registered):
         return _by_join([event.query], [event.side_streams], np.array([event.query_id]))
     stand = np.setdiff1d(np.arange(len(event.queries)), np.array(event.gone, np.int64))
@@ -295,7 +299,7 @@ def _asked(event: Registered | RegisteredMany) -> list[_Asked]:
 
 
 def _by_join(queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int, ...]], ids: Array) -> list[_Asked]:
-    """The joins of some queries, as `_asked` gives them; a single query stands for all `ids`."""
+    """The joins of some queries, in the form of `_asked`. If `queries` has one query, all `ids` share it."""
     parts: dict[tuple[int, tuple[int, ...]], tuple[Join, list[int]]] = {}
     for row, (query, streams) in enumerate(zip(queries, side_streams, strict=True)):
         node = join_with_pairs(query.plan)

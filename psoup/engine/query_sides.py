@@ -1,4 +1,4 @@
-"""New queries sorted for the registry: by their clauses, and sides of joins by their streams.
+"""Helpers of the registry: they group new queries by their clauses, and sides of joins by their streams.
 
     query 12   trades t, quotes q, trades u      trades    side 0 of 12    side 0 of 13    side 2 of 12
     query 13   trades t, quotes q                quotes    side 1 of 12    side 1 of 13
@@ -26,16 +26,16 @@ class Sides(NamedTuple):
 
     @property
     def joins(self) -> int:
-        """The number of joins with these sides; each counts once on the stream."""
+        """The number of joins with these sides. A join with two sides on the stream counts once."""
         return len({query_of(side) for side in self.ids})
 
 
 def sides_by_stream(
     query_ids: Sequence[int], queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int, ...]]
 ) -> dict[int, Sides]:
-    """The sides of joins (ascending) by their streams."""
+    """Group the sides of joins by their streams. The query IDs must ascend."""
     by_stream: dict[int, tuple[list[int], list[StandingQuery]]] = {}
-    for place in range(max(map(len, side_streams))):  # place by place, so that their IDs ascend
+    for place in range(max(map(len, side_streams))):  # side 0 of all joins, then side 1, so that the side IDs ascend
         for query_id, query, streams in zip(query_ids, queries, side_streams, strict=True):
             if place < len(streams):
                 ids, sides = by_stream.setdefault(streams[place], ([], []))
@@ -45,12 +45,12 @@ def sides_by_stream(
 
 
 def tags_of(event: RegisteredMany, rows: Sequence[int]) -> list[Tag]:
-    """The tags of some queries of a block."""
+    """The tags (key and labels) of the queries in some `rows` of a block."""
     return [NO_TAG] * len(rows) if event.tags is None else [event.tags.tag(row) for row in rows]
 
 
 def grouped(sqc_ids: Array, ids: Array) -> dict[int, list[int]]:
-    """The queries of each clause, in their order."""
+    """The IDs of the queries of each clause, in the order of `ids`. The result has the SQC IDs as its keys."""
     groups: dict[int, list[int]] = {}
     for sqc_id, query_id in zip(sqc_ids.tolist(), ids.tolist(), strict=True):
         groups.setdefault(sqc_id, []).append(query_id)

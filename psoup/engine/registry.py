@@ -2,11 +2,11 @@
 
     register       name of its FROM-WHERE ─ known ──> one more member of that clause
                                           └ new ────> SQC ID, slot: it joins the Query SteM
-    a block        the same for all of its queries together; they stay columns (see `psoup.published.records`)
-    a join         a record without a clause, and its sides (`psoup.plan.sides`): each a query of its own stream
-    unregister     the clause is removed with its last member; many together by columns (`psoup.engine.removal_columns`)
+    a block        all its queries in one step; they stay columns (see `psoup.published.records`)
+    a join         a record without a clause, and a hidden query of each stream, its sides (`psoup.plan.sides`)
+    unregister     a clause is removed with its last member; many queries in one step (`psoup.engine.removal_columns`)
 
-Owned by the engine's writer; readers get frozen maps.
+Only the engine's writer changes the registry. Readers get frozen maps.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ class Registry:
         self._sides = 0
         """The number of registered sides."""
         self._uncounted = 0
-        """The number of records that count on no stream: joins, and further sides of a join on the same stream."""
+        """The number of records that no stream counts: joins, and all but one of a join's sides on the same stream."""
         self._departed: dict[str, Departed] = {}
-        """The latest queries of each tenant that were replaced or have expired."""
+        """The queries of each tenant that were replaced or expired last, to tell callers why a query is missing."""
         self._why_gone: dict[str, WhyGone] = {}
         self.lifetimes = Lifetimes()
 
     def freeze(
         self, sequence: int
     ) -> tuple[PagedMap[QueryRecord], PagedMap[ClauseRecord], PublishedTags, Mapping[str, WhyGone]]:
-        """The maps for a reader after the event `sequence`: queries, clauses, keys and labels, reasons of removals."""
+        """The maps for readers after the event `sequence`: queries, clauses, keys and labels, reasons of removals."""
         return self._queries.freeze(), self._clauses.freeze(), self._tags.freeze(sequence), self._why_gone
 
     @property
@@ -74,7 +74,7 @@ class Registry:
         return self._sides
 
     def bill(self) -> dict[str, int]:
-        """The number of queries and clauses, and bytes of their blocks."""
+        """The numbers of queries and clauses, and the bytes of their blocks and tags."""
         blocks = (*self._queries.freeze().blocks, *self._clauses.freeze().blocks)
         return {
             "queries": len(self._queries) - self._sides,
@@ -84,7 +84,7 @@ class Registry:
         }
 
     def register(self, event: Registered, streams: Streams) -> list[StreamState]:
-        """Add one query; returns its streams."""
+        """Add one query. Returns its streams."""
         if event.tag is not NO_TAG:
             self._tags.add(event)
         if event.expires:
@@ -97,7 +97,7 @@ class Registry:
         return [state]
 
     def register_many(self, event: RegisteredMany, streams: Streams) -> list[StreamState]:
-        """Add a block of queries; new clauses of a stream join its Query SteM together. Returns their streams."""
+        """Add a block of queries. The new clauses of a stream join its Query SteM in one step. Returns the streams."""
         count, queries = len(event.queries), event.queries
         if event.tags is not None:
             self._tags.add(event)
@@ -127,7 +127,7 @@ class Registry:
         return changed
 
     def unregister(self, query_id: int, streams: Streams) -> list[StreamState]:
-        """Remove one query; returns its streams. O(its clause), and its page or the flags of its block."""
+        """Remove one query. Returns its streams. O(members of its clause + its page, or the flags of its block)."""
         record = self._queries.get(query_id)
         if record is None:
             raise corrupt(self, "a query is unregistered that is not there", query=query_id)
@@ -153,7 +153,7 @@ class Registry:
         return [state]
 
     def replace(self, tenant: str, pairs: Replacements, streams: Streams) -> list[StreamState]:
-        """Remove replaced queries, except those that a replay no longer knows; returns their streams."""
+        """Remove replaced queries. Returns their streams. Skips queries that are missing, as a replay may lack some."""
         earlier = np.sort(pairs.earlier)
         missing = self._queries.find(earlier).missing
         departed = self._departed.setdefault(tenant, Departed())
@@ -162,10 +162,10 @@ class Registry:
         return self.unregister_many(np.setdiff1d(earlier, missing, assume_unique=True), streams)
 
     def unregister_many(self, query_ids: Array, streams: Streams) -> list[StreamState]:
-        """Remove some queries (int64[k], ascending) with their sides; returns their streams.
+        """Remove some queries (int64[k], ascending) with their sides. Returns their streams.
 
-        A stream missing in `streams` was dropped together with its parts. O(k log n), by columns for queries of a block
-        of a template, and a step for each other query and each shared clause.
+        If `streams` lacks a stream, it was dropped with all its parts. O(k log n): vector operations for queries of a
+        template's block, a Python step for each other query and each shared clause.
         """
         try:
             queries_found = self._queries.remove_all(query_ids)
@@ -195,7 +195,7 @@ class Registry:
         return states
 
     def note_expired(self, tenant: str, query_ids: Array) -> None:
-        """Record that queries (int64[k]) have expired."""
+        """Record that queries (int64[k]) of a tenant have expired, for the errors of later calls."""
         departed = self._departed.setdefault(tenant, Departed())
         departed.note_expired(query_ids)
         self._why_gone = {**self._why_gone, tenant: departed.freeze()}
@@ -208,13 +208,13 @@ class Registry:
         return [clause for clause in clauses if clause is not None]
 
     def queries_of(self, sqc_ids: Sequence[int]) -> tuple[int, ...]:
-        """The first query of each clause that still exists; for a side its join."""
+        """The first query of each of these clauses that still exists. If it is a side, its join stands for it."""
         clauses = [self._clauses.get(sqc_id) for sqc_id in sqc_ids]
         return tuple(query_of(next(with_sides(clause.members, 0))) for clause in clauses if clause is not None)
 
     @property
     def counts(self) -> tuple[int, int]:
-        """The number of queries and clauses on all streams; a join counts on each of its streams. O(blocks)."""
+        """The numbers of queries and clauses on all streams. A join counts once on each of its streams. O(blocks)."""
         return len(self._queries) - self._uncounted, len(self._clauses)
 
     def clauses_of(self, stream_id: int) -> list[ClauseRecord]:
@@ -222,7 +222,7 @@ class Registry:
         return [clause for _, clause in self._clauses.freeze().items() if clause.stream_id == stream_id]
 
     def check(self, streams: Streams) -> None:
-        """Check that queries and clauses refer to each other, and that the streams have the clauses."""
+        """Check that queries and clauses refer to each other, and that the streams have the clauses. Raises Corrupt."""
         for records in (self._queries, self._clauses):
             records.check()
         clauses, queries = dict(self._clauses.freeze().items()), dict(self._queries.freeze().items())
@@ -254,7 +254,7 @@ class Registry:
         side_streams: Sequence[tuple[int, ...]],
         tags: Sequence[Tag],
     ) -> list[StreamState]:
-        """Add joins as one record each, and their sides, stream by stream; returns the streams."""
+        """Add one record for each join, and then its sides, stream by stream. Returns the streams."""
         common = event.time, event.sequence
         for query_id, query, of_sides, tag in zip(ids, queries, side_streams, tags, strict=True):
             first, expires = of_sides[0], event.expires
@@ -280,8 +280,8 @@ class Registry:
         expires: int,
         made: tuple[Array, FactorTable] | None = None,
     ) -> None:
-        """Add queries or sides of one stream as one record each. `made`: the names of their clauses, and their
-        factors."""
+        """Add one record for each of some queries or sides of a stream. `made`: the names of their clauses and their
+        table of factors, if the caller has them already."""
         if made is None:
             names, table = np.concatenate([state.clauses.table.name_of(query.factors) for query in queries]), None
         else:
@@ -305,7 +305,7 @@ class Registry:
     def _add_block(
         self, event: RegisteredMany, streams: Streams, ids: Array, queries: BoundBlock, rows: Array
     ) -> list[StreamState]:
-        """Add some `rows` of a block of one template; returns the streams."""
+        """Add the queries in some `rows` of a template's block. Returns the streams."""
         tags = event.tags
         if len(rows) < len(queries):
             ids, queries, tags = ids[rows], queries.take(rows), None if tags is None else tags.take(rows)
@@ -335,7 +335,10 @@ class Registry:
         return [*changed.values()]
 
     def _add_columns(self, state: StreamState, ids: Array, queries: ManyQueries) -> Array:
-        """Add the clauses of a block; clauses of a single query stay in columns. Returns the SQC IDs (int64[n])."""
+        """Add the clauses of a block. Returns the SQC IDs of its queries, int64[n].
+
+        Clauses of a single query stay in columns; a shared clause gets a record.
+        """
         columns = queries.clauses()
         slots, fresh = state.clauses.place(state.clauses.table.names_of(columns), self.next_sqc)
         attributes = state.admit_columns(
@@ -372,6 +375,6 @@ class Registry:
             self._clauses.set(sqc_id, replace(clause, members=add(clause.members, query_ids, self._shape)))
 
     def _take_from_block(self, sqc_id: int) -> None:
-        """Turn a clause of a block that is now shared into a record."""
+        """Remove a clause from its block, if it is in one, as it is now shared. The caller stores it as a record."""
         if self._clauses.in_block(sqc_id):
             self._clauses.remove(sqc_id)

@@ -1,10 +1,11 @@
-"""Queries that are removed together, as columns, and the clauses that are removed with them.
+"""Columns of queries that one event removes, and of the clauses that lose their last query.
 
     queries   1 4 5 9  ──by clause──>  clause 7: 1 9    clause 8: 4    clause 12: 5
     joins     2        ──their sides──>  clause 8: side 0 of 2    clause 31: side 1 of 2
     clauses without a query ──by stream──>  SQC IDs, slots, the number of readers of each attribute
 
-Queries of a block come as slices of its columns; each other query takes a step. Nothing here changes the registry.
+Queries of a block are slices of its columns; each other query takes a Python step. This module does not change the
+registry.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NONE: Array = np.zeros(0, np.int64)
 
 
 def sides_in(records_found: PagedRecords) -> Array:
-    """The IDs of the sides of queries: int64, ascending. O(queries outside blocks)."""
+    """The IDs of the sides of the queries that are joins: int64, ascending. O(queries outside blocks + sides)."""
     sides = [np.array(record.side_ids, np.int64) for record in records_found.records.values() if not record.sqc_id]
     for block, places in records_found.blocks:
         sides += block.sides_at(places)
@@ -33,9 +34,10 @@ def sides_in(records_found: PagedRecords) -> Array:
 
 
 class LeavingQueries:
-    """Queries and sides by their clauses. `sqc_ids`: int64[m], ascending, distinct.
+    """The queries and sides that leave, grouped by clauses. `sqc_ids`: the clauses, int64[m], ascending, distinct.
 
-    `streams`: the number of queries that leave each stream; a join counts once on each. `sides`: the number of sides.
+    `streams`: the number of queries that leave each stream; a join counts once on each of its streams. `sides`: the
+    number of sides that leave.
     """
 
     def __init__(self, queries_found: PagedRecords, of_joins: PagedRecords) -> None:
@@ -55,7 +57,7 @@ class LeavingQueries:
         self.sqc_ids, self._starts = np.unique(every[order], return_index=True)
 
     def of(self, sqc_id: int) -> list[int]:
-        """The queries of a clause, ascending."""
+        """The IDs of the queries and sides that leave a clause, ascending."""
         at = int(np.searchsorted(self.sqc_ids, sqc_id))
         end = self._starts[at + 1] if at + 1 < len(self._starts) else len(self._ids)
         members: list[int] = sorted(self._ids[self._starts[at] : end].tolist())
@@ -63,7 +65,10 @@ class LeavingQueries:
 
 
 def _parts(records_found: PagedRecords) -> list[tuple[int, Array, Array]]:
-    """(stream ID, IDs, SQC IDs) of queries with clauses: int64[k] each; records by stream, then each block."""
+    """Triples of a stream ID, query IDs and their SQC IDs (int64[k] each), of the queries with a clause.
+
+    Each stream with records has a triple, and then each block.
+    """
     by_stream: dict[int, list[tuple[int, int]]] = {}
     for record in records_found.records.values():
         if record.sqc_id:
@@ -75,12 +80,12 @@ def _parts(records_found: PagedRecords) -> list[tuple[int, Array, Array]]:
 
 
 def _queries(ids: Array) -> int:
-    """The number of queries among queries and sides. O(k) without sides."""
+    """The number of queries of a stream, from the IDs of queries and sides. Sides of one join count once."""
     return len(ids) if not (ids >= FIRST_SIDE).any() else len(np.unique(ids % FIRST_SIDE))
 
 
 def gone_clauses(clauses_found: PagedRecords) -> dict[int, GoneClauses]:
-    """The clauses that left the registry, by their streams."""
+    """Group the clauses that left the registry by their streams."""
     parts: dict[int, tuple[list[Array], list[Array], Counter[int]]] = {}
     for block, places in clauses_found.blocks:
         sqc_ids, slots, attributes = parts.setdefault(block.stream_id, ([], [], Counter()))

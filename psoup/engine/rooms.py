@@ -1,10 +1,10 @@
 """Memory limits of the caches: key indexes, folds, packs of folds, kept pairs.
 
     memory   ├── tuples, queries, others ──┼── folds, packs ──┼── results ──┼── keys, pairs ──┼ an eighth, free ┤
-    too full                                                      4th             2nd, 3rd: drop the oldest
+    too full                                       4th (packs)         5th        2nd, 3rd: drop the oldest
 
-Search codes are dropped first. Dropping an entry never changes an answer. The module also has the streams' common
-allowance of time for new clauses.
+If memory is too full, the writer drops search codes first, then entries of the caches in the order shown. This never
+changes an answer. The module also has the streams' common allowance for the work of new clauses.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from psoup.engine.stream.state import StreamState
 from psoup.results.offers import OfferBox
 
 _FOLDS_SHARE = 32
-"""The share of memory for folds: a 32nd. Folds save more than results of the same size.
+"""The divisor of the memory for folds: they get a 32nd. Folds save more time than results of the same size.
 
 Folds of 100,000 groups in 2^24 tuples take 70 MB.
 """
 
 _PACKS_SHARE = 16
-"""The share of memory for folds of many clauses together; they are dropped before results."""
+"""The divisor of the memory for packs, which hold the folds of many clauses. The writer drops packs before results."""
 
 RESULTS_SHARE = 8
-"""An eighth of the memory is left for results, whatever tuples and queries take."""
+"""The divisor of the memory for results: an eighth is always left for them, whatever tuples and queries take."""
 
 BEHIND_SHARE = 16
-"""The share of memory that may wait for maintenance before the writer waits for it."""
+"""The divisor of the memory for chunks that wait to be sealed or stored. Above that 16th, pushes should wait."""
 
 
 class Rooms:
-    """The caches of one engine. For its writer; readers fill those of keys, folds and packs."""
+    """The caches of one engine. The writer sets their limits; readers fill those of key indexes, folds and packs."""
 
     def __init__(self, config: EngineConfig, board: Board, limit: Bytes, others: Callable[[], int]) -> None:
-        """`limit`: the most bytes of caches for a tenant. `others`: bytes charged for anything else."""
+        """`limit`: the most bytes of a tenant's caches. `others`: returns the bytes charged for all but tuples."""
         self._config = config
         self._others = others
         tenant_bytes = KeptBytes(limit)
@@ -57,17 +57,17 @@ class Rooms:
         self.offers = OfferBox(config.list_limit, config.chunk_rows // 64)
         """Results that readers offer for evicted chunks."""
         self.shared = SharedRooms(self.keys, self.folds, self.packs, self.allowance, self.offers)
-        """The parts that every stream gets."""
+        """The caches that all streams share."""
 
     def taken(self, states: Iterable[StreamState]) -> int:
-        """Bytes of the budget that tuples, queries and others take, and results cannot use."""
+        """The bytes of the budget that results cannot use: those of tuples, the predicate index and `others`."""
         return self._others() + sum(state.tuple_bytes + state.clauses.index.nbytes for state in states)
 
     def look(self, states: Collection[StreamState]) -> int:
-        """Measure the free memory; returns the bytes by which results, indexes and pairs exceed it.
+        """Measure the free memory, and set the limits of the caches.
 
-        Indexes and pairs may use the memory that results do not, except for the last eighth. Folds have their share;
-        folds of many clauses together leave it to results.
+        Returns the bytes by which results, key indexes and kept pairs exceed their memory; negative if there is room.
+        Key indexes and pairs may use the memory that results do not use, except the last eighth of the budget.
         """
         budget, pairs = self._config.memory_bytes, self.kept.room
         left = budget - self.taken(states) - self.folds.held - self.packs.held
@@ -80,7 +80,10 @@ class Rooms:
         return over
 
     def keep(self, states: Collection[StreamState]) -> None:
-        """Drop search codes, then key indexes, kept pairs and the oldest sealed results, until the memory suffices."""
+        """Drop cache entries until the memory suffices: search codes, key indexes, pairs, packs, the oldest results.
+
+        Search codes are dropped as soon as less than an eighth of the memory is free.
+        """
         over = self.look(states)
         if over > -self._config.memory_bytes // RESULTS_SHARE:
             for state in states:

@@ -1,7 +1,7 @@
-"""The writer's table of keys and labels of queries, registered and removed.
+"""The writer's table of the keys and labels of queries.
 
-registered    a run of its keys, a run of its labels        published with the next snapshot
-unregistered  recorded; once half are removed, the runs are made again without them
+registered    each event adds a run of keys and a run of labels; the next snapshot has them
+unregistered  the removals are recorded; once half of the queries are removed, new runs are made without them
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psoup.values.columns import Array
 
 
 class Tags:
-    """Keys and labels of registered queries, and of some removed ones. For the writer."""
+    """Keys and labels of registered queries, and of some removed ones. Only the writer changes them."""
 
     def __init__(self) -> None:
         self._keys: Runs = ()
@@ -31,7 +31,7 @@ class Tags:
         """The removed queries that are still in the runs."""
 
     def add(self, event: Registered | RegisteredMany) -> None:
-        """Add the queries of an event, also those that a replay knows to be removed later."""
+        """Add the queries of an event. A replay also adds those that it knows to be removed later."""
         if isinstance(event, Registered):
             (keys, labels), first, count = runs_of(event.tenant, event.tag), event.query_id, 1
         else:
@@ -63,7 +63,7 @@ class Tags:
         return PublishedTags(0, self._keys, self._labels).nbytes
 
     def check(self, queries: Mapping[int, QueryRecord]) -> None:
-        """Check that each query with a key or labels is found by them, and that the count is right."""
+        """Check that a search by key and labels finds each query that has them, and that the count is right."""
         tags = PublishedTags(0, self._keys, self._labels)
         tags.check()
         tagged = {query_id: record for query_id, record in queries.items() if record.tags is not NO_TAG}

@@ -1,12 +1,12 @@
-"""Checks that an engine runs by itself: a broken structure stops the writer and is not published.
+"""The checks that an engine makes itself. A broken structure stops the writer, and is not published.
 
     off      nothing
     cheap    after each run of events, and each installed task of maintenance: counts and ends of changed parts;
              counts of clauses and queries only after events that may change them; a push seldom does
     all      after each event: every structure of changed streams, and whether readers see the same
 
-A failed check raises Corrupt, with the last applied events (`story`). The level `all` also compares changed results of
-closed chunks with the tuples. For the engine's writer.
+A failed check raises Corrupt, which names the last applied events (`story`). The level `all` also compares changed
+results of closed chunks with the tuples. Only the engine's writer calls this module.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Verification:
         self.level = level
         self._registry = registry
         self._story: deque[tuple[int, str, int]] = deque(maxlen=STORY)
-        """Sequence and kind of each event, and its stream, the query that it removed, or the number of queries."""
+        """The last events: sequence, kind and a number. The number is a stream ID, a query ID or a count of queries."""
         self._touched: set[int] = set()
         """Streams of the events since the last publication."""
         self._clauses_too = True
-        """Whether clauses or queries may have changed since they were counted."""
+        """Whether clauses or queries may have changed since the last `_count`."""
         self._counted: dict[int, tuple[int, int]] = {}
-        """Queries and clauses of each stream at its last check; the registry must have their sums."""
+        """The numbers of queries and clauses of each stream at its last check. The registry must have their sums."""
         self._queries = self._clauses = 0
         self._covered: dict[int, Checked] = {}
 
@@ -96,7 +96,7 @@ class Verification:
         self._clauses_too = True
 
     def finish(self, streams: Streams, changed: Iterable[int]) -> None:
-        """Check after a run of events, or a task of maintenance; the streams `changed` are to be published."""
+        """Check the streams that a run of events or a task has changed. `changed`: streams that will be published."""
         if self.level == "off":
             return
         self._touched.update(changed)
@@ -115,7 +115,7 @@ class Verification:
     def published(
         self, streams: Streams, views: Mapping[int, StreamView], board: Board, changed: Iterable[int]
     ) -> None:
-        """Check the views that readers will see; views of the streams `changed` are new."""
+        """Check the views that readers will see. `changed`: the streams whose views are new, so need no cheap check."""
         if self.level == "cheap":
             for stream_id in self._touched.difference(changed):
                 if stream_id in streams:
@@ -129,14 +129,14 @@ class Verification:
         self._touched.clear()
 
     def drop(self, stream_id: int) -> None:
-        """Remove the counts of a dropped stream."""
+        """Subtract the counts of a dropped stream from the sums."""
         queries, clauses = self._counted.pop(stream_id, (0, 0))
         self._queries = self._queries - queries
         self._clauses = self._clauses - clauses
         self._covered.pop(stream_id, None)
 
     def _count(self, touched: Streams) -> None:
-        """Check the clauses of streams, and that the registry has the sums over all streams."""
+        """Check the clauses of changed streams, and that the registry has the sums over all streams."""
         for stream_id, state in touched.items():
             state.clauses.check_counts()
             now = state.clauses.queries, len(state.clauses.table)

@@ -1,1 +1,1 @@
-"""Maintenance: work that keeps structures small and answers ready, computed beside the writer and installed by it."""
+"""Maintenance: tasks that keep structures small and answers ready. A thread computes them, the writer installs."""

@@ -3,9 +3,9 @@
     upkeep       seal, store, merge, …  ──> stream after stream                   ┐ in turn: after an evaluation, upkeep
     evaluation   cover, pair            ──> the tenant with the least time (`Choose`)  ┘ comes first if it is due
 
-Upkeep keeps memory and log small; its cost follows from accepted tuples. Evaluation prepares answers of one tenant: a
-task of some tenths of a second, bounded in chunks and clauses. Any number of a tenant's new clauses delays another
-tenant's evaluation by one task. It delays upkeep by one task too.
+Upkeep keeps memory and log small; its cost grows with the accepted tuples. An evaluation task prepares answers of one
+tenant. It takes some tenths of a second, as its chunks and clauses are limited. So a tenant with any number of new
+clauses delays another tenant's evaluation, and upkeep, by at most one task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.engine.stream.attention import Board
 from psoup.engine.stream.state import StreamState
 
 Choose = Callable[[Collection[str]], str]
-"""Chooses the next tenant among some (at least one). A host knows the time that each tenant has used."""
+"""Picks the next of some tenants (at least one). A host picks the tenant that has used the least time."""
 
 Streams = Mapping[int, StreamState]
 
@@ -37,7 +37,7 @@ def tenant_of(task: object) -> str | None:
 
 
 class Agenda:
-    """The choice of tasks of one engine. For its writer."""
+    """Chooses the next task of one engine. Only the writer calls it."""
 
     def __init__(self, board: Board, joins: KeptJoins) -> None:
         self._board = board
@@ -53,7 +53,7 @@ class Agenda:
         return task
 
     def _upkeep(self, streams: Streams, everything: bool) -> Task | None:
-        """The upkeep task of the first stream that needs one. Earlier streams that need an evaluation are set aside."""
+        """The upkeep task of the first stream that needs one. Streams that need an evaluation are set aside."""
         while (stream_id := self._board.take_due()) is not None:
             state = streams[stream_id]
             begin, evaluates = look(state, everything)
@@ -64,7 +64,7 @@ class Agenda:
         return None
 
     def _evaluation(self, streams: Streams, everything: bool, choose: Choose) -> Task | None:
-        """The task of a stream that was set aside, for the tenant whose turn it is. The rules are asked again."""
+        """The next task of a stream that was set aside, of the tenant that `choose` picks. Asks the rules again."""
         while tenants := self._board.aside:
             stream_id = self._board.take_aside(choose(tenants))
             begin, _ = look(streams[stream_id], everything)
@@ -74,5 +74,5 @@ class Agenda:
         return None
 
     def _begun(self, stream_id: int, task: Task) -> Task:
-        self._board.look_after(stream_id)  # behind all other streams that are due
+        self._board.look_after(stream_id)  # the stream becomes the last in the line of streams to check
         return task

@@ -1,4 +1,4 @@
-"""Compacting as maintenance: columns of removed clauses are dropped from the packs of a sealed chunk."""
+"""Compacting as maintenance: a task removes the columns of removed clauses from the packs of a sealed chunk."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from psoup.work.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:
-    """A chunk whose packs lose the columns of clauses `dead` (SQC IDs, ascending); `upto`: its mark afterwards.
+    """A chunk to compact: its packs lose the columns of the removed clauses `dead` (SQC IDs, ascending).
 
-    `errors`: the chunk's evaluation errors of attributes that are still used.
+    `upto`: the mark of the chunk afterwards (`psoup.engine.stream.deaths`). `errors`: the chunk's counts of evaluation
+    errors, by attributes that are still used.
     """
 
     stream_id: int
@@ -28,14 +29,14 @@ class CompactTask:
     name: str = "compact"
 
     def compute(self, run: Runner = serial) -> Replace:
-        """Copy the remaining columns. O(packs)."""
+        """Copy the columns of the other clauses to new packs. O(packs)."""
         results = self.entry.results
         without = results.without(self.dead, self.upto, self.errors)
         return Replace(self.stream_id, self.entry.data.number, results, without)
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the oldest sealed chunk with columns of enough removed clauses. O(chunks) if there may be any."""
+    """Find the oldest sealed chunk with columns of enough removed clauses. O(1) after few removals, else O(chunks)."""
     deaths = state.shelf.deaths
     wait = 1 if everything else max(state.config.shape.compact_from, len(state.clauses.table) // 8)
     if len(deaths) < wait:

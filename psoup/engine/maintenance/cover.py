@@ -1,11 +1,12 @@
-"""Covering as maintenance: clauses added after a chunk was closed are evaluated over it, off the writer's thread.
+"""Covering as maintenance: a task evaluates clauses over chunks that were closed before the clauses were added.
 
     chunk 3   lacks 8 9 12 ─┐                      12 is in quarantine (`psoup.clauses.quarantine`): it stays uncovered
     chunk 4   lacks 8 9 12 ─┴─> one task ─> Covered: new results for both, each if its chunk has not changed
     chunk 5   lacks 12
 
-Clauses whose evaluation raises become exceptions of the chunk's coverage, and are counted at installation. A task that
-has ended the process before must not be computed: it is refused, and its clauses leave the index.
+The maintenance thread computes the task. A clause whose evaluation raises becomes an exception of the chunk's coverage,
+and the writer counts the failure at installation. If an evaluation has ended the process before, the host refuses the
+task, and its clauses leave the index.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from psoup.values.columns import Array
 from psoup.work.runner import Runner, serial, threads_of
 
 Resting = Callable[[], Callable[[], object]]
-"""Begins the work of a thread; the result is called between two steps, and may sleep."""
+"""A function of the host that each thread calls at its start. The thread calls the returned function before each chunk;
+that function may sleep, to leave the processor to other threads."""
 
 
 def _never() -> Callable[[], object]:
@@ -42,9 +44,9 @@ def _never() -> Callable[[], object]:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """New results for some chunks of a stream, with the attributes that raised, and the reasons.
+    """New results for some chunks of a stream. `failed`: the attributes that raised, with the reasons.
 
-    Each is installed if its chunk has not changed.
+    The writer installs each part whose chunk has not changed.
     """
 
     stream_id: int
@@ -52,7 +54,7 @@ class Covered:
     failed: tuple[dict[int, str], ...] = ()
 
     def install(self, state: StreamState) -> bool:
-        """Install the results, and count failures; False if nothing has changed."""
+        """Install the results, and count failures. Returns False if neither has changed anything."""
         for failed in self.failed:
             state.raised(failed)
         installed = [part.install(state) for part in self.parts]
@@ -61,7 +63,7 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class RefusedTask:
-    """A task that must not be computed: it has ended the process before."""
+    """The result of a task that must not be computed, as its evaluation has ended the process before."""
 
     stream_id: int
 
@@ -73,9 +75,9 @@ class RefusedTask:
 
 @dataclass(frozen=True, slots=True)
 class CoverTask:
-    """Chunks that lack the same clauses. A clause removed meanwhile is covered too, and dropped by a compaction.
+    """Chunks to cover, which lack the same clauses. If a clause is removed meanwhile, a compaction drops its columns.
 
-    Each thread takes every n-th chunk, with separate arrays, so that its first writes go to memory of its own.
+    Each of n threads takes every n-th chunk, and writes only to its own arrays.
     """
 
     stream_id: int
@@ -92,7 +94,7 @@ class CoverTask:
 
     @property
     def place(self) -> EvaluationPlace | None:
-        """The evaluation, as one place; None if only columns are read."""
+        """The evaluation, as the host's watch knows it. None if the clauses read only columns, and compute nothing."""
         if not any(not isinstance(expr, AttributeRef) for expr in self.index.attributes.values()):
             return None
         first, last = self.entries[0].data, self.entries[-1].data
@@ -103,11 +105,11 @@ class CoverTask:
         return RefusedTask(self.stream_id)
 
     def compute(self, run: Runner = serial, resting: Resting = _never) -> Covered:
-        """Evaluate the clauses over the chunks, some clauses at a time. `resting`: pauses of a thread.
+        """Evaluate the clauses over the chunks. `resting`: gives each thread a function that pauses between chunks.
 
-        Each thread holds the results of one chunk (`cover_at_once`) and the bitmaps of a piece (128 MiB at most). It
-        also holds the texts of an expression (`TextLimits.together`). The packs of all chunks take 256 MiB at most
-        (`cover_pairs`).
+        Each thread holds the results of one chunk for `cover_at_once` clauses, and bitmaps of a piece of at most
+        128 MiB. It also holds the texts of an expression (`TextLimits.together`). The packs of all chunks take at most
+        256 MiB (`cover_pairs`).
         """
         lanes = min(threads_of(run), len(self.entries))
         by_lane: list[tuple[Replace, ...]] = [()] * lanes
@@ -139,7 +141,7 @@ class CoverTask:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the chunk with the least mark, so that consecutive chunks lack the same clauses."""
+    """Find the chunk whose coverage ends at the least SQC ID, and the following chunks that lack the same clauses."""
     lacking = state.shelf.lacking(state.clauses.table.next_sqc)
     for place, entry in enumerate(lacking):
         missing, slots, before, outside = _missing(state, entry.results)
@@ -159,9 +161,9 @@ def _task(
 
 
 def _missing(state: StreamState, seen: ChunkResults) -> tuple[Array, Array, int, Array]:
-    """The work over a chunk: SQC IDs and slots of some clauses, the ID up to which these are complete, and exceptions.
+    """The work over a chunk: SQC IDs and slots of at most `cover_at_once` clauses, an SQC ID, and exceptions.
 
-    The exceptions are IDs of clauses below that ID that are in quarantine.
+    Every clause below that SQC ID is covered after the task, except the exceptions, which are in quarantine.
     """
     out, limit = state.clauses.quarantine, state.config.shape.cover_at_once
     ids, slots = state.clauses.table.since(seen.covered_before, limit + 1 + len(seen.late) + len(out))
@@ -181,6 +183,6 @@ def _coverage(entry: ChunkEntry) -> tuple[int, frozenset[int]]:
 
 
 def evaluating(task: object) -> tuple[CoverTask, EvaluationPlace] | None:
-    """The task and its place, if it computes expressions; other tasks need no more memory than their tuples."""
+    """The task and its place, if it computes expressions, else None. Only such tasks may need much memory."""
     place = task.place if isinstance(task, CoverTask) else None
     return None if place is None else (task, place)  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Expensive clauses: they leave the index when the host finds that they take too much of the writer's time.
+"""Expensive clauses: the host takes a clause out of the index if it uses too much of the writer's time.
 
     shares of time ─ too much ─> TooDear ──install, between two runs──> quarantine, until the next start
 
@@ -16,7 +16,7 @@ from psoup.published.records import ClauseRecord
 
 @dataclass(frozen=True, slots=True)
 class TooDear:
-    """A clause in a reader's view, the expressions that take most of its time, and the reason for its removal."""
+    """An expensive clause, the expressions that take most of its time, and the reason for its removal as a text."""
 
     clause: ClauseRecord
     exprs: frozenset[Expr]
@@ -28,5 +28,5 @@ class TooDear:
         return self.clause.stream_id
 
     def install(self, state: StreamState) -> bool:
-        """Take the clause out of the index; False if it was removed, or is in quarantine."""
+        """Take the clause out of the index. Returns False if it was removed, or is in quarantine already."""
         return state.put_out_dear(self.clause, self.exprs, self.why)

@@ -1,7 +1,7 @@
-"""Leaving as maintenance: folds of chunks that left memory are written to disk, beside the chunks.
+"""Leaving as maintenance: a task writes the folds of chunks that left memory to disk, in the folder of the chunks.
 
-Results of such chunks are dropped, and their folds would be lost at the next start. Only the time of answers depends on
-it.
+A fold is a kept aggregate of a span of chunks (`psoup.aggregates`). The results of these chunks are dropped. Without
+this task the next start would lose their folds, too. Then answers would be slower, but the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psoup.work.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class LeaveTask:
-    """The chunks on disk of a stream; chunks from the number `since` on have left memory lately."""
+    """The chunks of a stream on disk. Chunks from number `since` on left memory after the last such task."""
 
     stream_id: int
     shelf: ShelfOnDisk
@@ -26,7 +26,7 @@ class LeaveTask:
     name: str = "leave"
 
     def compute(self, run: Runner = serial) -> Left:
-        """Write the folds in memory; O(clauses that were invoked)."""
+        """Write the folds that are in memory. O(clauses with folds)."""
         folds_of_stream = [folds for *_, folds in self.folds.kept() if folds.stream == self.stream_id]
         self.shelf.shelve(folds_of_stream, self.folds.fan, self.since)
         return Left(self.stream_id, self.shelf.disk.stop)
@@ -34,19 +34,19 @@ class LeaveTask:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The result: folds of chunks with a number below `stop` are on disk."""
+    """The result: the folds of all chunks with numbers below `stop` are on disk."""
 
     stream_id: int
     stop: int
 
     def install(self, state: StreamState) -> bool:
-        """Record it; readers see no change."""
+        """Record that these folds are on disk. Returns False, as readers see no change."""
         state.shelf.folds_left(self.stop)
         return False
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find chunks that left memory since the last check. O(1)."""
+    """Find chunks that left memory since the last task of this kind. O(1)."""
     shelf, since = state.shelf, state.shelf.folds_since
     if since is None or state.folds.fan < 2:
         return None

@@ -1,4 +1,4 @@
-"""Merging as maintenance: the index of recent clauses is merged into the main index, when the index asks for it."""
+"""Merging as maintenance: a task merges the index of recent clauses into the main index, if the index asks for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from psoup.work.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Parts of a stream's index to merge."""
+    """The task: parts of a stream's predicate index to merge into one."""
 
     stream_id: int
     task: MergeTask
@@ -25,18 +25,18 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The part that replaces the merged ones."""
+    """The result: the part that replaces the merged parts."""
 
     stream_id: int
     result: MergeResult
 
     def install(self, state: StreamState) -> bool:
-        """Install the part; False if its sources have changed since."""
+        """Install the part. Returns False if one of the merged parts was replaced since."""
         return state.clauses.install_merge(self.result)
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find parts that the index wants to merge. Making the task freezes the recent clauses."""
+    """Ask the index whether it has parts to merge. `Begin` freezes the recent clauses, as the task reads them."""
     index = state.clauses.index
     if not index.merge_due(everything):
         return None

@@ -1,8 +1,8 @@
-"""Offered columns: results of readers for evicted chunks, kept if the chunk still lacks them.
+"""Offers: matches that a reader computed for an evicted chunk. The writer keeps them if the chunk still lacks them.
 
     offer ── does the clause exist? is the chunk evicted? is there room? ──> this clause is covered
 
-This is not a rule of maintenance: readers find the work and have done it. The chunk stays evicted, so maintenance does
+This is not a rule of maintenance, as readers have done the work already. The chunk stays evicted, so maintenance does
 not cover its other clauses.
 """
 
@@ -29,11 +29,11 @@ class StreamOffers:
     name: str = "offer"
 
     def compute(self, run: Runner = serial) -> StreamOffers:
-        """Return itself: readers have computed the columns."""
+        """Return this object, as readers have computed the matches."""
         return self
 
     def install(self, state: StreamState) -> bool:
-        """Keep the columns that are missing, if there is room; False if none is kept."""
+        """Keep the offers that the chunks lack, if there is room. Returns False if none is kept."""
         self.box.done()
         shelf = state.shelf
         installed = 0
@@ -44,7 +44,7 @@ class StreamOffers:
         return installed > 0
 
     def _install(self, state: StreamState, number: int, seen: ChunkResults, wanted: list[Offer]) -> int:
-        """Keep columns of one chunk; returns their number."""
+        """Keep offers for one chunk. Returns the number of kept offers."""
         if not seen.evicted or seen.open is not None:
             return 0
         wanted = [offer for offer in wanted if not seen.covers(offer.sqc_id) and _stands(state, offer.sqc_id)]

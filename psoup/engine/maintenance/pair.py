@@ -1,4 +1,4 @@
-"""Pairing as maintenance: missing blocks of kept pairs are made, and blocks of dropped chunks removed.
+"""Pairing as maintenance: a task makes missing blocks of kept pairs, and removes blocks of dropped chunks.
 
 left chunks   7  blocks 3 4 5 │ 6 is new            a task: some chunks on the left with some on the right,
               8  blocks 3 4 5 │ 6                   at most 32 blocks; chunk 3 has left memory
@@ -18,7 +18,7 @@ from psoup.work.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class PairTask:
-    """Rows of a join to extend, or to cut."""
+    """The task: rows of a kept join that get more blocks, or lose blocks of dropped chunks."""
 
     stream_id: int
     joins: KeptJoins
@@ -32,9 +32,9 @@ class PairTask:
         return self.kept.tenant
 
     def compute(self, run: Runner = serial, budget: ReadBudget = UNBOUNDED) -> NewPairs | RefusedPairs:
-        """Find the pairs of the chunks, within a budget of bytes and time. O(their rows + pairs).
+        """Find the pairs of the chunks, within a budget of bytes and time. O(rows of the chunks + pairs).
 
-        If all rows are too much, only the first half is made; a later task makes the rest.
+        If the budget is too small for all rows, the task makes only the first half; a later task makes the rest.
         """
         count = len(self.work.lefts)
         while True:
@@ -47,7 +47,7 @@ class PairTask:
             count //= 2
 
     def _rows(self, count: int, budget: ReadBudget) -> list[PairRow | None]:
-        """The first rows. Existing rows are copied, as are the new pairs."""
+        """The new versions of the first `count` rows. Copies the existing pairs and the new ones."""
         work = self.work
         later: list[PairRow | None] = [None] * count
         if work.rights:
@@ -65,21 +65,21 @@ def _why(problem: ResourceExhausted, budget: ReadBudget) -> str:
 
 
 def _longer(row: PairRow | None, new: PairRow | None, first_right: int) -> PairRow | None:
-    """A row without dropped chunks, and with the new ones."""
+    """A row without the blocks of dropped right chunks, followed by the blocks of `new`."""
     row = None if row is None or row.stop <= first_right else row.since(first_right)
     return new if row is None else row if new is None else row.followed_by(new)
 
 
 @dataclass(frozen=True, slots=True)
 class NewPairs:
-    """New rows of a join, the first ones of a task."""
+    """The result of a task: new versions of its first rows."""
 
     stream_id: int
     task: PairTask
     rows: list[PairRow | None]
 
     def install(self, state: StreamState) -> bool:
-        """Install the rows, if the join still exists."""
+        """Install the rows, if the join still exists. Returns False if it does not."""
         task = self.task
         if not task.joins.stands(task.kept):
             return False
@@ -89,14 +89,14 @@ class NewPairs:
 
 @dataclass(frozen=True, slots=True)
 class RefusedPairs:
-    """A task that was too large for its budget. `why`: the reason, for the operator."""
+    """The result of a task that was too large for its budget. `why`: the reason, for the operator."""
 
     stream_id: int
     task: PairTask
     why: str
 
     def install(self, state: StreamState) -> bool:
-        """Record the reason with the join, if it still exists."""
+        """Record the reason in the join, if it still exists. Returns False if it does not."""
         if not self.task.joins.stands(self.task.kept):
             return False
         self.task.kept.refuse(self.why)

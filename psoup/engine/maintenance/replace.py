@@ -1,4 +1,4 @@
-"""New results for a chunk, made by sealing, covering or compacting; dropped if the chunk has changed meanwhile."""
+"""New results for a chunk, from sealing, covering or compacting. The writer drops them if the chunk has changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psoup.results.chunk_results import ChunkResults
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """New results for one chunk, which replace those that the task saw."""
+    """New results for one chunk, which replace the results `seen` that the task read."""
 
     stream_id: int
     number: int
@@ -18,5 +18,5 @@ class Replace:
     results: ChunkResults
 
     def install(self, state: StreamState) -> bool:
-        """Install the results; False if the chunk has others now."""
+        """Install the results. Returns False if the chunk was dropped, or its results are no longer `seen`."""
         return state.shelf.replace(self.number, self.seen, self.results)

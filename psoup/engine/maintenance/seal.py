@@ -1,6 +1,6 @@
 """Sealing as maintenance: the open results of a full chunk become a pack, and its columns get codes for searches.
 
-Until a chunk is sealed its results take the memory of the open form, a row of bits for each busy clause.
+Until then the results keep their open form, which takes a bitmap of the whole chunk for each clause with many matches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.work.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class SealTask:
-    """A chunk to seal; the memory of its rows returns to `room`."""
+    """A chunk to seal. The memory of its bitmaps returns to `room`."""
 
     stream_id: int
     entry: ChunkEntry
@@ -31,7 +31,7 @@ class SealTask:
     name: str = "seal"
 
     def compute(self, run: Runner = serial) -> Replace:
-        """Pack the results. O(results)."""
+        """Make the codes of the columns, and pack the results. O(tuples + results)."""
         results = self.entry.results
         assert results.open is not None and isinstance(self.entry.data, ChunkView)
         narrow_all(self.entry.data)
@@ -41,7 +41,7 @@ class SealTask:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the oldest unsealed chunk. Chunks are sealed in order, so unsealed ones come last."""
+    """Find the oldest unsealed chunk. The unsealed chunks are the newest ones, as chunks are sealed in order."""
     oldest: ChunkEntry | None = None
     for entry in reversed(state.shelf.entries):
         if entry.results.open is None:

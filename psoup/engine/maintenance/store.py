@@ -1,8 +1,8 @@
-"""Storing as maintenance: a closed chunk is written to the store, through a port; then the log may drop its tuples.
+"""Storing as maintenance: a task writes a closed chunk to the store, through a port. Then the log may drop its tuples.
 
-Results are not stored: they follow from the tuples and the queries. A chunk that retention has passed before is not
-written either; it only leaves the log, and then memory. After a full disk, storing is tried again at the stream's next
-event. Until then the chunk stays in memory and in the log.
+Results are not stored, as they follow from the tuples and the queries. If a chunk is past its retention before it is
+stored, it is *passed*: it leaves the log and then memory, without a file. If the disk is full, the chunk stays in
+memory and in the log, and the stream's next event makes the rule try again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from psoup.work.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class StoreTask:
-    """A chunk to store; `oldest`: the number of the oldest chunk that the stream needs, which may be a later one."""
+    """A chunk to store. `oldest`: the number of the oldest chunk that the stream needs.
+
+    If `oldest` is later than the chunk, the chunk is passed, not stored.
+    """
 
     stream_id: int
     spec: StreamSpec
@@ -32,7 +35,7 @@ class StoreTask:
     name: str = "store"
 
     def compute(self, run: Runner = serial) -> Installable:
-        """Write the chunk, and wait for the disk."""
+        """Write the chunk, or pass it, and wait for the disk."""
         try:
             entry = self.keep(self.stream_id, self.spec, self.chunk, self.oldest)
         except ResourceExhausted:
@@ -44,14 +47,14 @@ class StoreTask:
 
 @dataclass(frozen=True, slots=True)
 class ChunkStored:
-    """A chunk that is on disk; `entry` reads it, if its stream has an archive."""
+    """The result: a chunk is on disk. `entry` reads its file; None if its stream has no archive."""
 
     stream_id: int
     number: int
     entry: ArchivedChunk | None
 
     def install(self, state: StreamState) -> bool:
-        """Let the chunk leave memory from now on; no answer changes."""
+        """Record the file, so that the chunk may leave memory from now on. No answer changes."""
         entry = self.entry if self.entry is None else widen_chunk(self.entry, state.data.spec)
         state.shelf.stored(self.number, entry)
         return False
@@ -59,20 +62,20 @@ class ChunkStored:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPassed:
-    """A chunk whose tuples the log has dropped, as the stream does not need them."""
+    """The result for a passed chunk: the log has dropped its tuples, as the stream does not need them."""
 
     stream_id: int
     number: int
 
     def install(self, state: StreamState) -> bool:
-        """Let the chunk leave memory too: it would not exist after a start."""
+        """Let the chunk leave memory, too, as a start would no longer find it."""
         state.shelf.passed(self.number)
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """A chunk that could not be stored, as the disk is full."""
+    """The result if the disk is full: the chunk is not stored."""
 
     stream_id: int
 
@@ -83,7 +86,7 @@ class NoRoom:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find the oldest closed chunk to store, or to pass, if the engine has a store. O(chunks that wait)."""
+    """Find the oldest closed chunk to store or to pass, if the engine has a store. O(unstored chunks)."""
     shelf, spec = state.shelf, state.data.spec
     chunk = shelf.to_store(spec)
     if chunk is None or state.keep is None:

@@ -1,4 +1,4 @@
-"""Tallying as maintenance: costs of queries counted in dropped chunks and indexes are added up by clause."""
+"""Tallying as maintenance: a task adds up counters of query costs by clause, from dropped chunks and index parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psoup.work.runner import Runner, serial
 
 @dataclass(frozen=True, slots=True)
 class TallyTask:
-    """The counters of a stream, and the clause of each slot."""
+    """The task: the cost counters of a stream, and the SQC ID of the clause in each slot."""
 
     stream_id: int
     costs: ClauseCosts
@@ -27,19 +27,19 @@ class TallyTask:
 
 @dataclass(frozen=True, slots=True)
 class Tallied:
-    """Sums of the counters by clause."""
+    """The result: the sum of the counters for each clause."""
 
     stream_id: int
     tally: CostTally
 
     def install(self, state: StreamState) -> bool:
-        """Add the sums to the clauses that still have their slots; readers see them when they read costs."""
+        """Add the sums to the costs of clauses that still have their slots. Readers of costs then see them."""
         state.clauses.install_tally(self.tally)
         return False
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find counters of dropped chunks and indexes, if enough of them wait."""
+    """Find enough counters of dropped chunks and index parts that are not added up yet."""
     costs = state.clauses.index.costs
     if not costs.due(everything):
         return None

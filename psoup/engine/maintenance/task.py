@@ -3,8 +3,8 @@
     due(state) ─> Begin ──> Task ──compute──> Installable ──install──> state       False: the state has changed
     (a look)      (writer)  (immutable parts) (any thread)  (writer)
 
-A task computes from immutable parts. If these were replaced before the installation, the result is dropped, and a rule
-finds the work due again.
+A task computes from immutable parts. If the writer has replaced these parts before the installation, it drops the
+result. Then a rule finds the same work again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Installable(Protocol):
 
     @property
     def stream_id(self) -> int:
-        """The ID of the stream that it changes."""
+        """The ID of the stream that the result changes."""
         ...
 
     def install(self, state: StreamState) -> bool:
-        """Apply the result; False if readers see no change, for instance because the state has changed."""
+        """Apply the result. Returns False if readers see no change, for instance because the result is outdated."""
         ...
 
 
@@ -38,12 +38,12 @@ class Task(Protocol):
         ...
 
     def compute(self, run: Runner = serial) -> Installable:
-        """Do the work, large parts of it on `run`. From any thread; changes nothing."""
+        """Compute the result; `run` lends threads for large parts. Any thread may call this. Changes no state."""
         ...
 
 
 Begin = Callable[[], Task]
-"""Makes the task that was found due; the writer calls it at once, or never."""
+"""Makes the task that a rule has found due. The writer calls it at once, or never."""
 
 Rule = Callable[[StreamState, bool], Begin | None]
-"""Finds due work; with the flag also work that is not worth its cost yet. Changes nothing."""
+"""Finds due work of a stream. The flag asks for work that is not worth its cost yet, too. Changes no state."""

@@ -21,7 +21,7 @@ class Tidy:
     name: str = "tidy"
 
     def compute(self, run: Runner = serial) -> Tidy:
-        """Return itself: the writer does the work."""
+        """Return this object, as the writer does the work."""
         return self
 
     def install(self, state: StreamState) -> bool:
@@ -31,7 +31,7 @@ class Tidy:
 
 
 def due(state: StreamState, everything: bool) -> Begin | None:
-    """Find streams with more dead slots than live ones, and more than a few. O(1)."""
+    """Decide whether the stream has more slots of removed clauses than of live ones, and more than a few. O(1)."""
     dead = state.clauses.table.dead_count
     if dead > max(state.config.shape.tidy_from, len(state.clauses.table)) or (everything and dead):
         return partial(Tidy, state.stream_id)

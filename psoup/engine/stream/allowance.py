@@ -1,16 +1,16 @@
-"""Limits on the work of new clauses on the writer's thread. They are counted, not timed, so a replay decides the same.
+"""Limits on the writer's work for new clauses. The work is counted, not timed, so a replay makes the same decisions.
 
-    one event     begin() ─> allows(work) of one stream after the other: together at most `most`
-    one chunk     a stream adds up what was allowed while its chunk was open: at most `SEVERAL` times that
+    one event     begin() ─> allows(work) of one stream after the other: the sum is at most `most`
+    one chunk     a stream adds up its work while the chunk is open: the sum is at most `SEVERAL` times `most`
 
-The work is that of `psoup.matching.old_work`: clauses over the tuples of open chunks. If it is not allowed, the chunk
-is closed instead.
+The work is the evaluation of new clauses over the tuples of open chunks; `psoup.matching.old_work` counts it. If it is
+not allowed, the stream closes its open chunk instead.
 """
 
 from __future__ import annotations
 
 SEVERAL = 8
-"""Multiple of one event's limit that several events may use for one chunk. It keeps chunks long while queries come and
+"""The events of one open chunk may use this multiple of one event's limit. It keeps chunks long while queries come and
 go."""
 
 

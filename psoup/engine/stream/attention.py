@@ -1,11 +1,11 @@
 """Attention: the lists of streams that need publication, and of streams that maintenance must check.
 
-    a part changes ── changed() ───> to publish ──> the engine makes the stream's view again
+    a part changes ── changed() ───> to publish ──> the engine makes a new view of the stream
                    └─ look_after() ─> may be due ──> the engine asks the rules of maintenance, until they find nothing
                                          └─ set_aside ─> an evaluation is due, and waits for its tenant's turn
 
-Each part of a stream calls these in the method that changes the part, so that callers need not. `Engine.check` finds a
-forgotten call: a view that differs from the stream's state, or due work without a call.
+Each part of a stream makes these calls in the method that changes the part, so that callers need not. `Engine.check`
+finds a forgotten call: a view that differs from the stream's state, or due work without a call.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Board:
         """Streams that wait for a turn of their tenant; the tenant that was served longest ago comes first."""
 
     def change(self, stream_id: int) -> None:
-        """Have the stream published, as readers must see a change. O(1)."""
+        """Put the stream on the list for publication, as readers must see a change. O(1)."""
         self._changed[stream_id] = None
 
     def look_after(self, stream_id: int) -> None:
-        """Have maintenance check the stream. A stream that is waiting keeps its turn. O(1)."""
+        """Put the stream on the list for maintenance. A stream that is on it keeps its place. O(1)."""
         self._may_be_due[stream_id] = None
 
     @property
@@ -58,8 +58,7 @@ class Board:
         self._aside.setdefault(tenant, {})[stream_id] = None
 
     def take_aside(self, tenant: str) -> int:
-        """Return a tenant's stream that has waited longest, and remove it from the board. The tenant must be
-        waiting."""
+        """Return the tenant's stream that has waited longest, and remove it from the board. The tenant must have one."""
         streams = self._aside.pop(tenant)
         stream_id = next(iter(streams))
         del streams[stream_id]
@@ -89,9 +88,9 @@ class Attention:
         self._board = board
 
     def changed(self) -> None:
-        """Have the stream published, as readers must see a change."""
+        """Put the stream on the list for publication, as readers must see a change."""
         self._board.change(self._stream_id)
 
     def look_after(self) -> None:
-        """Have maintenance check the stream, as work may be due."""
+        """Put the stream on the list for maintenance, as work may be due."""
         self._board.look_after(self._stream_id)

@@ -1,11 +1,12 @@
-"""Checks of one stream: that its parts agree with one another, and with the view of readers.
+"""Checks of one stream: its parts agree with one another, and with the readers' view.
 
-    check_counts     lengths and ends that a push stores twice           O(runs that wait)
-    check_shown      the newest parts of the readers' view                         O(1)
+    check_counts     lengths and ends that a push stores in two places      O(runs of waiting tuples)
+    check_shown      the newest parts of the readers' view                  O(1)
     check_stream     every structure, and the parts with each other         O(everything)
-    check_coverage   results of closed chunks, with the tuples themselves   O(what has changed)
+    check_coverage   results of closed chunks, with the tuples themselves   O(changed results)
 
-They only read. For the writer. `psoup.engine.stream.publication` compares the whole view of readers.
+The checks change nothing, and raise Corrupt. The writer calls them. `psoup.engine.stream.publication` compares the
+whole view of readers.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from psoup.published.snapshot import ChunkEntry, StreamView
 from psoup.results.chunk_results import ChunkResults
 
 Checked = dict[int, tuple[ChunkResults, int]]
-"""By number of a chunk: the results that were compared with the tuples, and the SQC ID below which clauses were."""
+"""The results of each chunk, by its number, that were compared with its tuples, and an SQC ID. Clauses below that ID
+were compared."""
 
 
 def check_counts(state: StreamState) -> None:
-    """Check that counts stored in two places agree, and that the open chunk follows the last one; without clauses'
-    counts."""
+    """Check that counts stored in two places agree, and that the open chunk follows the last one. Counts of clauses are
+    not checked here."""
     shelf, begins = state.shelf, state.data.open
     newest = shelf.entries[-1].data if shelf.entries else None
     if newest is not None and (newest.number + 1, newest.end_id) != (begins.number, begins.first_id):
@@ -45,7 +47,7 @@ def check_shown(state: StreamState, view: StreamView) -> None:
     """Check that readers see the last tuple, the newest closed chunk with its results, and all chunks and queries."""
     shelf, next_id, queries = state.shelf.entries, state.data.next_id, state.clauses.queries
     whole = view.next_id == next_id and len(view.chunks) == len(shelf) + 1 and view.queries == queries
-    if whole and shelf:  # an entry may have another file by now, which readers need not see
+    if whole and shelf:  # readers may have an entry without its file, so compare only tuples and results
         shown, newest = view.chunks[-2], shelf[-1]
         whole = shown.data is newest.data and shown.results is newest.results
     if not whole or view.watermark != state.feed.watermark:

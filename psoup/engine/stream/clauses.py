@@ -3,10 +3,11 @@
     place    names ─> slots, SQC IDs                     in the table: equal clauses are one
     admit    new clauses ─> the index; they wait for `take_new`, to be applied to the open chunk
                         └─> the quarantine, if they read an expression in quarantine
-    raised   failed computations are counted; at a limit, all clauses that read them move to the quarantine
-    remove   clauses are removed; with the last reader of an expression its quarantine ends
+    raised   failures of an expression are counted; at a limit, all clauses that read it move to the quarantine
+    remove   clauses are removed; the quarantine of an expression ends with the last clause that reads it
 
-For the engine's writer. This module knows no tuples and no results; `psoup.engine.stream.state` coordinates them.
+Only the engine's writer calls this module. It knows neither tuples nor results; `psoup.engine.stream.state` brings them
+and the clauses together.
 """
 
 from __future__ import annotations
@@ -41,17 +42,19 @@ OOM = "the process ended twice while it was evaluated, probably for want of memo
 """The reason for quarantine if the host forbids an evaluation; see `psoup.clauses.quarantine.Watch`."""
 
 KEPT = "kept out since an earlier start: two processes ended while it was evaluated, or the operator took it out"
-"""The reason for expressions that a later start finds in the list, which has no reasons."""
+"""The reason for quarantine of expressions that are on the host's list from earlier starts, which has no reasons."""
 
 News = tuple[Reason, Array]
-"""The reason why clauses left the index, and their SQC IDs (none if no clause reads the expression any more)."""
+"""The reason why clauses left the index, and their SQC IDs. The IDs are empty if no clause reads the expression now."""
 
 _NONE: Array = np.zeros(0, np.int64)
 
 
 class GoneClauses(NamedTuple):
-    """Clauses of one stream without queries: their SQC IDs and slots (int64[k]), and the number of readers by
-    attribute."""
+    """Clauses of one stream that have lost their last query: their SQC IDs and slots, int64[k].
+
+    `attributes`: the number of these clauses that read each attribute.
+    """
 
     sqc_ids: Array
     slots: Array
@@ -70,33 +73,33 @@ class StreamClauses:
         self.table = ClauseTable(next_sqc)
         self.quarantine = Quarantine()
         self.met = next_sqc
-        """Clauses with smaller SQC IDs have met the open chunk, or are in quarantine."""
+        """Clauses with smaller SQC IDs were evaluated over the open chunk, or are in quarantine."""
         self.queries = 0
         """The number of queries of all clauses."""
         self._digests_at_start = digests
-        """Digests of expressions that are in quarantine from the start."""
+        """Digests of expressions that go into quarantine as soon as a clause reads them."""
         self.kept: set[str] = set()
-        """Digests of expressions that must be in quarantine at the next start, even without a clause: the log may have
-        one."""
+        """Digests of expressions that must be in quarantine at the next start. They stay without a clause, too, as the
+        replay of the log may register one."""
         self._uses: Counter[int] = Counter()
-        """The number of clauses that use each attribute, in the index or not."""
+        """The number of clauses that use each attribute, in the index or in the quarantine."""
         self._new: list[Array] = []
-        """Slots of clauses not yet applied to the open chunk; some may have been removed."""
+        """Slots of clauses that were not evaluated over the open chunk yet. Some of them may have been removed."""
         self._late: list[Array] = []
-        """SQC IDs of clauses that never were in the index."""
+        """SQC IDs of new clauses that went into quarantine without having been in the index."""
         self._gaps = NO_GAPS
         self._news: list[News] = []
-        """Clauses that have left the index, not yet reported to the engine."""
+        """Clauses that have left the index, and that the engine has not fetched yet."""
         self._announced: list[Reason] = []
-        """Expressions in quarantine whose first clause is not placed yet."""
+        """The reasons for expressions in quarantine whose first clause is not in the quarantine yet."""
         self._subset: tuple[Array, Subset] | None = None
 
     # Names and slots ---------------------------------------------------------------------------------------
 
     def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
-        """The slots of clauses by their names (int64[n]), and the rows of new clauses, to be admitted (int64[m]).
+        """Find or give the slots of clauses with these names. Returns the slots, int64[n], and the rows of new clauses.
 
-        The new clauses have the SQC IDs from `first_sqc` on, in order.
+        The rows are int64[m]; the caller must admit these clauses. They get the SQC IDs from `first_sqc` on, in order.
         """
         slots, fresh = self.table.place(names, first_sqc)
         if len(fresh):
@@ -104,14 +107,14 @@ class StreamClauses:
         return slots, fresh
 
     def count_queries(self, more: int) -> None:
-        """Add to the number of queries; negative if queries were removed."""
+        """Add `more` to the number of queries. A negative number stands for removed queries."""
         self.queries += more
         self._attention.changed()
 
     def admit(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
-        """Admit new clauses (slot, factors); returns the attribute IDs of each. Many clauses are indexed together.
+        """Admit new clauses (slot, factors). Returns the attribute IDs of each. Many clauses are indexed in one step.
 
-        `table`: holds their factors, if it was made before.
+        `table`: their factors as columns, if the caller has made them already.
         """
         attributes = self._admit_some(clauses, table) if self._strict else self._to_index(clauses, table)
         self._uses.update(chain.from_iterable(attributes))
@@ -120,9 +123,10 @@ class StreamClauses:
     def admit_columns(
         self, slots: Array, columns: ClauseColumns, factors: Callable[[int], tuple[Factor, ...]]
     ) -> tuple[int, ...]:
-        """`admit` for clauses of one form; returns the attribute IDs of each clause that can match a tuple.
+        """Admit the clauses of a template's block. Returns the attribute IDs that all clauses with matches read.
 
-        `factors` gives the factors of a row; it is called for few rows.
+        Clauses that can match no tuple read no attribute. `factors` returns the factors of a row; it is called for few
+        rows.
         """
         rows = np.arange(len(slots))
         possible = rows if columns.never is None else np.flatnonzero(~columns.never)
@@ -140,19 +144,19 @@ class StreamClauses:
         return used
 
     def take_new(self) -> Array:
-        """Return the slots of clauses admitted since the last call, int64; some may have been removed. They count as
-        `met`."""
+        """Return the slots of clauses admitted since the last call, int64, and count these clauses as `met`. Some of
+        them may have been removed."""
         new, self._new = self._new, []
         self.met = self.table.next_sqc
         return np.concatenate(new) if new else _NONE
 
     def take_late(self) -> Array:
-        """Return the SQC IDs of clauses put into quarantine since the last call, int64."""
+        """Return the SQC IDs of new clauses that went into quarantine since the last call, int64."""
         late, self._late = self._late, []
         return np.concatenate(late) if late else _NONE
 
     def remove(self, gone: GoneClauses) -> None:
-        """Remove clauses without queries, and the quarantine of expressions that no other clause reads."""
+        """Remove clauses without queries. End the quarantine of expressions that no other clause reads."""
         self._tell()
         slots = gone.slots[self.quarantine.drop(gone.sqc_ids)] if len(self.quarantine) else gone.slots
         if len(slots):
@@ -168,20 +172,23 @@ class StreamClauses:
                     self._news.append((reason, _NONE))
 
     def used(self, errors: Mapping[int, int]) -> dict[int, int]:
-        """The `errors` without expressions that no clause uses any more."""
+        """The counts of `errors` for the attributes that a clause still uses."""
         return {attribute: count for attribute, count in errors.items() if attribute in self._uses}
 
     # What cannot be evaluated ----------------------------------------------------------------------------
 
     def raised(self, failed: Mapping[int, str]) -> Array:
-        """Count attributes that could not be computed, with reasons; returns the slots of clauses that leave the
-        index."""
+        """Count failures of attributes, given with their reasons. At the limit, clauses leave the index; returns their
+        slots."""
         attributes = [a for a in failed if a in self._uses and a in self.index.attributes]  # the index may have changed
         out = [attribute for attribute in attributes if self.quarantine.counts(attribute)]
         return self.put_out({attribute: failed[attribute] for attribute in out})
 
     def put_out(self, why: Mapping[int, str], *, persistent: bool = False) -> Array:
-        """Take all clauses that read these attributes out of the index; returns their slots, int64."""
+        """Take all clauses that read these attributes out of the index. Returns their slots, int64.
+
+        `why`: the reason for each attribute. `persistent`: the next start must keep the expressions out, too.
+        """
         left = [_NONE]
         if why:
             self._tell()
@@ -200,8 +207,8 @@ class StreamClauses:
         return np.concatenate(left)
 
     def put_out_by_hand(self, clause: ClauseRecord, why: str) -> Array:
-        """Put the expressions of a clause into quarantine, or the clause alone if it has none; returns the leaving
-        slots."""
+        """Put the expressions of a clause into quarantine, or the clause alone if it computes none. Returns the slots
+        of all clauses that leave the index."""
         if self._is_out(clause):
             return _NONE
         derived = [a for a in clause.attributes if not isinstance(self.index.attributes[a], AttributeRef)]
@@ -210,8 +217,8 @@ class StreamClauses:
         )
 
     def put_out_dear(self, clause: ClauseRecord, exprs: Collection[Expr], why: str) -> Array:
-        """Put those of `exprs` that a clause computes into quarantine, or the clause alone; returns the leaving
-        slots."""
+        """Put those of `exprs` that a clause computes into quarantine, or the clause alone if it computes none. Returns
+        the slots of all clauses that leave the index."""
         if not self._stands(clause) or self._is_out(clause):
             return _NONE
         dear = [a for a in clause.attributes if self.index.attributes[a] in exprs]
@@ -235,7 +242,7 @@ class StreamClauses:
 
     @property
     def has_news(self) -> bool:
-        """Whether clauses have left the index that were not reported to the engine yet."""
+        """Whether clauses have left the index, and the engine has not fetched them yet."""
         return bool(self._news)
 
     def take_news(self) -> list[News]:
@@ -244,7 +251,8 @@ class StreamClauses:
         return news
 
     def gaps(self) -> Gaps:
-        """The exceptions of a new chunk: all clauses in quarantine. The same object until they change."""
+        """The exceptions from coverage of a new open chunk: all clauses in quarantine. The same object until these
+        change."""
         ids = self.quarantine.ids
         if self._gaps.ids is not ids:
             self._gaps = Gaps(ids, np.zeros(len(ids), np.int32)) if len(ids) else NO_GAPS
@@ -253,26 +261,26 @@ class StreamClauses:
     # Maintenance -----------------------------------------------------------------------------------------
 
     def install_merge(self, result: MergeResult) -> bool:
-        """Replace the sources by a merged part; False if they have changed since."""
+        """Replace the merged parts of the index by one part. Returns False if they were replaced since."""
         self._tell()
         return self.index.install(result)
 
     def install_tally(self, tally: CostTally) -> None:
-        """Add the counts of dropped chunks and parts to the clauses' counts."""
+        """Add the summed counters of dropped chunks and index parts to the clauses' costs."""
         self.index.costs.install(tally, self.table.sqc_of_slot)
 
     def subset(self, sqc_ids: Array, slots: Array) -> Subset:
-        """An index of some clauses; the latest is kept, as consecutive chunks are covered with the same clauses."""
+        """An index of some clauses, to cover a chunk. The last one is kept, as the next chunk often lacks the same."""
         if self._subset is None or not np.array_equal(self._subset[0], sqc_ids):
             self._subset = (sqc_ids, self.index.subset(slots))
         return self._subset[1]
 
     def forget_subset(self) -> None:
-        """Drop the kept index: no chunk needs covering at present."""
+        """Drop the index that `subset` keeps, as no chunk needs covering at present."""
         self._subset = None
 
     def bill(self) -> dict[str, int]:
-        """Bytes by structure; `reclaimable` belongs to removed clauses."""
+        """The bytes of each structure by name. `reclaimable_slots`: the number of slots of removed clauses."""
         table = self.table
         return {"reclaimable_slots": table.dead_count, "clause_names_bytes": table.nbytes, **self.index.bill()}
 
@@ -284,11 +292,11 @@ class StreamClauses:
 
     @property
     def _strict(self) -> bool:
-        """Whether new clauses must be checked: an expression is in quarantine, or will be at its first clause."""
+        """Whether new clauses must be checked: an expression is in quarantine, or on the host's list."""
         return bool(self._digests_at_start or self.quarantine.outside.attributes)
 
     def _admit_some(self, clauses: Clauses, table: FactorTable | None) -> list[tuple[int, ...]]:
-        """Admit clauses, some of which may read an expression in quarantine."""
+        """Admit new clauses to the index, or to the quarantine if they read an expression in quarantine."""
         attributes = [self._known([t.attribute for f in factors for t in f.terms]) for _, factors in clauses]
         out = [self.quarantine.holds(used) for used in attributes]
         self._to_index([clause for clause, is_out in zip(clauses, out, strict=True) if not is_out], table)
@@ -312,8 +320,7 @@ class StreamClauses:
             self._announced = []
 
     def _known(self, exprs: Sequence[Expr]) -> tuple[int, ...]:
-        """The attribute IDs of a clause's expressions, ascending; an expression listed at the start goes to
-        quarantine."""
+        """The attribute IDs of a clause's expressions, ascending. Puts expressions on the host's list into quarantine."""
         used = sorted({self.index.attributes.id_of(expr) for expr in exprs})
         for attribute in used:
             expr = self.index.attributes[attribute]
@@ -324,7 +331,7 @@ class StreamClauses:
         return tuple(used)
 
     def check_counts(self) -> None:
-        """Check that index and quarantine together have as many clauses as the table. O(parts of the index)."""
+        """Check that the table has as many clauses as the index plus the quarantine. O(parts of the index)."""
         self.table.check_counts()
         index, out = len(self.index), len(self.quarantine)
         if index + out != len(self.table):
@@ -333,7 +340,7 @@ class StreamClauses:
             )
 
     def check(self, clauses: Sequence[ClauseRecord]) -> None:
-        """Check that the structures have the same clauses, each in the index or in the quarantine."""
+        """Check that table, index and quarantine have exactly these `clauses`. Raises Corrupt."""
         for part in (self.index, self.quarantine):
             part.check()
         self.table.check([(clause.sqc_id, clause.slot) for clause in clauses])

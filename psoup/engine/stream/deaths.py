@@ -1,4 +1,4 @@
-"""The removed clauses that some chunk's packs still contain; `psoup.engine.maintenance.compact` drops them.
+"""The list of removed clauses of which a chunk's packs may still have a column, until a compaction drops it.
 
 chunk    3  4  5            deaths  7 | 2  9 | 4
 mark     1  1  3            chunks 3 and 4 still have columns of 2, 9, 4. Chunk 5 has one of 4 only.
@@ -14,14 +14,17 @@ from psoup.values.columns import Array
 
 
 class Deaths:
-    """SQC IDs of removed clauses, in the order of removal. A mark: the number of removals since the stream began."""
+    """SQC IDs of removed clauses, in the order of removal.
+
+    A *mark* is a number of removals since the stream began. A chunk's mark says how many its packs have lost already.
+    """
 
     def __init__(self) -> None:
         self._ids: list[int] = []
         self._before = 0
 
     def __len__(self) -> int:
-        """The number of listed removals."""
+        """The number of removed clauses that are listed."""
         return len(self._ids)
 
     @property
@@ -38,7 +41,7 @@ class Deaths:
         return np.array(sorted(self._ids[mark - self._before :]), np.int64)
 
     def forget(self, mark: int) -> None:
-        """Drop the removals before `mark`: no chunk has columns of these clauses any more."""
+        """Drop the removals before `mark` from the list, as no chunk has columns of these clauses any more."""
         del self._ids[: mark - self._before]
         self._before = mark
 

@@ -1,4 +1,4 @@
-"""The feed of one stream: tuples that are accepted but not released, and times of refused tuples.
+"""The feed of one stream: the accepted tuples that are not released yet, and the times of refused tuples.
 
     take(push) ──> event time:  reorder buffer ──release: tuples up to the watermark────> the open chunk
                │   system time: ready ─────────release: all, as one batch─────────────────┘
@@ -48,7 +48,7 @@ class StreamFeed:
             self._ahead.add(event.refused.ahead)
             self._take(event)
         self._watermark = event.watermark
-        # an attachment before all tuples is no sign of life
+        # attached history comes before all tuples, and says nothing about the present
         if not isinstance(event, Attached) or event.batch is not None:
             self._heard = event.time
         self._attention.changed()
@@ -65,9 +65,9 @@ class StreamFeed:
             self._ready.append(batch)
 
     def release(self, next_id: int) -> Batch | None:
-        """Release the tuples up to the watermark, in stream order, as one batch: small pushes are joined.
+        """Release the tuples up to the watermark, in stream order, as one batch of all pushes.
 
-        They get the tuple IDs from `next_id` on.
+        The tuples get the IDs from `next_id` on. Returns None if there is nothing to release.
         """
         if self._event_time:
             released = None if self._watermark is None else self._pending.release(self._watermark)
@@ -85,7 +85,7 @@ class StreamFeed:
         return batch
 
     def widen(self, schema: Schema) -> int:
-        """Add the columns that `schema` has more to waiting tuples; returns the additional bytes charged."""
+        """Add the new columns of `schema` to waiting tuples. Returns the additional bytes charged."""
         ensure(not self._ready, self, "what is ready would keep the schema of before", batches=len(self._ready))
         before = self._pending.nbytes
         self._pending.widen(schema)
@@ -98,12 +98,12 @@ class StreamFeed:
 
     @property
     def watermark(self) -> int | None:
-        """The time up to which tuples are released; None before the first. In system time as the events give it."""
+        """The time up to which tuples are released, from the last event. None before the first watermark."""
         return self._watermark
 
     @property
     def heard(self) -> int | None:
-        """The clock's time of the last push, heartbeat or attached batch; None before the first."""
+        """The host's time of the last push, heartbeat or attached batch. None before the first."""
         return self._heard
 
     @property
@@ -113,12 +113,12 @@ class StreamFeed:
 
     @property
     def arrivals(self) -> ArrivalView:
-        """The tuple IDs of the rows of recent pushes."""
+        """The readers' table of the tuple IDs of rows of recent pushes."""
         return self._arrivals.view(self._pending.numbers() if self._event_time else ())
 
     @property
     def late(self) -> RefusedTimes:
-        """The times of tuples that were refused because they came after the watermark."""
+        """The times of tuples that were refused because their times were below the watermark."""
         return self._late.view()
 
     @property
@@ -133,7 +133,7 @@ class StreamFeed:
 
     @property
     def ready_bytes(self) -> int:
-        """Bytes charged for tuples that are released next, without waiting for a watermark."""
+        """Bytes charged for tuples of a stream in system time that the next `release` returns."""
         return sum(batch.nbytes for batch in self._ready)
 
     def check_counts(self) -> None:

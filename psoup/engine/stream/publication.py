@@ -1,7 +1,8 @@
-"""The readers' view of one stream: made from its parts when one of them changes, and compared in a full check.
+"""The readers' view of one stream. The engine makes it from the stream's parts when one of them has changed.
 
 feed, shelf, open chunk, clauses ──view──> StreamView, an immutable value
-                                 └─stale─> fields of an earlier view that differ: a part forgot to call attention
+                                 └─stale─> a full check: fields that differ from the published view, if a part has
+                                           forgotten to call `Attention.changed`
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from psoup.results.open import OpenResults, OpenView
 
 
 class Publication:
-    """The identity of a stream, and the conversion of its parts to a view for readers."""
+    """Makes the readers' view of one stream. Holds the stream's ID, tenant, time of creation and statement."""
 
     def __init__(self, event: StreamCreated, rooms: SharedRooms) -> None:
         self._stream_id = event.stream_id
@@ -33,7 +34,7 @@ class Publication:
         self._rooms = rooms
 
     def alter(self, sql: str) -> None:
-        """Store the statement that creates the stream in its present form."""
+        """Set the CREATE STREAM statement of the stream's present form."""
         self._sql = sql
 
     def view(
@@ -97,7 +98,7 @@ _PLAIN = (
 
 
 def stale(shown: StreamView, now: StreamView) -> list[str]:
-    """The names of differences between the view that readers have and the present view. O(chunks)."""
+    """The names of the fields in which the view that readers have differs from the present view. O(chunks)."""
     return [*_stale_fields(shown, now), *_stale_chunks(shown, now)]
 
 

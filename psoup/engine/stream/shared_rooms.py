@@ -1,4 +1,4 @@
-"""The rooms that all streams of an engine share."""
+"""The caches that all streams of an engine share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from psoup.results.offers import OfferBox
 
 @dataclass(frozen=True, slots=True)
 class SharedRooms:
-    """Room for key indexes, for folds, for packs of folds, and for results that readers offer.
+    """The caches of key indexes, of folds and of packs of folds, and the box of results that readers offer.
 
-    `allowance`: time of the writer for new clauses.
+    `allowance`: the limit of the writer's work for new clauses.
     """
 
     keys: KeyRoom

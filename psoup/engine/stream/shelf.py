@@ -4,8 +4,9 @@
                                             4: stored: it may leave memory for the archive
                    5 is next to be stored   6: not sealed yet
 
-Readers share this list. Maintenance computes new entries, which replace old ones as values. `deaths` lists clauses that
-were removed since a chunk was last compacted. Chunks are stored, or passed, and archived in their order.
+Readers share the immutable entries. Maintenance computes new entries, and the writer puts them in place of old ones.
+`deaths` lists the clauses that were removed since the first compaction that a chunk lacks. Chunks are stored or passed,
+and then archived, in their order.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from psoup.results.chunk_results import UNCOVERED, ChunkResults
 from psoup.values.columns import Array
 
 Packed = list[tuple[Array, Array]]
-"""SQC IDs and matches of each dropped pack, for the counters of query costs."""
+"""The SQC IDs of each dropped pack, and the number of matches of each, for the counters of query costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shelved(ChunkEntry):
-    """A closed chunk. `file` reads it from disk; None if it is not stored, or must stay in memory."""
+    """A closed chunk. `file` reads it from disk. None if it is not stored, or its stream has no archive."""
 
     file: ArchivedChunk | None = None
 
@@ -44,24 +45,24 @@ class Shelf:
     """The closed chunks of one stream; see the module. For the writer."""
 
     def __init__(self, attention: Attention, count_gone: Callable[[Packed], None], config: EngineConfig | None) -> None:
-        """`count_gone` is called with dropped results; `config`: settings of storing; None: no chunk is stored."""
+        """`count_gone`: is called with dropped results. `config`: None if the engine stores no chunks."""
         self._attention = attention
         self._count_gone = count_gone
         self._config = config
         self._disk_is_full = self._store_first = False
         self._covered_to = 0
-        """Every clause below this SQC ID has met all chunks in memory that it can meet."""
+        """Each clause below this SQC ID covers all chunks in memory, except evicted ones and exceptions."""
         self.entries: list[Shelved] = []
         self.archived = 0
-        """The number of oldest chunks that are only on disk."""
+        """The number of chunks that are only on disk. They are the oldest."""
         self.folds_since: int | None = None
-        """The first chunk that left memory and whose folds may be only in memory; None if there is none."""
+        """The number of the first chunk on disk whose folds may be only in memory. None if there is none."""
         self.next_to_store = 0
         """The number of the first chunk that is neither stored nor passed; 0 if chunks are never stored."""
         self._passed_before = -(2**62)
-        """Chunks with a smaller number must be dropped: the last of them was passed."""
+        """The number after the last passed chunk. Chunks with smaller numbers must be dropped, not stored."""
         self.overdue = 0
-        """The number of oldest chunks that are past their retention, and stay until they are stored."""
+        """The number of oldest chunks that are past their retention, but must stay until they are stored or passed."""
         self.dropped_time: int | None = None
         """The greatest physical ID of a dropped chunk."""
         self.tuple_bytes, self.disk_bytes, self.result_bytes = 0, 0, 0
@@ -71,7 +72,7 @@ class Shelf:
     # Chunks come and go ----------------------------------------------------------------------------------
 
     def load(self, stored: Stored) -> None:
-        """Load the chunks of a store; they are covered like chunks that are older than a query."""
+        """Load the chunks of a store at a start. No clause covers them; maintenance will."""
         first = stored.chunks[0].number if stored.chunks else 2**62
         self.follow([file for file in stored.archive if file.number < first])
         files = {file.number: file for file in stored.archive}
@@ -111,7 +112,7 @@ class Shelf:
         self._attention.changed()
 
     def expired(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
-        """The number of oldest chunks that are wholly before the retention edge at `now`, and need no storing."""
+        """The number of oldest chunks that are wholly past the retention at `now`, and need no storing."""
         past = count = self._before_edge(0, spec, now, next_id, 0)
         if self.entries and self._config is not None:  # a chunk dropped before it is stored would come back at a start
             first = self.entries[0].data.number
@@ -123,7 +124,7 @@ class Shelf:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that maintenance will free: open forms not sealed yet, and overdue tuples. O(such chunks)."""
+        """The bytes that maintenance will free: results that are not sealed yet, and tuples of overdue chunks."""
         unsealed = 0
         for entry in reversed(self.entries):
             if entry.results.open is None:
@@ -132,7 +133,7 @@ class Shelf:
         return unsealed + sum(entry.data.nbytes for entry in self.entries[: self.overdue])
 
     def cold(self, spec: StreamSpec, now: int | None, next_id: int) -> int:
-        """The number of chunks in memory that are wholly in the archive's part of the retention at `now`."""
+        """The number of chunks in memory with all their tuples in the archive's part of the retention at `now`."""
         archive = spec.retention.archive
         return self._before_edge(self.archived, spec, now, next_id, archive) if archive else 0
 
@@ -165,7 +166,7 @@ class Shelf:
         return self.archived < len(self.entries) and self.entries[self.archived].file is not None
 
     def archive(self, count: int) -> int:
-        """Drop up to `count` of the oldest chunks in memory that may leave it; returns the bytes freed."""
+        """Move at most `count` of the oldest chunks from memory to the archive. Returns the bytes freed."""
         freed = 0
         while count and self.can_leave:
             freed += self._archive_oldest()
@@ -173,7 +174,7 @@ class Shelf:
         return freed
 
     def relieve(self, wanted: int) -> int:
-        """Drop the oldest chunks from memory, if they may leave it, until `wanted` bytes are free; returns bytes
+        """Move the oldest chunks to the archive until `wanted` bytes are free, or no chunk may leave. Returns the bytes
         freed."""
         freed = 0
         while freed < wanted and self.can_leave:
@@ -214,7 +215,7 @@ class Shelf:
     # Storing ---------------------------------------------------------------------------------------------
 
     def to_store(self, spec: StreamSpec) -> ChunkView | None:
-        """The next chunk to store, or to pass if overdue. None if no chunk is due, or the disk is full. O(few)."""
+        """The next chunk to store, or to pass if it is overdue. None if no chunk is due, or the disk is full."""
         at = self.next_to_store - self.first_number
         if self._config is None or self._disk_is_full or at >= len(self.entries):
             return None
@@ -224,13 +225,13 @@ class Shelf:
         return None if waits else data
 
     def stored(self, number: int, file: ArchivedChunk | None) -> None:
-        """Record that the next chunk is on disk, where `file` reads it if it may leave memory."""
+        """Record that the next chunk is on disk. `file` reads it there; None if the chunk must stay in memory."""
         entry = self._leave_log(number)
         self.entries[number - self.first_number] = Shelved(entry.data, entry.results, file)
         self._tell()  # readers share the entries
 
     def passed(self, number: int) -> None:
-        """Record that the log has dropped the next chunk, which was overdue: it is only in memory."""
+        """Record that the log has dropped the next chunk, which was overdue. The chunk is now only in memory."""
         self._leave_log(number)
         self._passed_before = number + 1
         self._tell()
@@ -246,7 +247,7 @@ class Shelf:
         return before
 
     def disk_is_full(self) -> None:
-        """Stop storing: the next chunk stays in memory and in the log until `disk_may_have_room`."""
+        """Stop storing until `disk_may_have_room`. The next chunk stays in memory and in the log."""
         self._disk_is_full = True
 
     def disk_may_have_room(self) -> None:
@@ -268,7 +269,7 @@ class Shelf:
         return self.entries[0].data.number if self.entries else 0
 
     def replace(self, number: int, seen: ChunkResults, results: ChunkResults) -> bool:
-        """Replace the results `seen` by `results`; False if the chunk was dropped or has other results now."""
+        """Replace a chunk's results `seen` by `results`. Returns False if the chunk was dropped or has others now."""
         at = number - self.first_number
         if not self.archived <= at < len(self.entries) or self.entries[at].results is not seen:
             return False
@@ -291,13 +292,13 @@ class Shelf:
         return freed
 
     def forget_search_codes(self) -> None:
-        """Drop the narrow codes; the next search of a chunk makes them again."""
+        """Drop the search codes of all chunks. The next search of a chunk makes them again."""
         for entry in self.in_memory:
             if isinstance(entry.data, ChunkView):
                 entry.data.caches.forget_codes()
 
     def lacking(self, next_sqc: int) -> list[Shelved]:
-        """Chunks that may lack results of a clause below `next_sqc`; chunks with the least mark first. O(chunks)."""
+        """The chunks that may lack results of a clause below `next_sqc`, the least covered ones first. O(chunks)."""
         if self._covered_to == next_sqc:
             return []
         lacking = [e for e in self.in_memory if e.results.covered_before < next_sqc and not e.results.evicted]
@@ -305,11 +306,11 @@ class Shelf:
         return lacking
 
     def covered(self, next_sqc: int) -> None:
-        """Record that no chunk lacks a clause below `next_sqc` that can be covered."""
+        """Record that maintenance has nothing to cover for clauses below `next_sqc`."""
         self._covered_to = next_sqc
 
     def bury(self, sqc_ids: Array) -> None:
-        """Record removed clauses (int64[k]), of which chunks may still have a column."""
+        """Record removed clauses (int64[k]), as chunks may still have columns of them."""
         if self.archived < len(self.entries):
             self.deaths.bury(sqc_ids)
             self._attention.look_after()
@@ -364,7 +365,7 @@ class Shelf:
 
 
 def outlived(spec: StreamSpec, time: int, now: int | None, archive: int = 0) -> bool:
-    """Whether a tuple of this time is before the retention edge at `now`, or in the archive's part."""
+    """Whether a tuple of this time is past the retention at `now`, or in the archive's part of it (with `archive`)."""
     duration = spec.retention.duration
     return duration is not None and now is not None and time < now - duration + archive
 

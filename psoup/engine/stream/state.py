@@ -1,14 +1,15 @@
 """A stream inside the engine: its parts, and the steps of events that concern several parts.
 
     take(push) ─> feed ──advance──> pieces of the open chunk ─> probe of the Query SteM ─> open results
-                                         └─ full: close ─> shelf, beside its results
-    admit() ────> clauses ─────────> cover_new: evaluated over the open chunk before any other step
-                     └─ too much work: the chunk is closed before; maintenance covers it, or a reader evaluates
+                                         └─ full: close ─> shelf, with its results
+    admit() ────> clauses ─────────> cover_new: evaluates them over the open chunk before any other step
+                     └─ too much work: the chunk is closed first; maintenance covers it, or a reader evaluates
     expire() ───> chunks leave the shelf, or the memory for the archive, and their results with them
     a change ───> attention ───────> publication: the readers' view;   maintenance: due work
 
-Each part writes only its own fields. An expression that raises stops nothing: the clauses that read it have not met
-these tuples, which the chunk's exceptions record (`psoup.results.chunk_results`). For the engine's writer.
+Each part writes only its own fields. If an expression raises, the stream goes on. The clauses that read it are then not
+evaluated over these tuples; the chunk's exceptions record this (`psoup.results.chunk_results`). Only the engine's
+writer calls this module.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ class StreamState:
         """Results of the open chunk."""
         self._allowance = rooms.allowance
         self._open_work = 0
-        """The counted work of clauses over the open chunk at their registration."""
+        """The work for new clauses over the present open chunk, as `psoup.matching.old_work` counts it."""
         self.shelf = Shelf(attention, self.clauses.index.costs.gone, config if keep is not None else None)
         self.matches: int | None = None
-        """Matches of new tuples since `count_matches`; None: they are not counted."""
+        """The number of matches of new tuples since `count_matches`. None if they are not counted."""
         self._publication = Publication(event, rooms)
         self._attention = attention
         if event.stored is not None:
@@ -92,9 +93,9 @@ class StreamState:
         self.shelf.disk_may_have_room()
 
     def advance(self, run: Runner, care: Precautions = NO_PRECAUTIONS, timer: Callable[[], float] = float) -> int:
-        """Release the tuples up to the watermark and join them with all clauses; returns the number of tuples.
+        """Release the tuples up to the watermark and join them with all clauses. Returns the number of tuples.
 
-        `timer`: the thread's time in seconds, which measures the costs of clauses.
+        `timer`: returns the thread's time in seconds, to measure the costs of clauses.
         """
         costs = self.clauses.index.costs
         compute = costs.timed(care.compute, timer)
@@ -119,11 +120,11 @@ class StreamState:
         self.matches = 0 if wanted else None
 
     def expire(self, clock: int | None = None, edge: int | None = None) -> int:
-        """Drop chunks before the retention edge, if they are stored or need no storing; returns the bytes freed.
+        """Drop chunks past the retention, if they are stored or need no storing. Returns the bytes freed.
 
-        Stored chunks in the archive's part of the retention leave memory. Without a `clock`, a stream in system time
-        takes the time of its last tuple. With a clock the open chunk may be dropped too. `edge`: the latest time to
-        assume in system time.
+        Stored chunks in the archive's part of the retention leave memory. `clock`: the present time. Without it, a
+        stream in system time takes the time of its last tuple; with it, the open chunk may be dropped, too. `edge`: an
+        upper bound of the time for streams in system time.
         """
         data, shelf = self.data, self.shelf
         now = self.feed.watermark if data.spec.event_time else data.last_time
@@ -141,9 +142,9 @@ class StreamState:
         return freed
 
     def close_open(self) -> None:
-        """Close the open chunk, which is full or must end. Its results stay in the open form until they are sealed.
+        """Close the open chunk, which is full or must end. Its results keep the open form until they are sealed.
 
-        Clauses that have not met it yet are not covered.
+        The results do not cover clauses that were not evaluated over the chunk yet.
         """
         data, met = self.data.close(), self.clauses.met
         results = ChunkResults(
@@ -161,8 +162,8 @@ class StreamState:
         self.open = self.open.successor(self.clauses.table.used, self.clauses.gaps())
 
     def alter(self, spec: StreamSpec, sql: str, run: Runner) -> int:
-        """Change the stream's definition; earlier tuples must be released. Returns the additional bytes charged for
-        tuples."""
+        """Change the stream's definition. The caller has released earlier tuples. Returns the additional bytes charged
+        for tuples."""
         self._publication.alter(sql)
         self._attention.changed()
         wider = spec.schema != self.data.spec.schema
@@ -179,7 +180,7 @@ class StreamState:
     def admit(self, clauses: Clauses, table: FactorTable | None = None) -> list[tuple[int, ...]]:
         """Add new clauses (slot, factors) to the Query SteM; `cover_new` applies them to the open chunk.
 
-        Returns the attribute IDs of each. Many clauses are evaluated together; see `StreamClauses.admit`.
+        Returns the attribute IDs of each. See `StreamClauses.admit`.
         """
         if not clauses:
             return []
@@ -192,7 +193,7 @@ class StreamState:
     def admit_columns(
         self, slots: Array, columns: ClauseColumns, factors: Callable[[int], tuple[Factor, ...]]
     ) -> tuple[int, ...]:
-        """`admit` for clauses of one form; see `StreamClauses.admit_columns`."""
+        """Add the new clauses of a template's block, as `admit` does. See `StreamClauses.admit_columns`."""
         if not len(slots):
             return ()
         self._spend(work_of_columns(columns, self._old_tuples))
@@ -206,13 +207,14 @@ class StreamState:
         return OldTuples(self.data.open.length, self.data.open.text_bytes)
 
     def _spend(self, work: int) -> None:
-        """Count the work of new clauses over the open chunk. Close the chunk first if all tenants would wait long."""
+        """Count the work of new clauses over the open chunk. If it is above a limit, close the chunk instead, as all
+        tenants wait for the writer."""
         self._open_work += work
         if work and not (self._open_work <= SEVERAL * self._allowance.most and self._allowance.allows(work)):
             self.close_open()
 
     def remove_clauses(self, gone: GoneClauses) -> None:
-        """Remove clauses without queries, and their folds; maintenance reclaims their columns."""
+        """Remove clauses without queries, and their folds. Maintenance drops their columns later."""
         self.clauses.remove(gone)
         self.shelf.bury(gone.sqc_ids)
         self.folds.bury(gone.sqc_ids)
@@ -231,7 +233,8 @@ class StreamState:
     # What cannot be evaluated ----------------------------------------------------------------------------
 
     def _look(self, care: Precautions, kind: str, first_id: int, rows: int, start: int) -> None:
-        """Report the next evaluation to the host's watch; clauses that it forbids leave the index first."""
+        """Report the next evaluation to the host's watch. If it forbids the evaluation, all clauses with computed
+        attributes leave the index."""
         if care.watch is None or not self.clauses.index.attributes.derived:
             return
         if not care.watch(EvaluationPlace(self.stream_id, kind, first_id, rows)):
@@ -240,7 +243,8 @@ class StreamState:
     def put_out_derived(self, start: int | None = None) -> None:
         """Take all clauses that read computed attributes out of the index, as evaluating them ended a process.
 
-        They have not met the tuples of the open chunk from `start` on. Without `start` they have met them all.
+        The clauses were not evaluated over the tuples of the open chunk from offset `start` on. Without `start` they
+        were evaluated over all its tuples.
         """
         slots = self.clauses.put_out(dict.fromkeys(self.clauses.index.attributes.derived, OOM), persistent=True)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length if start is None else start)
@@ -253,20 +257,21 @@ class StreamState:
     def put_out_dear(self, clause: ClauseRecord, exprs: Collection[Expr], why: str) -> bool:
         """Take a clause out of the index until the next start, as it takes too much time.
 
-        All clauses that compute its expressions among `exprs` leave with it. They have met all present tuples. False if
-        the clause was removed, or is in quarantine.
+        The other clauses that compute its expressions among `exprs` leave, too. All of them were evaluated over all
+        present tuples. Returns False if the clause was removed, or is in quarantine.
         """
         slots = self.clauses.put_out_dear(clause, exprs, why)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length)
         return len(slots) > 0
 
     def raised(self, failed: Mapping[int, str]) -> None:
-        """Count attributes that maintenance could not compute, with the reasons."""
+        """Count the failures of attributes that maintenance could not compute, given with the reasons."""
         slots = self.clauses.raised(failed)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length)
 
     def _raised(self, failed: Mapping[int, str], readers: Array, start: int) -> None:
-        """Count attributes that could not be computed for the tuples of the open chunk from offset `start` on."""
+        """Count the failures of attributes over tuples of the open chunk. `readers`: the slots of the clauses that read
+        them; these were not evaluated from offset `start` on."""
         self._leave_out(self.clauses.table.sqc_of_slot[readers], start)
         self.raised(failed)
 
@@ -276,30 +281,30 @@ class StreamState:
             self.open.leave_out(sqc_ids, offset)
             self._attention.changed()
 
-    # Maintenance, and what is made of the parts ------------------------------------------------------------
+    # Maintenance, the readers' view and bytes --------------------------------------------------------------
 
     def tidy(self) -> None:
-        """Rebuild the open results without the slots of removed clauses, which become free. O(open results)."""
+        """Rebuild the open results without the slots of removed clauses, and free these slots. O(open results)."""
         dead = self.clauses.table.free_dead()
         self.open = self.open.without(dead, self.clauses.table.used, self.clauses.used(self.open.errors))
         self._attention.changed()
 
     def view(self) -> StreamView:
-        """The stream for readers. Copies one pointer for each chunk."""
+        """The view of the stream for readers. Copies one pointer for each chunk."""
         return self._publication.view(self.feed, self.data, self.clauses, self.open, self.shelf)
 
     @property
     def results_bytes(self) -> int:
-        """Bytes of results in all forms. O(runs of the open chunk)."""
+        """Bytes of the results of the open chunk and of all closed chunks. O(runs of the open chunk)."""
         return self.open.nbytes + self.open.room.nbytes + self.shelf.result_bytes
 
     @property
     def tuple_bytes(self) -> int:
-        """Bytes charged for all tuples taken."""
+        """Bytes charged for all tuples in memory, released or not."""
         return self.shelf.tuple_bytes + self.data.open.nbytes + self.feed.waiting_bytes + self.feed.ready_bytes
 
     def bill(self) -> dict[str, int]:
-        """Bytes by structure; `reclaimable` belongs to removed clauses."""
+        """The bytes of each structure by name. `reclaimable_slots`: the number of slots of removed clauses."""
         bill = {
             "tuples_bytes": self.tuple_bytes,
             "archive_bytes": ENTRY_BYTES * self.shelf.archived,

@@ -1,10 +1,10 @@
-"""The choice of closed chunks that are stored late, because a short retention may pass them before.
+"""The choice of closed chunks that are not stored yet, because a short retention may soon end for them.
 
     retention 131,072 rows    [ 7 ] [ 8 ] [ 9 ] │ open        none is stored; 7 is passed when 10 is closed
-                                                              (`psoup.data.chunk.Keep`), and was written once
+                                                              (`psoup.data.chunk.Keep`): only the log had it
 
-Storing such a chunk takes more work than all other steps for its tuples: a file is encoded, written and synced, and
-removed moments later. A start replays waiting chunks, so each stream has only a few of them, with few bytes.
+Storing such a chunk takes more work than all other steps for its tuples. The store encodes, writes and syncs a file,
+and removes it moments later. A start replays unstored chunks, so each stream has only a few of them, with few bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from psoup.published.snapshot import ChunkEntry
 
 
 def may_wait(config: EngineConfig, retention: Retention, unstored: Sequence[ChunkEntry]) -> bool:
-    """Whether the oldest unstored chunk may wait for the retention to pass it; there must be one.
+    """Whether the oldest unstored chunk may wait until it is past the retention. `unstored` must not be empty.
 
-    A retention in time is short if the chunk itself covers a good part of it. O(unstored).
+    A retention in time is short if `unstored_chunks` chunks with the time span of the oldest would fill it.
+    O(unstored).
     """
     limit, oldest = config.unstored_chunks, unstored[0].data
     if len(unstored) > limit or retention.archive:
