@@ -4,12 +4,11 @@
     spans          └─ node ┘  └node┘                  16 aligned chunks, 256, …: floor division, of negative numbers too
     [-17, 18)  =  leaf -17, node -1, node 0, leaf 16, leaf 17
 
-A closed chunk never changes and the number of a clause is never reused, so a fold stays true. A span without a fold is
-not empty: the reader that misses the fold makes it. A node covers all its chunks, and serves only windows that contain
-all of them. Every fold may be dropped at any time.
+A closed chunk never changes and an SQC ID is never reused, so a fold stays true. If a span has no fold, the reader that
+needs it makes it. A node serves only windows that contain all its chunks. Every fold may be dropped at any time.
 
-With GROUP BY, a fold with more groups than half of its tuples saves no work and is not kept. The folds of the latest
-windows are kept all the same.
+With GROUP BY, a fold with more groups than half of its tuples saves no work, and is not kept. But for the latest
+windows, the fold of all chunks is kept, however many groups it has.
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ from psoup.values.columns import Array
 from psoup.work.read_budget import NOT_HELD, HeldBytes
 
 _INNER = 4
-"""Latest windows of a clause and its measures whose inner chunks are kept as one fold."""
+"""The number of latest windows, for a clause and a recipe, whose whole chunks are kept as one fold."""
 _FOLDS_BYTES = 500
 """Approximate bytes of the objects of a clause's folds, without their arrays."""
 _COUNTED_ANEW = 1_024
-"""Changes after which the bytes of all folds are counted again."""
+"""The number of changes after which the bytes of all folds are counted again."""
 _BURIED = 16
-"""Least number of dropped clauses for which their folds are looked up and removed."""
+"""The least number of removed clauses for which a search for their folds begins."""
 _SHARE = 4
-"""Share of the room that the fold of one window may take: a fourth."""
+"""The divisor of the limit for the fold of one window: it may take a fourth."""
 LEAST_WORK = 1 << 20
-"""Bytes that one fold may always take while it is made ahead, even when little room is left."""
+"""Bytes that one fold may always take while a background task makes it ahead, even if little room is left."""
 
 Leaf = Callable[[list[range]], list[Fold]]
-"""Folds runs of chunks, given by their numbers in ascending order: one fold for each run."""
+"""Makes one fold for each run of chunks. The runs are ranges of chunk numbers, ascending."""
 
 Join = Callable[[Iterable[Fold]], Fold]
-"""Combines the folds of neighbouring spans, given in the order of the stream, into one."""
+"""Combines the folds of neighbouring spans into one. The folds come in the order of the stream."""
 
 
 @dataclass(slots=True, eq=False)
 class Folds:
-    """The folds of one clause for one recipe. Any thread may use them: spans are added and removed in single steps."""
+    """The folds of one clause for one recipe. Any thread may use them, as spans come and go in single atomic steps."""
 
     recipe: Recipe
     tenant: str = ""
@@ -59,25 +58,29 @@ class Folds:
     """Key tables that folds of equal groups share, also across clauses."""
     spans: dict[Span, Fold] = field(default_factory=dict)
     inner: dict[tuple[int, int], Fold] = field(default_factory=dict)
-    """The folds of chunks [first, stop) of the latest windows."""
+    """The folds of the latest windows' whole chunks, by (first, stop)."""
     middles: dict[tuple[int, int], Fold | None] = field(default_factory=dict)
-    """Folds of tuple IDs [low, high) of the latest windows; None: requested once (see `window_middle`)."""
+    """Folds of ranges of tuple IDs of the latest windows, by (low, high). The value is None after the first request.
+
+    `psoup.execution.aggregate.window_middle` uses them.
+    """
     nbytes: int = _FOLDS_BYTES
     used: bool = True
     oldest: int | None = None
-    """The number of the stream's first chunk when spans were last dropped."""
+    """The number of the stream's first chunk when `forget` last dropped spans."""
     stream: int = -1
     name: bytes | None = None
-    """The name of the spans on disk; None: they stay in memory."""
+    """The name of these folds on disk. None if they must stay in memory."""
     shelved: set[Span] = field(default_factory=set)
-    """Spans that are on disk, or for which the disk had no room."""
+    """Spans that no task needs to write: they are on disk, or the disk had no room for them."""
     beyond: range | None = None
-    """The chunks of the latest fold that was too large to keep."""
+    """The chunks of the latest window whose fold was too large to keep. None if the latest fold was kept."""
 
     def of(self, first: int, stop: int, fan: int, leaf: Leaf, join: Join, limit: int) -> tuple[Fold, int]:
         """The fold of the chunks [first, stop), and the bytes by which the kept folds grew. O(spans).
 
-        The fold of all chunks is kept if it takes at most `limit` bytes.
+        `leaf` folds the chunks without a fold, and `join` combines folds. New folds of spans are kept if they pay. The
+        fold of all chunks is kept if it takes at most `limit` bytes.
         """
         spans, made = dict(self.spans), dict[Span, Fold]()
         runs = {run: self.shared(fold) for run, fold in self._folded(lacking(spans, first, stop, fan), leaf).items()}
@@ -85,7 +88,7 @@ class Folds:
         others = {run.start: fold for run, fold in runs.items() if len(run) > 1}
 
         def parts_of(level: int, number: int) -> list[Fold]:
-            """The folds that make up a span. A run's fold comes with its first chunk; its other chunks give none."""
+            """The folds that make up a span. The first chunk of a run returns the run's fold, its other chunks none."""
             fold = spans.get((level, number)) or made.get((level, number))
             if fold is None and level:
                 children = range(number * fan, (number + 1) * fan)
@@ -113,16 +116,19 @@ class Folds:
     def too_large(self, first: int, stop: int) -> bool:
         """Whether the fold of the chunks [first, stop) is likely too large to keep.
 
-        True if the latest fold that was too large had no more chunks, and these overlap or follow it.
+        True if the latest fold that was too large had at most as many chunks, and these chunks overlap or follow it.
         """
         return self.beyond is not None and stop - first >= len(self.beyond) and first < self.beyond.stop
 
     def shared(self, fold: Fold) -> Fold:
-        """The fold, with the key arrays that equal folds share."""
+        """A copy of the fold that shares the key arrays of an earlier fold with equal groups, if there is one."""
         return self.tables.shared(self.recipe.keys, fold) if fold.keys else fold
 
     def _folded(self, missing: list[range], leaf: Leaf) -> dict[range, Fold]:
-        """Fold runs of chunks. Chunks get a fold each if the fold of the last one pays; else each run gets one."""
+        """Fold the `missing` runs of chunks. If the fold of the newest chunk pays, each chunk gets a fold.
+
+        Otherwise each run gets one fold.
+        """
         if not missing:
             return {}
         newest = range(missing[-1].stop - 1, missing[-1].stop)
@@ -135,7 +141,7 @@ class Folds:
         return dict(zip(runs, leaf(runs), strict=True))
 
     def forget(self, oldest: int, fan: int) -> int:
-        """Drop spans whose chunks all have a number below `oldest`; returns the bytes freed. O(spans)."""
+        """Drop spans whose chunks all have numbers below `oldest`. Returns the bytes freed. O(spans)."""
         if oldest == self.oldest:
             return 0
         self.oldest, freed = oldest, 0
@@ -148,25 +154,25 @@ class Folds:
 
 
 class FoldShelf(Protocol):
-    """Folds of chunks that are not in memory (`psoup.aggregates.stored_folds`)."""
+    """A port to the folds on disk, of chunks that have left memory (`psoup.aggregates.stored_folds`)."""
 
     def fetch(self, folds: Folds, first: int, stop: int, fan: int, budget: HeldBytes = NOT_HELD) -> int:
-        """Read the spans of the chunks [first, stop) that are not in memory; returns their bytes.
+        """Read the folds of chunks [first, stop) that memory lacks into `folds`. Returns their bytes.
 
-        Their bytes are charged to `budget` before they are read.
+        Charges the bytes to `budget` before it reads them.
         """
         ...
 
     def shelve(self, all_folds: Iterable[Folds], fan: int) -> None:
-        """Write the kept spans that are not on disk yet."""
+        """Write the folds that are not on disk yet."""
         ...
 
 
 class FoldRoom:
-    """The folds of all clauses. Any thread: counts may lag a little. `limit`: bytes.
+    """The cache of the folds of all clauses, of at most `limit` bytes. Any thread may use it; counts may lag a little.
 
-    `fan`: spans that make up the next wider one; 1: matches are never folded by chunks. `tenant_bytes`: bytes of each
-    tenant in all rooms.
+    `fan`: the number of spans that make up the next wider one. 1: no fold of chunks is kept. `tenant_bytes`: counts the
+    bytes of each tenant in all caches.
     """
 
     def __init__(self, limit: int, fan: int, tenant_bytes: KeptBytes | None = None) -> None:
@@ -176,12 +182,12 @@ class FoldRoom:
         self.kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, Recipe], Folds] = {}
         self.refusals = FoldRefusals()
-        """Folds that could not be made ahead, by the clause's SQC ID and the recipe."""
+        """The refusals of folds that a background task could not make ahead, by SQC ID and recipe."""
         self._held = self._changes = 0
         self._of_tenant: dict[str, int] = {}
         self._tables = KeyTables()
         self._dead = list[Array]()
-        """The SQC IDs of dropped clauses that may have folds: `_buried` of them."""
+        """The SQC IDs of removed clauses that may have folds. `_buried` is their number."""
         self._buried = 0
 
     @property
@@ -194,7 +200,7 @@ class FoldRoom:
         return self._of_tenant.get(tenant, 0)
 
     def work_bytes(self, tenant: str) -> int:
-        """The most bytes that one fold of a tenant may take while it is made ahead; its result takes less."""
+        """The most bytes that one fold of a tenant may take while a background task makes it ahead."""
         return max(min(self.limit, self.kept_bytes.limit(tenant) or self.limit), LEAST_WORK)
 
     @property
@@ -203,7 +209,7 @@ class FoldRoom:
         return sum(len(folds.spans) for folds in list(self._kept.values()))
 
     def known(self, sqc_id: int, recipe: Recipe, tenant: str = "") -> Folds | None:
-        """The folds of a tenant's clause; None at the first request, which is recorded."""
+        """The folds of a tenant's clause. The first request only records the clause, and returns None."""
         folds = self._kept.get((sqc_id, recipe))
         if folds is None:
             self._kept[sqc_id, recipe] = Folds(recipe, tenant, self._tables)
@@ -219,7 +225,7 @@ class FoldRoom:
         return fold
 
     def noted(self, folds: Folds, ids: tuple[int, int]) -> bool:
-        """Whether tuple IDs [low, high) of a clause were requested before; records this request."""
+        """Record a request for the tuple IDs [low, high) of a clause. Returns whether it is not the first."""
         if ids in folds.middles:
             return True
         for old in list(folds.middles)[: 1 - _INNER]:
@@ -237,7 +243,7 @@ class FoldRoom:
             self._grow(fold.nbytes, folds.tenant)
 
     def kept(self) -> list[tuple[int, Recipe, Folds]]:
-        """The folds of all clauses, each after the clause's SQC ID and the recipe. O(clauses that were invoked)."""
+        """All folds, as triples of SQC ID, recipe and folds. O(clauses that were invoked)."""
         return [(sqc_id, recipe, folds) for (sqc_id, recipe), folds in self._kept.copy().items()]
 
     def kept_of(self, sqc_id: int, recipe: Recipe) -> tuple[dict[Span, Fold], dict[tuple[int, int], Fold]]:
@@ -256,11 +262,11 @@ class FoldRoom:
         shelf: FoldShelf | None = None,
         budget: HeldBytes = NOT_HELD,
     ) -> Fold:
-        """The fold of the chunks [first, stop), kept if there is room. `oldest`: the stream's first chunk.
+        """The fold of the chunks [first, stop). Keeps it if there is room. `oldest`: the number of the first chunk.
 
-        `leaf` folds the chunks that are in no kept span and not on the `shelf`. `join` combines spans; the default is
-        the recipe's own. `budget` is charged for folds read from the shelf. O(1) if an earlier window had the same
-        inner chunks.
+        `leaf` folds the chunks that have no fold in memory or on the `shelf`. `join` combines folds; the default is the
+        recipe's own function. `budget` is charged for folds read from the shelf. O(1) if one of the latest windows had
+        the same chunks.
         """
         folds.used = True
         fold = folds.inner.get((first, stop))
@@ -274,7 +280,7 @@ class FoldRoom:
         return fold
 
     def _fetched(self, folds: Folds, shelf: FoldShelf, inside: tuple[int, int], budget: HeldBytes) -> int:
-        """Read spans from a shelf; returns their bytes. Bytes read before a refusal are counted."""
+        """Read folds from a shelf. Returns their bytes. If the budget refuses, the folds read so far are counted."""
         before = folds.nbytes
         try:
             return shelf.fetch(folds, *inside, self.fan, budget)
@@ -290,16 +296,16 @@ class FoldRoom:
             self._grow(fold.nbytes, folds.tenant)
 
     def lend(self, folds: Folds, span: Span, fold: Fold) -> None:
-        """Keep a fold that was made elsewhere."""
+        """Keep the fold of a span that the caller has taken from a fold pack. O(1)."""
         folds.spans[span] = fold
         folds.nbytes += fold.nbytes
         self._grow(fold.nbytes, folds.tenant)
 
     def bury(self, sqc_ids: Array) -> None:
-        """Drop the folds of removed clauses (int64[k]). One thread.
+        """Drop the folds of removed clauses (int64[k]). Only the writer calls this.
 
-        They are dropped in batches of at least an eighth of all clauses. Until then they do no harm, as numbers of
-        clauses are not reused.
+        The removed clauses wait until they are at least an eighth of the clauses with folds. Their folds do no harm, as
+        SQC IDs are not reused.
         """
         if self._kept:
             self._dead.append(sqc_ids)
@@ -314,8 +320,9 @@ class FoldRoom:
             self._buried = 0
 
     def give_up(self, wanted: int) -> int:
-        """Drop folds, by clause in the order of their first request, until `wanted` bytes are free; returns bytes
-        freed.
+        """Drop the folds of one clause after the other, until `wanted` bytes are free. Returns the bytes freed.
+
+        The clause that was requested first comes first.
         """
         freed = 0
         for name in list(self._kept):
@@ -325,21 +332,24 @@ class FoldRoom:
         return freed
 
     def _grow(self, size: int, tenant: str) -> None:
-        """Count bytes. Above a limit drop folds that were not used lately: first those that belong to the tenant."""
+        """Add `size` bytes to the counts of the room and the tenant. Above a limit, drop folds that were not used.
+
+        If the tenant is above its limit, only its folds are dropped.
+        """
         self._held += size
         self._of_tenant[tenant] = self._of_tenant.get(tenant, 0) + size
         self._changes += 1
         if self._held > self.limit or not self._changes % _COUNTED_ANEW:
             self._count()
         if size > 0 and self.kept_bytes.over(tenant):
-            self._count()  # folds that were dropped while a reader had them were counted on
+            self._count()  # a reader that still holds dropped folds may have added their bytes to the counts
         if size > 0 and (over := self.kept_bytes.over(tenant)):
             self._drop_unused(over + self.kept_bytes.limit(tenant) // 8, tenant)
         if self._held > self.limit:
             self._drop_unused(self._held - self.limit + self.limit // 8)
 
     def _count(self) -> None:
-        """Count all bytes again. O(clauses that were invoked)."""
+        """Count the bytes of all folds again. O(clauses that were invoked)."""
         total, of_tenant = 0, dict[str, int]()
         for folds in list(self._kept.values()):
             total += folds.nbytes
@@ -348,7 +358,10 @@ class FoldRoom:
         self._of_tenant = of_tenant
 
     def _drop_unused(self, wanted: int, tenant: str | None = None) -> None:
-        """Drop up to `wanted` bytes of folds, least recently used first; of one tenant if given."""
+        """Drop folds until `wanted` bytes are free, folds that were not used since the last call first.
+
+        `tenant`: drop only folds of this tenant.
+        """
         for name in 2 * list(self._kept):  # twice: the first pass only clears the mark of folds that were used
             folds = self._kept.get(name)
             if wanted <= 0:

@@ -1,10 +1,11 @@
-"""The bytes of states, estimated before the states are made: of groups without a row, and of rows to be added.
+"""Upper bounds of the bytes of states, before a reader makes a state, or adds rows to it.
 
     groups 131,072 x sum of integers   24 bytes a group     known from the folding alone
     MAX of texts                       texts of the rows    known from the offsets of the added rows
     MEDIAN, DISTINCT, sketches         entries of the rows  an upper bound
 
-A reader charges these bytes to its budget first. Charged afterwards, a state would have taken the memory already.
+A reader charges these bytes to its budget before it allocates them. So the budget refuses a state that is too large
+before the state takes memory.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from psoup.plan.nodes import Measure
 from psoup.values.columns import Array, Column
 
 _SAMPLE = 64
-"""Groups of the empty state from which the bytes of one group are taken."""
+"""The number of groups of the empty state that `group_bytes` measures."""
 _ENTRY_BYTES = 64
-"""Bytes of an entry of a list or a sketch while it is added and sorted, without its value."""
+"""Bytes of an entry of a list or a sketch, without its value, while the state adds and sorts it."""
 _COPIES = 3
-"""Copies of a list's values while it is finished: the list, its numbers by text, the result."""
+"""The number of copies of a list's values while it is finished: the list, the sorted texts and the result."""
 
 
 def group_bytes(folding: Folding) -> int:
-    """Bytes that a group without a row takes in a state."""
+    """The bytes that a group without rows takes in a state."""
     return -(-size_of(folding.empty(_SAMPLE)) // _SAMPLE)
 
 
 def states_bytes(measures: Sequence[Measure]) -> int:
-    """Bytes that a group without a row takes in the states of measures and in the count of its rows."""
+    """The bytes that a group without rows takes in the states of all measures and in its count of rows."""
     return 8 + sum(group_bytes(folding) for folding, *_ in states_for(measures))
 
 
@@ -48,7 +49,7 @@ def is_fixed(folding: Folding) -> bool:
 
 
 def room_to_add(folding: Folding, state: State, rows: Rows) -> int:
-    """The most bytes that adding rows allocates beside the state: its growth, and temporary copies."""
+    """An upper bound of the bytes that `add` allocates in addition to the state: its growth and temporary copies."""
     if isinstance(folding, Moments):
         return size_of(state)
     if is_fixed(folding):
@@ -61,14 +62,14 @@ def room_to_add(folding: Folding, state: State, rows: Rows) -> int:
 
 
 def room_to_combine(folding: Folding, into: State, other: State) -> int:
-    """The most bytes that combining two states of many queries allocates beside them."""
+    """An upper bound of the bytes that `combine` allocates in addition to the two states, which many queries share."""
     if isinstance(folding, DoubleSum):
         return folding.room_to_combine(into, other)
     return 0 if is_fixed(folding) else 2 * (size_of(into) + size_of(other))
 
 
 def bytes_taken(state: State, groups: Array | None) -> int:
-    """Bytes of some groups of a state (int64[k]; None: of all), with integers of 64 bits. O(k)."""
+    """The bytes of some `groups` of a state (int64[k]; None for all), once its integers have 64 bits. O(k)."""
     size = 0
     for part in state:
         if isinstance(part, Column):

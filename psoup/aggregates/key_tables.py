@@ -1,12 +1,12 @@
-"""Tables of keys shared by folds with equal groups: of all chunks, and of all queries that group alike.
+"""Tables of keys that folds with equal groups share, over all chunks and all queries with the same GROUP BY.
 
     chunk 16   IBM SUN ─┐
-    chunk 17   IBM SUN ─┼─ one table: the keys in their order, and the lookup of their places
+    chunk 17   IBM SUN ─┼─ one table: the keys in their order, and a hash table from a key to its place
     window     IBM SUN ─┘
     chunk 18   IBM ORCL      a separate table
 
-A table never changes. A reader that meets another key forks it (`Keys.fork`), and the fold of the next window gets a
-new table. A table is freed with the last fold that has it.
+A table never changes. A reader that meets another key copies the table (`Keys.fork`), and the fold of the next window
+gets a new table. A table is freed with the last fold that refers to it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from psoup.expressions.tree import Expr
 from psoup.values.columns import Array, Column
 
 _MANY = 256
-"""Number of GROUP BY clauses above which entries without a live table are removed."""
+"""The number of different GROUP BY clauses from which entries without a live table are removed."""
 
 
 class KeyTables:
-    """The latest table for each list of keys. Any thread: a table is replaced in a single step."""
+    """The latest table for each GROUP BY. Any thread may use it, as a table is replaced in one atomic step."""
 
     def __init__(self) -> None:
         self._latest: dict[tuple[Expr, ...], ref[Keys]] = {}
 
     def shared(self, keys: tuple[Expr, ...], fold: Fold) -> Fold:
-        """The fold with the keys of the latest table, if they are equal. O(groups)."""
+        """The fold, with the key arrays of the latest table if its keys are equal. O(groups)."""
         table = self._table(keys)
         return replace(fold, keys=table.given) if table is not None and _equal(table.given, fold.keys) else fold
 
     def numbered(self, keys: tuple[Expr, ...], fold: Fold) -> Fold:
-        """The fold with a lookup table, which becomes the latest one. O(groups) if the keys have changed."""
+        """A copy of the fold with a table of its keys, which becomes the latest one. O(groups)."""
         table = self._table(keys)
         if table is None or not _equal(table.given, fold.keys):
             if len(self._latest) >= _MANY:
@@ -53,7 +53,7 @@ class KeyTables:
 
 
 def _equal(left: Sequence[Column], right: Sequence[Column]) -> bool:
-    """Whether columns are the same, bit for bit."""
+    """Whether two lists of columns are equal, bit for bit."""
     return left is right or all(map(_same, left, right))
 
 

@@ -28,25 +28,25 @@ class Keys:
     """The groups of rows by one or several key columns, numbered in order of appearance."""
 
     def __init__(self, types: Sequence[DataType], limit: int, hold: Hold) -> None:
-        """`limit`: the most groups, and the most different values of one key."""
+        """`limit`: the most groups, and the most different values of one key. `hold`: charges bytes to a budget."""
         self._single = [numbers_of(kind, limit, hold) for kind in types]
         self._pairs = [Integers(BIGINT, limit, hold) for _ in types[1:]]
         self._room = ScratchArray(np.int64)
         self._ordered = 0
-        """Count of leading numbers that are in the order of their keys."""
+        """The number of groups whose numbers are in the order of their keys: 0, or the keys given to `of`."""
         self.given: tuple[Column, ...] = ()
-        """The keys that `of` was given, in their order."""
+        """The key columns that were given to `of`, in the order of the keys."""
 
     @classmethod
     def of(cls, columns: Sequence[Column]) -> Keys:
-        """Groups by keys that come in their order: the number of a group is its place."""
+        """Make groups from sorted, distinct keys. The number of a group is the row of its key."""
         keys = cls([column.type for column in columns], len(columns[0]) + 1, lambda size: None)
         keys.number(columns)
         keys._ordered, keys.given = keys.count, tuple(columns)
         return keys
 
     def fork(self, limit: int, hold: Hold) -> Keys:
-        """A copy with the same numbers, for a reader that may number more groups; see `KeyNumbers.fork`. O(keys)."""
+        """A copy with the same numbers, to which a reader may add groups. See `KeyNumbers.fork`. O(key columns)."""
         keys = Keys.__new__(Keys)
         keys._ordered, keys.given = self._ordered, self.given
         keys._single = [each.fork(limit, hold) for each in self._single]
@@ -70,7 +70,10 @@ class Keys:
         return self._pairs[-1].count if self._pairs else self._single[0].count
 
     def number(self, columns: Sequence[Column | Coded]) -> Array:
-        """Number the groups of rows: int32[n], overwritten by the next call. Raises as `over_keys`."""
+        """The group number of each row, int32[n]; new keys get new numbers. Raises `over_keys` above the limit.
+
+        The next call overwrites the result.
+        """
         given = [_numbered(values_of_key, column) for values_of_key, column in zip(self._single, columns, strict=True)]
         numbers = given[0]
         for pairs, right in zip(self._pairs, given[1:], strict=True):
@@ -84,7 +87,7 @@ class Keys:
         return [key.column(numbers) for key, numbers in zip(self._single, self._of_each(groups), strict=True)]
 
     def text_bytes(self, groups: Array) -> int:
-        """Bytes of the texts that `columns` would make for some groups (int64[k]). O(k)."""
+        """The bytes of the texts in the key columns of some groups (int64[k]). O(k)."""
         return sum([key.text_bytes(numbers) for key, numbers in zip(self._single, self._of_each(groups), strict=True)])
 
     def order(self) -> Array:
@@ -101,7 +104,7 @@ class Keys:
         return order
 
     def _of_each(self, groups: Array) -> list[Array]:
-        """The number of each key of some groups."""
+        """For each key column, the numbers of its values in some groups."""
         numbers = []
         for pairs in reversed(self._pairs):
             joined = pairs.keys()[groups]
@@ -115,7 +118,7 @@ def _numbered(numbers: KeyNumbers, column: Column | Coded) -> Array:
 
 
 def _mapped(key: KeyNumbers, column: Coded) -> Array:
-    """The numbers of the rows of a coded column. Only codes that occur in a row become keys."""
+    """The number of each row's value in a dictionary-encoded column. Only values that occur in a row become keys."""
     numbers: Array = np.zeros(len(column.values), np.int32)
     if column.whole:
         numbers[:] = key.number_column(column.values)
@@ -130,7 +133,7 @@ def _mapped(key: KeyNumbers, column: Coded) -> Array:
 
 
 def coded_column(chunk: ChunkView, index: int) -> Coded | None:
-    """A column of a chunk in codes, or None. Codes are made at the second request, if they save memory."""
+    """A chunk's column in dictionary encoding, or None. The second request encodes it, if that saves memory."""
     coded = chunk.caches.coded.get(index)
     if coded is None:
         chunk.caches.coded[index] = ASKED

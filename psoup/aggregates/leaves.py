@@ -1,10 +1,10 @@
-"""Folding the packed results of a sealed chunk: states of many clauses, made directly from their lists of offsets.
+"""The fold of a sealed chunk for many clauses, directly from the clauses' lists of matching offsets.
 
     lists    5: 3 9 12    9: 1 9     column values at these offsets ─> a sum and a maximum for each list
 
-No pair of a clause and an offset is made. This way serves counts, sums and extremes of integers without NULL, of
-clauses whose matches are lists. `psoup.execution.many.many_folds` folds the other clauses from pairs, to the same
-states.
+This way is quick, as it makes no pairs of a clause and an offset. It serves counts, sums and extremes of integer
+columns without NULL, for clauses whose matches are stored as lists. In other cases `psoup.execution.many.many_folds`
+makes the same states from pairs.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from psoup.values.columns import Array, Column
 def leaf_of(
     results: ChunkResults, columns: Sequence[Column], wanted: WantedClauses, ids: Array, measures: Sequence[Measure]
 ) -> FoldPack:
-    """The pack of a sealed chunk, over all of whose tuples the `wanted` clauses were evaluated.
+    """The fold pack of a sealed chunk for the `wanted` clauses, which must cover the chunk.
 
-    `columns`: the columns of the chunk; `ids`: the wanted SQC IDs. O(clauses + matches). Raises TryNext if the chunk
-    has errors or clauses in other forms than lists, or for other measures than those of the module.
+    `columns`: the columns of the chunk. `ids`: the wanted SQC IDs. O(clauses + matches). Raises TryNext if the chunk
+    has errors, if a clause has another form than a list, or if this module does not serve a measure.
     """
     if results.open is not None or len(results.packs) != 1 or results.errors or results.failures is not NO_FAILURES:
         raise TryNext

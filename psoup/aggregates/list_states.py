@@ -1,9 +1,9 @@
-"""States with any number of entries for a group: all values for quantiles, different values for DISTINCT.
+"""States that are lists of entries: all values of a group for quantiles, its different values for DISTINCT.
 
-    groups 0 0 1 0      values 7 3 7 9         in the order of the rows; parts are merged now and then
+    groups 0 0 1 0      values 7 3 7 9         in the order of the rows; 64 parts are merged into one
 
-MEDIAN and the exact quantiles need every value. DISTINCT needs each value once, and folds its aggregate over them at
-the end. The sketches of `sketches` have the same form.
+An entry is a value with the number of its group. MEDIAN and the exact quantiles need every value. DISTINCT needs each
+value once, and folds its aggregate over these values at the end.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ from psoup.values.columns import Array, Column, concat_columns, empty_column
 from psoup.values.kinds import TYPES
 
 _MOST = 2**31 - 1
-"""The most groups that fit into int32."""
+"""The limit of groups: the greatest int32."""
 _PARTS = 64
-"""Number of parts at which the parts of a list are merged."""
+"""The number of parts from which the parts of a list are merged into one."""
 
 Entries = tuple[Array, Column]
-"""The group of each entry (int32[n]), and its value."""
+"""Entries: the group of each (int32[n]), and the column of their values."""
 
 
 def entries_of(state: State) -> Entries:
-    """All entries of a state; O(entries)."""
+    """All entries of a state, as one part. O(entries)."""
     groups = [part for part in state if isinstance(part, np.ndarray)]
     columns = [part for part in state if isinstance(part, Column)]
     return (groups[0] if len(groups) == 1 else np.concatenate(groups)), concat_columns(columns)
 
 
 def listed(state: State) -> int:
-    """The number of entries."""
+    """The number of entries of a state."""
     return sum(len(part) for part in state if isinstance(part, Column))
 
 
 @dataclass(frozen=True, slots=True)
 class _ListState:
-    """The part common to both kinds of lists: entries with values of one type."""
+    """The base of both kinds of lists: entries with values of one type."""
 
     type: DataType
     exact: ClassVar[bool] = True
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         return np.zeros(0, np.int32), empty_column(self.type)
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups: a group without a row takes none."""
+        """Return the state as it is, as a group without rows takes no memory."""
         return state
 
 
 class GroupValues(_ListState):
-    """All values of each group: for quantiles."""
+    """The state of MEDIAN and of exact quantiles: all values of each group."""
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         (column,) = rows.args
         groups = rows.groups
         if len(rows.mask):
@@ -70,7 +70,7 @@ class GroupValues(_ListState):
         return self._joined((*state, groups.copy(), Column(column.type, column.values, None, column.data)))
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         groups, column = entries_of(other)
         return self._joined((*into, places[groups].astype(np.int32), column))
 
@@ -78,11 +78,11 @@ class GroupValues(_ListState):
         return state if len(state) < 2 * _PARTS else entries_of(state)
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         return self.combine(self.empty(len(order)), state, places_in(order))
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give a quantile of each group, as DuckDB defines it."""
+        """Return the quantile of each group, as DuckDB defines it."""
         owners, column = entries_of(state)
         order = _by_group(owners, column)
         counts = np.bincount(owners, minlength=groups)[:groups]
@@ -101,12 +101,12 @@ class GroupValues(_ListState):
 
 
 def _rows_at(places: Array, starts: Array, some: Array) -> Array:
-    """The entry of each group at a place within the group; for an empty group entry 0."""
+    """For each group, the entry at a place within the group. An empty group gets entry 0."""
     return np.where(some, starts + places.astype(np.int64), 0)
 
 
 def _between(column: Column, below: Array, above: Array, share: Array, result: DataType) -> Array:
-    """Interpolate between the values of two rows of each group: `share` of the way from `below` to `above`."""
+    """Interpolate between two entries of each group, `below` and `above`. A `share` of 0 means the value of `below`."""
     if result.kind is Kind.DOUBLE:
         values = column.values.astype(np.float64) / 10.0**column.type.scale
         lows, highs = values[below], values[above]
@@ -118,7 +118,7 @@ def _between(column: Column, below: Array, above: Array, share: Array, result: D
 
 
 def _with_valid(result: DataType, column: Column | None, some: Array) -> Column:
-    """A column of the result's type, NULL where a group has no value."""
+    """A column of the result's type. Groups without `some` value get NULL."""
     if column is None:
         values = np.zeros(len(some) + (result.kind is Kind.TEXT), TYPES[result.kind].dtype)
         return Column(result, values, some, np.zeros(0, np.uint8) if result.kind is Kind.TEXT else None)
@@ -126,7 +126,7 @@ def _with_valid(result: DataType, column: Column | None, some: Array) -> Column:
 
 
 def _by_group(owners: Array, column: Column) -> Array:
-    """The entries by group, and in a group by value."""
+    """The order of the entries by group, and by value within a group."""
     if column.type.kind is Kind.TEXT:
         texts = Keys([column.type], _MOST, lambda size: None)
         numbers = texts.number([column])
@@ -144,27 +144,27 @@ def _by_group(owners: Array, column: Column) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class DistinctValues(_ListState):
-    """The different values of each group, over which `inner` is computed at the end: COUNT(DISTINCT …) and the like."""
+    """The state of aggregates of DISTINCT values: the different values of each group. `inner` folds them at the end."""
 
     inner: Folding
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         return self._more(state, GroupValues(self.type).add((), rows))
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         return self._more(into, GroupValues(self.type).combine((), other, places))
 
     def _more(self, state: State, later: State) -> State:
-        """Add entries. Duplicates are removed when unchecked entries are as many as checked ones."""
+        """Add entries. Removes duplicates as soon as the new entries are as many as those without duplicates."""
         joined = (*state, *self.different(later))
         first = state[1]
         assert isinstance(first, Column)
         return joined if listed(joined) < 2 * max(len(first), _PARTS) else self.different(joined)
 
     def different(self, state: State) -> State:
-        """The state without duplicates: the first of equal entries stays."""
+        """The state without duplicates. Keeps the first of equal entries."""
         owners, column = entries_of(state)
         if not len(owners):
             return owners, column
@@ -176,11 +176,11 @@ class DistinctValues(_ListState):
         return owners[rows], column.take(rows)
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         return self.combine(self.empty(len(order)), state, places_in(order))
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the inner aggregate of the different values."""
+        """Return the inner aggregate over the different values of each group."""
         owners, column = entries_of(self.different(state))
         rows = Rows(len(owners), [column], codes=owners.astype(np.int32, copy=False))
         return self.inner.finish(self.inner.add(self.inner.empty(groups), rows), measure, groups)

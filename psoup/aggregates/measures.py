@@ -5,7 +5,7 @@
     stddev, var      moments                    DISTINCT          different values, and any of these over them
     quantile         all values                 approx_…          sketches
 
-Measures with the same state of the same rows share it, such as SUM(x) and AVG(x). Other modules need only `fold`,
+Measures with the same state over the same rows share it, such as SUM(x) and AVG(x). Other modules need only `fold`,
 `combine` and `finish`.
 """
 
@@ -68,7 +68,7 @@ FOLDINGS: dict[str, Callable[[Measure], Folding]] = {
     "approx_count_distinct": lambda measure: Registers(),
     "approx_quantile": lambda measure: LogBuckets(),
 }
-"""The state of each function."""
+"""The folding of each aggregate function, which has the functions of its state."""
 
 _NULLS_COUNT = frozenset({"first", "last"})
 """Functions for which rows with a NULL argument count."""
@@ -89,7 +89,7 @@ Name = tuple[Folding, tuple[object, ...], object]
 
 
 def state_of(measure: Measure) -> Name:
-    """The name of the state that a measure needs: measures with equal names share the state."""
+    """The name of the state that a measure needs. Measures with equal names share the state."""
     return folding_of(measure), measure.args, measure.condition
 
 
@@ -99,7 +99,7 @@ def counts_rows(measure: Measure) -> bool:
 
 
 def states_for(measures: Sequence[Measure]) -> dict[Name, Measure]:
-    """The states that measures need beside the count of rows, each with the first measure that needs it."""
+    """The states that measures need in addition to the count of rows. Each has the first measure that needs it."""
     names = dict[Name, Measure]()
     for measure in measures:
         if not counts_rows(measure):
@@ -115,9 +115,10 @@ def read_by(measure: Measure) -> list[Expr]:
 def rows_for(
     measure: Measure, args: Sequence[Column], condition: Column | None, codes: Array | None, rows: int
 ) -> Rows:
-    """The rows that count for a measure: those of its FILTER, with values of the arguments.
+    """The rows of a part, with a mask of those that count for a measure: its FILTER is true, no argument is NULL.
 
-    `rows`: their number; `args`, `condition`: columns of this length; `codes`: int32 groups, or None. O(rows).
+    NULL counts for FIRST and LAST. `rows`: the number of rows. `args`, `condition`: columns of this length. `codes`:
+    the group of each row, int32, or None. O(rows).
     """
     flags = [] if condition is None else [condition.values, condition.valid]
     if measure.function not in _NULLS_COUNT:
@@ -135,16 +136,19 @@ def fold(
     groups: int,
     rows: int,
 ) -> State:
-    """The state of `rows` rows, whose groups are `codes` (int32[rows]; None: all are in group 0).
+    """The state of a measure over `rows` rows. `codes`: the group of each row, int32; None if all are in group 0.
 
-    `args`: the arguments' values; `condition`: the FILTER's. O(rows + groups).
+    `args`: the columns of the arguments. `condition`: the column of the FILTER, or None. O(rows + groups).
     """
     folding = folding_of(measure)
     return folding.add(folding.empty(groups), rows_for(measure, args, condition, codes, rows))
 
 
 def combine(measure: Measure, into: State, other: State, places: Array, groups: int) -> State:
-    """Add the state of later rows, whose group k is places[k] (int64, distinct) of `groups`; `into` is consumed."""
+    """Add the state `other` of later rows to `into`, which the caller must not use any more. Returns the sum.
+
+    Group k of `other` is added to the group places[k] (int64, distinct) of `groups` groups.
+    """
     folding = folding_of(measure)
     return folding.combine(folding.grow(into, groups), other, places)
 
@@ -155,5 +159,5 @@ def finish(measure: Measure, state: State, groups: int) -> Column:
 
 
 def exact(measure: Measure) -> bool:
-    """Whether states may be combined in any grouping with the same result."""
+    """Whether the result is the same, however the rows are divided into the states that are combined."""
     return folding_of(measure).exact

@@ -1,9 +1,9 @@
-"""Variance: the count of values, an origin, their mean above it, and the sum of squared deviations from the mean.
+"""Variance: the count of values, an origin, the mean minus the origin, and the sum of squared deviations.
 
     values 1003 1005 1001      origin 1003, mean 0, squares 8          Chan, Golub and LeVeque, 1979: two passes a part
 
 The origin of a group is its first value. It keeps the sums small, however large the values are. States are combined one
-after the other, in the order of the stream. They are not `exact`: the last bits depend on the parts.
+after the other, in the order of the stream. They are not `exact`: the last bits depend on how the rows are divided.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from psoup.values.columns import Array, Column, plain
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """The state of STDDEV_SAMP, STDDEV_POP, VAR_SAMP, VAR_POP: counts, origins, means, squares, flags of non-finite
-    values.
+    """The state of STDDEV_SAMP, STDDEV_POP, VAR_SAMP and VAR_POP.
+
+    Its arrays: counts, origins, means, squares, and flags of groups with values that are not finite.
     """
 
     exact: bool = False
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         return np.zeros(groups, np.int64), *np.zeros((3, groups)), np.zeros(groups, np.uint8)
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups."""
+        """Extend the state to `groups` groups. The new groups have no rows."""
         return tuple([padded(array, groups) for array in _arrays(state)])
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         groups = len(_arrays(state)[0])
         counts, origins, sums, squares, odd = _arrays(self.empty(groups))
         values = _doubles(rows.args[0])
@@ -55,7 +56,7 @@ class Moments:
         return self.combine(state, part, here)
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         counts, origins, means, squares, odd = _arrays(into)
         more, bases, centres, added, strange = _arrays(other)
         with np.errstate(all="ignore"):
@@ -72,11 +73,11 @@ class Moments:
         return into
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the variances, or their square roots."""
+        """Return the variance of each group, or the standard deviation."""
         counts, _, _, squares, odd = (array[:groups] for array in _arrays(state))
         less = 1 if measure.function.endswith("_samp") else 0
         with np.errstate(all="ignore"):

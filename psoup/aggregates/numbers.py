@@ -1,13 +1,12 @@
-"""Dense numbers of the values of one key, in order of appearance. NULL and NaN are values; -0.0 equals 0.0.
+"""Dense numbers for the values of one key, in order of appearance. NULL and NaN are values; -0.0 equals 0.0.
 
     sym   price         numbers of sym     of price
     IBM   10.0          0                  0
     SUN   NaN           1                  1
     IBM   NULL          0                  2
 
-Integers are looked up in an array indexed by key while the keys are near one another, else in a hash table with a
-secret seed. Texts are looked up in such a hash table, and compared in full. A number never changes; `order` sorts the
-numbers by value.
+Integers that are near one another have an array of numbers, indexed by the integer. Other integers and all texts have a
+hash table with a secret seed; texts are compared in full. A number never changes; `order` sorts the numbers by value.
 """
 
 from __future__ import annotations
@@ -35,26 +34,27 @@ from psoup.values.kinds import LEAST, TYPES
 _MASK = 2**64 - 1
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 _FIRST = 1_024
-"""Numbers for which a new table has room."""
+"""The number of values for which a new table has room."""
 _NEAR = 1 << 16
-"""Length that the array by key may always have."""
+"""The length that the array indexed by integer may have, however few rows there are."""
 _MAX_NEAR = 1 << 22
-"""Greatest length of the array by key."""
+"""The greatest length of the array indexed by integer."""
 _NEAR_SHARE = 8
-"""Places of the array by key for each row at which the array is still worth its memory."""
+"""The most elements of the array indexed by integer for each row. With more, the hash table takes its place."""
 _WORD = 8
-"""Bytes of the words by which many texts are sorted."""
+"""Bytes of a word. Many texts are sorted by their words, a radix sort."""
 _SORTED_BY_WORDS = 1 << 16
-"""Least number of texts that are sorted by words; comparing 2^20 texts takes half a second without deadline checks."""
+"""The least number of texts that are sorted by words. Arrow's sort of 2^20 texts takes half a second, and checks no
+deadline."""
 _MAX_WORDS = 8
-"""Words of the longest text that is sorted by words."""
+"""The most words of a text that is sorted by words."""
 
 Hold = Callable[[int], None]
-"""Called with the number of bytes before they are allocated; may raise to refuse them."""
+"""A function that is called with a number of bytes before they are allocated. It may raise, to refuse them."""
 
 
 def _seeds() -> Array:
-    """Secrets of the process, from Python's own hash seed: no client can choose keys that collide."""
+    """Two secret seeds from Python's own hash seed. No client knows them, so none can choose keys that collide."""
     return np.array([hash(("psoup", "group", lane)) & _MASK for lane in (1, 2)], np.uint64)
 
 
@@ -71,20 +71,20 @@ def over_keys(limit: int) -> ResourceExhausted:
 
 
 class ScratchArray:
-    """A scratch array that each part of the rows reuses: allocating it would cost more than the numbering."""
+    """A scratch array that all calls reuse. A new array for each call would take more time than the numbering."""
 
     def __init__(self, dtype: type) -> None:
         self._array: Array = np.empty(0, dtype)
 
     def of(self, size: int) -> Array:
-        """The first `size` elements; each call may overwrite the result of the call before."""
+        """The first `size` elements. The caller may overwrite the array that the previous call returned."""
         if len(self._array) < size:
             self._array = np.empty(size, self._array.dtype)
         return self._array[:size]
 
 
 class KeyNumbers(ABC):
-    """The values of a key with their numbers. More than `limit` values are refused.
+    """The values of a key with their numbers, at most `limit` values.
 
     `hold` is called with a number of bytes before they are allocated.
     """
@@ -107,7 +107,7 @@ class KeyNumbers(ABC):
 
     @property
     def null(self) -> int:
-        """The number of NULL, -1 without a NULL."""
+        """The number that NULL has, or -1 if no NULL has come."""
         return int(self._counts[1])
 
     @property
@@ -116,23 +116,23 @@ class KeyNumbers(ABC):
         return self._entries.nbytes + self._table.nbytes
 
     def fork(self, limit: int, hold: Hold) -> Self:
-        """A copy with the same numbers, for a reader that may add some. O(1): arrays are shared until one is added.
+        """A copy with the same numbers, to which a reader may add values. O(1), as arrays are shared until then.
 
-        The original may be in use by other readers, and must add no number after this.
+        Other readers may use the original, so nobody may add values to it any more.
         """
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy.room, copy._limit, copy._hold = ScratchArray(np.int32), limit, hold
-        # no spare entries: no kernel writes to the shared array
+        # the copy has no spare entries, so no kernel writes to the array that it shares with the original
         copy._entries, copy._counts = self._entries[: self.count], self._counts.copy()
         return copy
 
     @abstractmethod
     def number_column(self, column: Column) -> Array:
-        """Number the values of a column: int32[n] in `room`. Raises as `over_keys`."""
+        """The number of each row's value, int32[n] in `room`; new values get numbers. Raises `over_keys`."""
 
     def text_bytes(self, numbers: Array) -> int:
-        """Bytes of the texts with some numbers (int64[k]); 0 for other types."""
+        """The bytes of the texts that have these numbers (int64[k]); 0 for other types."""
         return 0
 
     @abstractmethod
@@ -141,14 +141,14 @@ class KeyNumbers(ABC):
 
     @abstractmethod
     def column(self, numbers: Array) -> Column:
-        """The values with some numbers (int64[k])."""
+        """The column of the values that have these numbers (int64[k])."""
 
     def _valid_of(self, numbers: Array) -> Array | None:
-        """Flags of numbers that are not NULL's; None: all."""
+        """A flag for each number that is not NULL's, or None if no NULL has come."""
         return None if self.null < 0 else numbers != self.null
 
     def _make_room(self) -> None:
-        """Make room for twice as many numbers."""
+        """Make room for twice as many values. Raises `over_keys` at the limit."""
         room = len(self._entries)
         if room >= self._limit:
             raise over_keys(self._limit)
@@ -157,21 +157,21 @@ class KeyNumbers(ABC):
         self._entries = np.concatenate([self._entries, np.zeros(more, self._entries.dtype)])
 
     def _new_table(self, size: int) -> Array:
-        """An empty table of numbers."""
+        """An empty hash table of `size` places."""
         self._hold(4 * size)
         return np.full(size, -1, np.int32)
 
     def _table_size(self) -> int:
-        """The size of a table with open addressing: at most half of it is used."""
+        """The size of the hash table: a power of two, of which at most half is used, as it has open addressing."""
         return 1 << (2 * len(self._entries) - 1).bit_length()
 
     def _nulls_last(self, order: Array) -> Array:
-        """An order of all numbers, with NULL's number moved to the end."""
+        """The order of all numbers, with NULL's number moved to the end."""
         return order if self.null < 0 else np.append(order[order != self.null], self.null)
 
 
 class Integers(KeyNumbers):
-    """Numbers of integers, and of all types whose values have order keys."""
+    """The numbers of integers, and of values of all other types with order keys (all but TEXT)."""
 
     def __init__(self, data_type: DataType, limit: int, hold: Hold) -> None:
         super().__init__(data_type, limit, hold, np.int64)
@@ -179,9 +179,9 @@ class Integers(KeyNumbers):
         self._rows = 0
         self._base = 0
         self._near: Array | None = np.zeros(0, np.int32)
-        """The numbers by key, from `_base` on; None: keys are too far apart."""
+        """The number of each key from `_base` on, -1 for none. None if keys are too far apart for this array."""
         self._shared = False
-        """Whether other readers use `_near` too."""
+        """Whether another object uses the array `_near`, too, so that it must be copied before a change."""
 
     @property
     def nbytes(self) -> int:
@@ -189,17 +189,20 @@ class Integers(KeyNumbers):
         return super().nbytes + (0 if self._near is None else self._near.nbytes)
 
     def fork(self, limit: int, hold: Hold) -> Self:
-        """A copy with the same numbers, for a reader that may add some. O(1)."""
+        """A copy with the same numbers, to which a reader may add values. O(1)."""
         copy = super().fork(limit, hold)
         copy._shared = True
         return copy
 
     def number_column(self, column: Column) -> Array:
-        """Number the values of a column: int32[n] in `room`. Raises as `over_keys`."""
+        """The number of each row's value, int32[n] in `room`; new values get numbers. Raises `over_keys`."""
         return self.number(column.order_keys(), _valid(column))
 
     def number(self, keys: Array, valid: Array = ALL) -> Array:
-        """Number keys (int64[n], uint8[n]): int32[n] in `room`. Raises as `over_keys`."""
+        """The number of each key (int64[n]), int32[n] in `room`; new keys get numbers. Raises `over_keys`.
+
+        `valid`: uint8[n], 0 for NULL.
+        """
         numbers = self.room.of(len(keys))
         keys, row = plain(keys), 0
         self._rows += len(keys)
@@ -223,7 +226,7 @@ class Integers(KeyNumbers):
         return numbers
 
     def keys(self) -> Array:
-        """The keys by number; 0 for NULL."""
+        """The key that has each number, int64[count]; 0 for NULL."""
         return self._entries[: self.count]
 
     def order(self) -> Array:
@@ -234,14 +237,14 @@ class Integers(KeyNumbers):
         return self._nulls_last(in_order(self.keys()))
 
     def column(self, numbers: Array) -> Column:
-        """The values with some numbers (int64[k])."""
+        """The column of the values that have these numbers (int64[k])."""
         keys, valid = self.keys()[numbers], self._valid_of(numbers)
         if self.type.kind is Kind.DOUBLE:
             return Column(self.type, np.where(keys < 0, keys ^ _SIGN, keys).view(np.float64), valid)
         return Column(self.type, keys.astype(TYPES[self.type.kind].dtype, copy=False), valid)
 
     def _reach(self, low: int, high: int) -> None:
-        """Make the array by key reach from `low` to `high`, or replace it by the hash table."""
+        """Extend the array indexed by key to the keys from `low` to `high`, or replace it by the hash table."""
         assert self._near is not None
         if len(self._near):
             low, high = min(low, self._base), max(high, self._base + len(self._near) - 1)
@@ -261,20 +264,20 @@ class Integers(KeyNumbers):
         self._shared = False
 
     def _fill(self) -> None:
-        """Make the hash table anew."""
+        """Make a new hash table with all keys."""
         self._table = self._new_table(self._table_size())
         group_numbers.place_keys(self._entries, self.count, self.null, self._seed, self._table)
 
 
 class Texts(KeyNumbers):
-    """Numbers of texts."""
+    """The numbers of texts."""
 
     def __init__(self, data_type: DataType, limit: int, hold: Hold) -> None:
         super().__init__(data_type, limit, hold, np.uint64)
         self._seeds = _seeds()
         self._table = self._new_table(self._table_size())
         self._texts = empty_column(data_type)
-        """The texts by number; an empty text for NULL."""
+        """The text that has each number; an empty text for NULL."""
 
     @property
     def nbytes(self) -> int:
@@ -282,14 +285,14 @@ class Texts(KeyNumbers):
         return super().nbytes + self._texts.nbytes
 
     def fork(self, limit: int, hold: Hold) -> Self:
-        """A copy with the same numbers, for a reader that may add some. O(1)."""
+        """A copy with the same numbers, to which a reader may add texts. O(1)."""
         copy, texts = super().fork(limit, hold), self._texts
         assert texts.data is not None
         copy._texts = Column(texts.type, texts.values, None, texts.data[: texts.values[-1]])
         return copy
 
     def number_column(self, column: Column) -> Array:
-        """Number the texts of a column: int32[n] in `room`. Raises as `over_keys`."""
+        """The number of each row's text, int32[n] in `room`; new texts get numbers. Raises `over_keys`."""
         count, row, before, valid = len(column), 0, self.count, _valid(column)
         assert column.data is not None
         ends, data = plain(column.values), plain(column.data)
@@ -312,7 +315,7 @@ class Texts(KeyNumbers):
         return numbers
 
     def _keep(self, column: Column, rows: Array) -> None:
-        """Append the texts of new numbers; row -1 is NULL, an empty text."""
+        """Append new texts, which are in these rows of the column. Row -1 stands for NULL, an empty text."""
         lengths = np.where(rows < 0, 0, np.diff(column.values)[rows])
         first = int(self._texts.values[-1])
         size = int(lengths.sum())
@@ -356,27 +359,27 @@ class Texts(KeyNumbers):
         return (values ^ np.uint64(1 << 63)).view(np.int64)
 
     def text_bytes(self, numbers: Array) -> int:
-        """Bytes of the texts with some numbers (int64[k]). O(k)."""
+        """The bytes of the texts that have these numbers (int64[k]). O(k)."""
         return int(np.diff(self._texts.values)[numbers].sum())
 
     def column(self, numbers: Array) -> Column:
-        """The texts with some numbers (int64[k])."""
+        """The column of the texts that have these numbers (int64[k])."""
         column = self._texts.take(numbers)
         return Column(self.type, column.values, self._valid_of(numbers), column.data)
 
 
 def numbers_of(data_type: DataType, limit: int, hold: Hold) -> KeyNumbers:
-    """Make the numbers of a key of some type."""
+    """Make the empty table of numbers for a key of this type."""
     return (Texts if data_type.kind is Kind.TEXT else Integers)(data_type, limit, hold)
 
 
 def in_order(keys: Array) -> Array:
-    """The places of keys (int64[n]) in ascending order; the sort is stable."""
+    """The places of `keys` (int64[n]) in ascending order of their keys. The sort is stable."""
     order: Array = np.empty(len(keys), np.int64)
     order_keys(keys, order, np.empty(len(keys), np.int64))
     return order
 
 
 def _valid(column: Column) -> Array:
-    """Flags of rows that are not NULL, in the kernels' form."""
+    """A byte for each row, 0 for NULL, as the kernels need it. `ALL` if no row is NULL."""
     return ALL if column.valid is None else plain(column.valid).view(np.uint8)

@@ -1,12 +1,12 @@
-"""Fold packs: the states of many clauses in a span of closed chunks, as columns, kept for the next invocation.
+"""Fold packs: the states of many clauses over a span of closed chunks, as columns, kept for the next invocation.
 
     ids      5   7   9  12     SQC IDs, ascending: exactly these clauses are folded
     at           1       3     places among `ids` of the clauses with a match; None: every clause has a state
     states      16      40     columns, in the narrowest integers that hold them
 
-The spans are those of `psoup.aggregates.folds`: a chunk, or 16 of them, 256, … A span may have several packs, made at
-different times for different clauses. A clause in none of them is not folded, which is not the same as "no match".
-Packs never change, and every pack may be dropped at any time. Spans are combined in the order of the stream.
+The spans are those of `psoup.aggregates.folds`: a chunk, or 16 of them, 256, … A span may have several packs, which
+readers made at different times for different clauses. If a clause is in no pack, its matches are unknown: a reader must
+fold it. Packs never change, and every pack may be dropped at any time. Spans are combined in the order of the stream.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ _NARROW = (np.int8, np.int16, np.int32)
 _PACK_BYTES = 1_000
 """Approximate bytes of the objects of a pack, without its arrays."""
 _SMALL = 1 << 16
-"""Greatest bytes of a narrower span's pack that stays when a wider span gets the same states."""
+"""The greatest bytes of a narrower span's pack that stays when a wider span gets a pack of the same clauses."""
 _ROSTERS = 64
-"""Arrays of IDs that new packs may share."""
+"""The number of arrays of IDs that are remembered, so that new packs of the same clauses share them."""
 _INNER = 4
-"""Windows whose inner chunks have a pack."""
+"""The number of latest windows whose whole chunks have one pack."""
 _COUNTED_ANEW = 256
-"""Changes after which bytes are counted again."""
+"""The number of changes after which the bytes are counted again."""
 
 MOST_PACKS = 32
-"""The most packs of a span; more are merged. A call for a million queries goes in eight pieces, with a pack each."""
+"""The most packs of a span. If there are more, they are merged. A call for a million queries makes eight packs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldPack:
-    """The states of clauses; see the module.
+    """The states of many clauses over a span; see the module. A *line* is the place of a clause's state in the columns.
 
-    `matched`: the tuples of each clause that has a state. `errors`: int64[k], errors of WHERE and of arguments for each
-    clause; None: there are none.
+    `matched`: the number of matching tuples of each line. `errors`: int64[k], the number of errors of WHERE and of
+    arguments for each clause. None if there are no errors.
     """
 
     ids: Array
@@ -64,16 +64,16 @@ class FoldPack:
 
     @property
     def nbytes(self) -> int:
-        """Bytes without `ids`, which many packs share."""
+        """The bytes of the pack without `ids`, which many packs share."""
         arrays = [self.at, self.matched, self.errors]
         size = sum(array.nbytes for array in arrays if array is not None)
         return _PACK_BYTES + size + sum(map(size_of, self.states))
 
     def lines(self, rows: Array | None, places: Array) -> tuple[Array | None, Array]:
-        """The lines of some clauses' states (None: all lines), and the clauses' places. Clauses without a match have no
-        line.
+        """The lines of the clauses that have one, and the places of these clauses in the caller's result. O(rows).
 
-        `rows`: int64, the clauses' places among `ids`, ascending; `places`: int64, their places in the result. O(rows).
+        `rows`: the places of the clauses among `ids`, int64, ascending; None for all. `places`: their places in the
+        result, int64. A clause without a match has no line. Returns None for the lines if they are all lines.
         """
         if self.at is None:
             return rows, places
@@ -86,23 +86,23 @@ class FoldPack:
         return line[some], places[some]
 
     def bytes_of(self, which: int, lines: Array | None) -> int:
-        """The most bytes that `state` allocates. O(lines)."""
+        """An upper bound of the bytes that `state` allocates. O(lines)."""
         return bytes_taken(self.states[which], lines)
 
     def state(self, which: int, folding: Folding, lines: Array | None) -> State:
-        """A state for some lines, or for all, in the form that `combine` takes. O(lines)."""
+        """The state number `which` of some lines, or of all (None), in the form that `combine` takes. O(lines)."""
         return tuple([_widened(part) for part in taken(folding, self.states[which], lines)])
 
 
 def pack_of(ids: Array, at: Array | None, matched: Array, errors: Array | None, states: Sequence[State]) -> FoldPack:
-    """Pack states of clauses `ids`: of those at some places, or of all (None). O(clauses)."""
+    """Make the pack of the clauses `ids`. `at`: the places of clauses with a state; None for all. O(clauses)."""
     narrow_states = tuple([tuple([_narrowed(part) for part in state]) for state in states])
     error_counts = None if errors is None or not errors.any() else errors
     return FoldPack(ids, None if at is None else at.astype(np.int32), _narrow(matched), error_counts, narrow_states)
 
 
 def taken(folding: Folding, state: State, groups: Array | None) -> State:
-    """The state of some of its groups, int64; None: of all."""
+    """The part of a state for some of its groups (int64), or the whole state (None)."""
     if groups is None:
         return state
     if isinstance(folding, DoubleSum):
@@ -116,7 +116,7 @@ def _rows(part: Array | Column, groups: Array) -> Array | Column:
 
 
 def _narrow(array: Array) -> Array:
-    """The integers in the narrowest type that holds them all."""
+    """A copy of the integers in the narrowest type that holds them all."""
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     for kind in _NARROW:
         info = np.iinfo(kind)
@@ -126,7 +126,7 @@ def _narrow(array: Array) -> Array:
 
 
 def _narrowed(part: Array | Column) -> Array | Column:
-    """A part with narrower integers; of two words that hold a sign-extended one, one word."""
+    """A part of a state with narrower integers. Sums of two words become one word each, if that holds them all."""
     if not isinstance(part, np.ndarray) or part.dtype != np.int64:
         return part
     if part.ndim == 2 and part.shape[1] == 2 and bool((part[:, 0] >> 63 == part[:, 1]).all()):
@@ -147,7 +147,10 @@ def _widened(part: Array | Column) -> Array | Column:
 
 
 def fold_in(packs: Packs, span: Span, sqc_id: int, recipe: Recipe) -> Fold | None:
-    """The fold of one clause in a span; None if no pack has the clause, or values failed there. O(log clauses)."""
+    """The fold of one clause over a span, from its pack. Returns None if no pack has the clause, or it has errors.
+
+    O(packs * log clauses).
+    """
     for pack in packs.spans.get(span, ()):
         row = int(pack.ids.searchsorted(sqc_id))
         if row == len(pack.ids) or pack.ids[row] != sqc_id:
@@ -168,7 +171,10 @@ def fold_in(packs: Packs, span: Span, sqc_id: int, recipe: Recipe) -> Fold | Non
 
 
 class PackUse(NamedTuple):
-    """The clauses of one pack that a question needs: their rows in the pack, int64 (None: all), and in the question."""
+    """The clauses of one pack that a call needs. `pack`: the place of the pack in its span.
+
+    `rows`: the places of the clauses in the pack, int64; None for all. `places`: their places in the call.
+    """
 
     pack: int
     rows: Array | None
@@ -176,15 +182,16 @@ class PackUse(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """The packs of a span to use, each clause once, and the places of clauses in no pack."""
+    """The packs of a span that serve a call, with each clause once. `lacking`: the places of clauses in no pack."""
 
     uses: list[PackUse]
     lacking: Array
 
 
 def uses_of(ids: Array, packs: Sequence[FoldPack]) -> Uses:
-    """The packs that have some clauses, and where. Two packs may have the same clause, if two readers made them at
-    once.
+    """Find the clauses `ids` in the packs of a span. If several packs have a clause, the first one serves it.
+
+    Two readers that fold the same clause at the same time make such packs.
     """
     uses, lacking = list[PackUse](), np.arange(len(ids))
     for at, pack in enumerate(packs):
@@ -206,22 +213,22 @@ def uses_of(ids: Array, packs: Sequence[FoldPack]) -> Uses:
 
 @dataclass(slots=True, eq=False)
 class Packs:
-    """The packs of one stream for some states. Any thread: spans come and go in single steps."""
+    """The packs of one stream for some states. Any thread may use them, as spans come and go in atomic steps."""
 
     measures: tuple[Measure, ...]
-    """The measures, each for the state at its place."""
+    """For each state, the first measure that needs it."""
     tenant: str = ""
     spans: dict[Span, tuple[FoldPack, ...]] = field(default_factory=dict)
     inner: dict[tuple[int, int], tuple[FoldPack, ...]] = field(default_factory=dict)
-    """The packs of the inner chunks [first, stop) of windows that were requested twice lately."""
+    """The packs of the whole chunks of latest windows that were requested twice, by (first, stop)."""
     seen: list[tuple[int, int]] = field(default_factory=list)
-    """The chunks [first, stop) of the latest windows."""
+    """The whole chunks (first, stop) of the latest windows."""
     rosters: list[Array] = field(default_factory=list)
     """The latest arrays of IDs, which packs of the same clauses share."""
     fresh: set[Span] = field(default_factory=set)
     """Spans whose packs have changed since they were written to disk."""
     ahead: int = 0
-    """The number of the first chunk that is not folded ahead; new after packs were dropped."""
+    """The number of the first chunk that the background task has not folded yet."""
     looked: set[Span] = field(default_factory=set)
     """Spans that were looked up on disk since their packs last changed."""
     nbytes: int = 0
@@ -230,7 +237,7 @@ class Packs:
     oldest: int | None = None
 
     def shared(self, ids: Array) -> Array:
-        """An equal array of IDs from an earlier pack, or the given one. O(ids)."""
+        """An equal array of IDs from an earlier pack, or `ids` itself. O(ids)."""
         for other in self.rosters:
             if other is ids or (len(other) == len(ids) and other[-1] == ids[-1] and np.array_equal(other, ids)):
                 return other
@@ -239,7 +246,7 @@ class Packs:
         return ids
 
     def put(self, span: Span, pack: FoldPack, fan: int) -> None:
-        """Keep a pack. Large packs of its chunks with the same clauses are dropped. O(fan)."""
+        """Keep the pack of a span. Drop large packs of narrower spans in it that have the same clauses. O(fan)."""
         self.spans[span] = (*self.spans.get(span, ()), pack)
         self.fresh.add(span)
         self.nbytes += pack.nbytes
@@ -255,7 +262,7 @@ class Packs:
         self._changed()
 
     def put_inner(self, chunks: tuple[int, int], pack: FoldPack) -> None:
-        """Keep the pack of a window's inner chunks, and those of the few latest windows."""
+        """Keep the pack of a window's whole chunks. Drop those of all but the latest windows."""
         for old in [other for other in self.inner if other != chunks][: 1 - _INNER]:
             self.nbytes -= sum(inner_pack.nbytes for inner_pack in self.inner.pop(old, ()))
         self.inner[chunks] = (*self.inner.get(chunks, ()), pack)[-MOST_PACKS:]
@@ -263,7 +270,7 @@ class Packs:
         self._changed()
 
     def met(self, chunks: tuple[int, int]) -> bool:
-        """Whether one of the latest windows had the same inner chunks; records this window."""
+        """Whether one of the latest windows had the same whole chunks. Records this window."""
         seen = self.seen
         if chunks in seen:
             return True
@@ -271,7 +278,7 @@ class Packs:
         return False
 
     def forget(self, oldest: int, fan: int) -> None:
-        """Drop spans whose chunks all have a number below `oldest`. O(spans) if chunks are gone."""
+        """Drop spans whose chunks all have numbers below `oldest`. O(1) if `oldest` has not changed, else O(spans)."""
         if oldest != self.oldest:
             self.oldest = oldest
             for chunks in [chunks for chunks in list(self.inner) if chunks[0] < oldest]:
@@ -284,23 +291,23 @@ class Packs:
             self.count()
 
     def _changed(self) -> None:
-        """Count the bytes again now and then: concurrent changes may have miscounted them."""
+        """Count the bytes again after some changes, as concurrent changes may have miscounted them."""
         self.changes += 1
         if not self.changes % _COUNTED_ANEW:
             self.count()
 
     def count(self) -> None:
-        """Count the bytes again. O(packs)."""
+        """Count the bytes of all packs again. O(packs)."""
         packs = [pack for span in [*list(self.spans.values()), *list(self.inner.values())] for pack in span]
         rosters = {id(ids): ids.nbytes for ids in [*self.rosters, *(pack.ids for pack in packs)]}
         self.nbytes = sum(pack.nbytes for pack in packs) + sum(rosters.values())
 
 
 class PackRoom:
-    """The packs of all streams. Any thread: counts may lag a little. `limit`: bytes.
+    """The cache of the packs of all streams, of at most `limit` bytes. Any thread may use it; counts may lag a little.
 
-    `fan`: spans that make up the next wider one; 1: nothing is folded by chunks. `tenant_bytes`: bytes of each tenant
-    in all rooms.
+    `fan`: the number of spans that make up the next wider one. 1: no pack is kept. `tenant_bytes`: counts the bytes of
+    each tenant in all caches.
     """
 
     def __init__(self, limit: int, fan: int, tenant_bytes: KeptBytes | None = None) -> None:
@@ -310,10 +317,10 @@ class PackRoom:
         self._kept_bytes.add(self.held_by)
         self._kept: dict[tuple[int, tuple[Name, ...]], Packs] = {}
         self.refusals = FoldRefusals()
-        """Packs that could not be made ahead, by the stream's ID and the names of the states."""
+        """The refusals of packs that a background task could not make ahead, by stream ID and names of the states."""
 
     def work_bytes(self, tenant: str) -> int:
-        """The most bytes that one pack of a tenant may take while it is made ahead."""
+        """The most bytes that one pack of a tenant may take while a background task makes it ahead."""
         return max(min(self.limit, self._kept_bytes.limit(tenant) or self.limit), LEAST_WORK)
 
     @property
@@ -331,11 +338,11 @@ class PackRoom:
         return sum(len(span) for packs in list(self._kept.values()) for span in list(packs.spans.values()))
 
     def kept(self) -> list[tuple[int, Packs]]:
-        """All packs, each after the ID of its stream."""
+        """All packs, as pairs of a stream ID and its packs for some states."""
         return [(stream_id, packs) for (stream_id, _), packs in self._kept.copy().items()]
 
     def known(self, stream_id: int, measures: Sequence[Measure], tenant: str = "") -> Packs | None:
-        """The packs of a tenant's stream for the states of measures; None at the first request, which is recorded."""
+        """The packs of a tenant's stream for the states of measures. The first request only records it: None."""
         names = states_for(measures)
         packs = self._kept.get((stream_id, tuple(names)))
         if packs is None:
@@ -359,15 +366,16 @@ class PackRoom:
         self._settle(packs.tenant)
 
     def _settle(self, tenant: str) -> None:
-        """Drop packs above a limit: first those of the tenant that got a new one."""
+        """Drop packs if a limit is exceeded: first the tenant's limit, then that of all packs."""
         if over := self._kept_bytes.over(tenant):
             self.give_up(over + self._kept_bytes.limit(tenant) // 8, tenant)
         if self.held > self.limit:
             self.give_up(self.held - self.limit + self.limit // 8)
 
     def give_up(self, wanted: int, tenant: str | None = None) -> int:
-        """Drop packs until `wanted` bytes are free, least recently used first; of one tenant if given. Returns bytes
-        freed.
+        """Drop packs until `wanted` bytes are free. Packs that were not used since the last call come first.
+
+        `tenant`: drop only packs of this tenant. Returns the bytes freed.
         """
         freed, every = 0, [item for item in list(self._kept.items()) if tenant is None or item[1].tenant == tenant]
         for name, packs in sorted(every, key=lambda item: item[1].used):

@@ -1,9 +1,10 @@
 """Aggregates that show a value of one row: MIN and MAX, FIRST, LAST, ANY_VALUE, ARG_MIN, ARG_MAX.
 
-    min, max of numbers and times    seen, and int64 or float64 values          folded directly
-    all others                       seen, the value, and its sort key: columns
+    min, max of numbers and times    flags of groups with a row, and int64 or float64 values
+    all others                       these flags, the column of the values, and the column of their sort keys
 
-Of equal rows the earlier stays, so MIN shows -0.0 or 0.0, whichever came first. NaN is greater than all numbers.
+If two rows are equal, the earlier one stays. So MIN shows -0.0 or 0.0, whichever came first. NaN is greater than all
+numbers.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ _UNNOTED: Array = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """MIN, or MAX if `greatest`, of a type with values of fixed width."""
+    """The state of MIN, or of MAX if `greatest`, for a type with values of fixed width."""
 
     greatest: bool
     type: DataType
     exact: bool = True
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         wide = np.float64 if self.type.kind is Kind.DOUBLE else np.int64
         return np.zeros(groups, np.uint8), np.zeros(groups, wide)
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups."""
+        """Extend the state to `groups` groups. The new groups have no rows."""
         seen, best = _arrays(state)
         return padded(seen, groups), padded(best, groups)
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         seen, best = _arrays(state)
         values = plain(rows.args[0].values.astype(best.dtype, copy=False))
         if rows.codes is not None:
@@ -68,7 +69,7 @@ class Extreme:
         )
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         (seen, best), (some, values) = _arrays(into), _arrays(other)
         if not some.all():
             here = np.flatnonzero(some)
@@ -77,11 +78,11 @@ class Extreme:
         return into
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the values."""
+        """Return the value of each group."""
         seen, best = _arrays(state)
         seen, values = seen[:groups], best[:groups].astype(TYPES[self.type.kind].dtype, copy=False)
         return Column(self.type, values, None if np.count_nonzero(seen) == groups else seen.view(np.bool_))
@@ -89,10 +90,11 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The value of the `first` or `last` row, or of the row whose key is the `least` or `greatest`.
+    """The state that keeps the value of one row of each group: the row that `place` names.
 
-    `key`: the type of the last argument, the sort key; None: the value itself is the key, or there is none. `nulls`:
-    whether rows with a NULL value count; it tells FIRST(x) from ANY_VALUE(x), which have different states.
+    `place`: `first`, `last`, or the row whose key is the `least` or the `greatest`. `key`: the type of the sort key,
+    the last argument. None if the value itself is the key, or there is no key. `nulls`: whether rows with a NULL value
+    count. They count for FIRST(x), and do not for ANY_VALUE(x).
     """
 
     place: str
@@ -102,17 +104,17 @@ class Pick:
     nulls: bool = False
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         kinds = [self.type] if self.key is None else [self.type, self.key]
         return np.zeros(groups, np.uint8), *[null_column(kind, groups) for kind in kinds]
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups."""
+        """Extend the state to `groups` groups. The new groups have no rows."""
         seen, columns = _parts(state)
         return padded(seen, groups), *[padded_column(column, groups) for column in columns]
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         best = self._best(rows, len(_parts(state)[0]))
         groups = np.flatnonzero(best >= 0)
         taken = best[groups]
@@ -135,13 +137,13 @@ class Pick:
         return best
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         seen, columns = _parts(other)
         here = np.flatnonzero(seen[: len(places)])
         return self._merge(into, places[here], [column.take(here) for column in columns])
 
     def _merge(self, state: State, groups: Array, later: list[Column]) -> State:
-        """Replace the values of some groups by those of later rows that are better."""
+        """Replace the values of some groups by those of later rows, if the later rows are better."""
         seen, columns = _parts(state)
         if self.place == "first":
             better = seen[groups] == 0
@@ -154,7 +156,7 @@ class Pick:
         return seen, *[put(column, places, new.take(rows)) for column, new in zip(columns, later, strict=True)]
 
     def _before(self, later: Column, earlier: Column) -> Array:
-        """Flags of later keys that are strictly better than the earlier ones."""
+        """A flag for each later key that is strictly better than the earlier key."""
         less, more = (later, earlier) if self.place == "least" else (earlier, later)
         if later.type.kind is not Kind.TEXT:
             return less.order_keys() < more.order_keys()
@@ -164,11 +166,11 @@ class Pick:
         return flags
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the values."""
+        """Return the value of each group."""
         return _parts(state)[1][0].slice(0, groups)
 
 

@@ -1,13 +1,13 @@
-"""Recipes and folds: the states that measures need, and their values over the tuples of some chunks.
+"""Recipes and folds: a recipe says which states some measures need. A fold has these states over some chunks.
 
     measures   sum(x), avg(x), count(*)         states   a sum with its count, a count         places   0 0 1
 
-With GROUP BY a fold has the keys of its groups, in their order, and the states of each:
+With GROUP BY, a fold has the keys of its groups, in order, and the states of each group:
 
     chunk 16   IBM SUN     counts 7 2            both   IBM ORCL SUN     counts 8 4 2
     chunk 17   IBM ORCL    counts 1 4
 
-Folds are combined in the order of the stream. `folds` keeps them.
+Folds are combined in the order of the stream. The module `folds` keeps them.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from psoup.values.columns import Array, Column
 
 _FIRST: Array = np.zeros(1, np.int64)
 _MAX_GROUPS = 2**31 - 1
-"""The default limit of groups."""
+"""The default limit of the number of groups."""
 FOLD_BYTES = 400
 """Approximate bytes of the objects of a fold, without its arrays."""
 
 
 def not_held(size: int) -> None:
-    """Ignore a number of bytes: the default for callers without a budget."""
+    """Do nothing with a number of bytes. The default for callers without a budget."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
-    """The states that some measures are made of. Equal measures have one recipe as long as they are asked for."""
+    """The states that some measures need. A cache returns the same recipe for equal measures and keys."""
 
     measures: tuple[Measure, ...]
     foldings: tuple[Folding, ...]
@@ -54,21 +54,20 @@ class Recipe:
     firsts: tuple[Measure, ...]
     """For each state, the first measure that needs it."""
     plain: tuple[tuple[int, ...], ...] | None
-    """For each state, the columns of the stream that it reads; None if a state needs more than column values."""
+    """For each state, the columns of the stream that it reads. None if a state needs computed values."""
     numbers: tuple[int, ...] | None
-    """The columns that all states read together; None unless all are counts, integer sums or extremes of plain columns.
-    """
+    """All columns that the states read. None if a state is no count, integer sum or extreme of a plain column."""
     keys: tuple[Expr, ...] = ()
     """The keys of GROUP BY."""
     commutes: bool = False
-    """Whether the order of rows does not change the states. It changes a MIN of DOUBLE: 0.0 equals -0.0, and the first
-    stays.
+    """Whether the states are the same for every order of the rows. They are not for MIN of DOUBLE, for instance: 0.0
+    equals -0.0, and the first one stays.
     """
 
     def joined(self, folds: Iterable[Fold], limit: int = _MAX_GROUPS, hold: Hold = not_held) -> Fold:
-        """Combine the folds of neighbouring spans, given in the order of the stream. O(folds, and their groups).
+        """Combine the folds of neighbouring spans, given in the order of the stream. O(folds + their groups).
 
-        Raises as `over_keys` above `limit` groups; `hold` is called with bytes as by `Keys`.
+        Raises `over_keys` above `limit` groups. `hold` is called with the bytes to be allocated.
         """
         if self.keys:
             return self._joined_groups(list(folds), limit, hold)
@@ -80,7 +79,7 @@ class Recipe:
         return Fold(matched, errors, failed, tuple(states))
 
     def _joined_groups(self, folds: list[Fold], limit: int, hold: Hold) -> Fold:
-        """Combine the folds of neighbouring spans. Groups are matched first, so that each state is made once."""
+        """Combine folds with GROUP BY. First finds all groups of the result, so that it allocates each state once."""
         if len(folds) == 1:
             return folds[0]
         hold(sum(fold.nbytes for fold in folds))
@@ -96,7 +95,7 @@ class Recipe:
         return Fold(matched, errors, failed, tuple(states), columns)
 
     def _groups_of(self, folds: list[Fold], limit: int, hold: Hold) -> tuple[tuple[Column, ...], list[Array]]:
-        """The keys of all folds in their order, and for each fold the places of its groups among them."""
+        """The union of the keys of all folds, in order. For each fold, the places of its groups in the union."""
         if folds and all(fold.keys is folds[0].keys for fold in folds):
             return folds[0].keys, [np.arange(folds[0].groups)] * len(folds)
         keys = Keys([key.type for key in self.keys], limit, hold)
@@ -106,7 +105,7 @@ class Recipe:
         return tuple(keys.columns(order)), [places[group_numbers] for group_numbers in numbers]
 
     def combined(self, states: Sequence[State], fold: Fold) -> list[State]:
-        """States with a fold of later rows; the states are consumed, the fold stays."""
+        """Add a fold of later rows to the states. The caller must not use the old states any more."""
         parts = zip(self.foldings, states, fold.states, strict=True)
         return [folding.combine(state, later, _FIRST) for folding, state, later in parts]
 
@@ -115,8 +114,9 @@ class Recipe:
 class Fold:
     """The aggregate states of one clause's tuples in a span.
 
-    `matched`: count of tuples; `errors`: tuples whose WHERE failed; `failed`: values of keys, arguments and FILTERs
-    that failed; `states`: the recipe's, with a group for each row of `keys`, or one group.
+    `matched`: the number of tuples. `errors`: the number of tuples whose WHERE failed. `failed`: the number of values of
+    keys, arguments and FILTERs that failed. `states`: the recipe's states, with a group for each row of `keys`, or one
+    group without keys.
     """
 
     matched: int
@@ -125,7 +125,7 @@ class Fold:
     states: tuple[State, ...]
     keys: tuple[Column, ...] = ()
     numbers: Keys | None = None
-    """The lookup table of the keys, if there is one. Readers must fork it before they add keys."""
+    """The table of the numbers of the keys, or None. Readers must fork it before they add keys."""
 
     @property
     def groups(self) -> int:
@@ -134,20 +134,20 @@ class Fold:
 
     @property
     def pays(self) -> bool:
-        """Whether combining the fold is cheaper than grouping its tuples."""
+        """Whether a reader saves work if it combines this fold, and does not group its tuples again."""
         return not self.keys or 2 * self.groups <= self.matched
 
     @property
     def nbytes(self) -> int:
-        """Approximate bytes, as if no other fold shared the keys."""
+        """The approximate bytes, with the keys, even if other folds share them."""
         numbers = 0 if self.numbers is None else self.numbers.nbytes
         return FOLD_BYTES + sum(map(size_of, self.states)) + sum(key.nbytes for key in self.keys) + numbers
 
 
 class Between(NamedTuple):
-    """The `fold` of the tuples between the two ends of a window, from the tuple ID `begins` on; None: no tuples.
+    """The fold of the middle of a window, which the next windows of a sliding query share. None if it has no tuples.
 
-    `window`: the tuple IDs of the whole window.
+    `window`: the tuple IDs of the whole window. `begins`: the tuple ID at which the middle begins.
     """
 
     recipe: Recipe
@@ -157,8 +157,8 @@ class Between(NamedTuple):
 
 
 def recipe_of(measures: tuple[Measure, ...], keys: tuple[Expr, ...] = ()) -> Recipe | None:
-    """The recipe of measures whose states are exact and of bounded size; None if a measure has no such state."""
-    return _recipe(measures, keys)  # with all arguments: the cache would store a call without them twice
+    """The recipe of some measures and keys. None if a measure has no state that is exact and of bounded size."""
+    return _recipe(measures, keys)  # always two arguments, as the cache would store a call with one separately
 
 
 @lru_cache(4_096)
@@ -182,14 +182,14 @@ def _recipe(measures: tuple[Measure, ...], keys: tuple[Expr, ...]) -> Recipe | N
 
 
 def _commutes(folding: Folding) -> bool:
-    """Whether rows may be added in any order with the same result."""
+    """Whether the state is the same for every order of the rows."""
     if isinstance(folding, Extreme):
         return folding.type.kind is not Kind.DOUBLE
     return isinstance(folding, Count | IntegerSum | DoubleSum | Sketch)
 
 
 def _columns_of(measure: Measure) -> tuple[int, ...] | None:
-    """The columns of the stream that a measure reads; None if it needs more than column values."""
+    """The columns of the stream that a measure reads. None if it needs computed values."""
     refs = [arg for arg in measure.args if isinstance(arg, AttributeRef) and arg.index >= 0]
     if measure.condition is not None or len(refs) < len(measure.args):
         return None

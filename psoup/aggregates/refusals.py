@@ -1,9 +1,10 @@
-"""Refusals of folds that are made ahead. Each is remembered until a new attempt can succeed.
+"""Refusals of folds that a background task wanted to make ahead of readers. Each stays until an attempt may succeed.
 
     clause 12, count(*) BY k    wanted 64 MB, 16 MB were free    ─> EXPLAIN shows the refusal
     next attempt                after a start, for an altered stream, or with 128 MB free
 
-Folds and packs have such a memory each. A refused fold changes no answer: the reader makes it, within its own budget.
+The caches of folds and of packs have a list of refusals each. A refused fold changes no answer, as the reader makes it
+within its own budget.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ _ROOM = 2
 
 
 class FoldRefusal(NamedTuple):
-    """The refusal of a fold. `why`: the reason, for the operator. `spec`: the stream's definition at the time.
+    """The refusal of a fold. `why`: the reason, for the operator. `spec`: the stream's definition at that time.
 
-    `wanted`: the bytes asked for; NO_LIMIT if more memory would not help. `since`: the number of the chunk.
+    `wanted`: the bytes that the attempt asked for; NO_LIMIT if more memory would not help. `since`: the number of the
+    first chunk whose fold was refused.
     """
 
     why: str
@@ -29,12 +31,12 @@ class FoldRefusal(NamedTuple):
     since: int
 
     def is_over(self, spec: object, room: int) -> bool:
-        """Whether a new attempt can succeed. `room`: the bytes that it may take."""
+        """Whether a new attempt may succeed. `spec`: the stream's definition now. `room`: the bytes it may take."""
         return self.spec != spec or (self.wanted < NO_LIMIT and room >= _ROOM * self.wanted)
 
 
 class FoldRefusals:
-    """The refusals in force, by clause and recipe, or by another key. Any thread may read; one thread writes."""
+    """The present refusals, by a key such as (SQC ID, recipe). Any thread may read; one thread writes."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, FoldRefusal] = {}

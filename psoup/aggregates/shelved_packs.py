@@ -1,11 +1,11 @@
-"""Fold packs on disk: the states of many clauses in a span, beside the folds of single clauses.
+"""Fold packs on disk: the encoding of the states of many clauses over a span.
 
     name     128 bits of (stream, states)                              one pack of each span
-    bytes    compressed:  queries: first ID, how many, when they were registered | at | matched | errors | states
+    bytes    compressed:  queries: first ID, number, time of registration | at | matched | errors | states
 
-Numbers of clauses begin again with each start, IDs of queries do not. On disk a clause is named by the ID of a query
-that has it, and by the instant of the query's registration. The instant tells two queries with one ID apart: a restored
-backup gives IDs again.
+SQC IDs begin again at each start, query IDs do not. So on disk, the ID of one of its queries names a clause, with the
+time of the query's registration. After a backup is restored, the engine may give an ID a second time; the time tells
+the two queries apart.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from psoup.plan.nodes import Measure
 from psoup.values.columns import Array
 
 _VERSION = 1
-"""Increased when the meaning of packs changes; packs of earlier versions are then not found."""
+"""The version of the encoding, a part of the name. Packs of earlier versions are not found."""
 _CODEC = "zstd"
 _SIZE = struct.Struct("<q")
 
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The queries that name the clauses of a pack: their IDs, and microseconds of registration, int64[k] each."""
+    """The queries that name the clauses of a pack: their IDs and times of registration (microseconds), int64[k]."""
 
     ids: Array
     registered: Array
 
     def take(self, rows: Array) -> Roster:
-        """The queries at some places (int64)."""
+        """The queries in some `rows` (int64)."""
         return Roster(self.ids[rows], self.registered[rows])
 
 
 def name_of_packs(stream: int, measures: Sequence[Measure], longest: int) -> bytes | None:
-    """The name of a stream's packs, whose states `measures` give; None if they must not outlive the process.
+    """The name of a stream's packs with the states of `measures`. None if a measure calls a function of the operator.
 
-    `longest`: bytes of the longest text that an expression may make; errors depend on it.
+    Such packs must not outlive the process. `longest`: bytes of the longest text that an expression may make; errors
+    depend on it.
     """
     if any(calls_supplied(expr) for measure in measures for expr in read_by(measure)):
         return None
@@ -54,7 +55,7 @@ def name_of_packs(stream: int, measures: Sequence[Measure], longest: int) -> byt
 
 
 def encoded_pack(roster: Roster, pack: FoldPack) -> bytes:
-    """The bytes of a pack, whose clauses are in the order of the roster. O(states)."""
+    """Encode a pack. Its clauses are in the order of the roster. O(states)."""
     out, ids, registered = bytearray(), roster.ids, roster.registered
     cuts = np.flatnonzero((np.diff(ids) != 1) | (np.diff(registered) != 0)) + 1
     starts = np.concatenate([np.zeros(min(len(ids), 1), np.int64), cuts])
@@ -68,7 +69,7 @@ def encoded_pack(roster: Roster, pack: FoldPack) -> bytes:
 
 
 def decoded_pack(measures: Sequence[Measure], content: bytes) -> tuple[Roster, FoldPack]:
-    """The pack in these bytes, without the IDs of its clauses, and the queries that name them. O(states)."""
+    """Decode a pack. Returns the queries that name its clauses, and the pack with no `ids`. O(states)."""
     (size,) = _SIZE.unpack_from(content)
     reader = Reader(bytearray(pa.decompress(content[_SIZE.size :], size, codec=_CODEC, asbytes=True)))
     firsts, counts, registered = (reader.array() for _ in range(3))

@@ -1,12 +1,12 @@
 """Approximate aggregates in little memory: APPROX_COUNT_DISTINCT and APPROX_QUANTILE, the same in every run.
 
     APPROX_COUNT_DISTINCT   2,048 registers a group: the greatest rank of a hash in each      error 2.3 % (standard)
-    APPROX_QUANTILE         buckets of a group: [1.0202^i, 1.0202^(i + 1)), how many values   error 1 % of the value
+    APPROX_QUANTILE         counts of values in buckets [1.0202^i, 1.0202^(i + 1))            error 1 % of the value
 
-An entry is a register or a bucket in use; its key has the group in the upper bits. Entries are merged by key, so the
-result does not depend on how rows were cut into parts. A state is a list of runs of entries, each at least twice as
-long as the next. New entries are merged only with runs of about their length. (Flajolet et al., 2007, with the
-estimator of Ertl, 2017; Masson, Rim and Lee, 2019.)
+An entry is a register or a bucket in use. The upper bits of its key are the group. Entries are merged by key, so the
+result does not depend on how the rows are divided into parts. A state is a list of runs of entries, each at least twice
+as long as the next. New entries are merged only with runs of similar length. (HyperLogLog: Flajolet et al., 2007, with
+the estimator of Ertl, 2017. DDSketch: Masson, Rim and Lee, 2019.)
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _BUCKET_BITS = 18
 _MIDDLE = 1 << 17
 """The bucket of 0."""
 _EDGE = (1 << 17) - 2
-"""The bucket of NaN, counted from the middle."""
+"""The bucket of NaN is this far from the middle."""
 _BLOCK = 4_096
-"""Groups whose registers are counted together."""
+"""The number of groups whose registers `finish` counts in one step."""
 
 
 def _arrays(state: State) -> list[Array]:
@@ -48,28 +48,28 @@ def _arrays(state: State) -> list[Array]:
 
 @dataclass(frozen=True, slots=True)
 class Sketch(ABC):
-    """Common part of both sketches: entries of (key, number), with `bits` bits of a key below the group's number."""
+    """The base of both sketches. An entry is a key and a number; the key is the group, and `bits` lower bits."""
 
     exact: ClassVar[bool] = True
     bits: ClassVar[int]
-    """The count of a key's bits that name the register or the bucket."""
+    """The number of lower bits of a key that name the register or the bucket."""
     adds: ClassVar[bool]
-    """Whether numbers of equal keys are added up; else the greatest stays."""
+    """Whether the numbers of equal keys are added up. Otherwise the greatest number stays."""
 
     @abstractmethod
     def entries(self, column: Column) -> tuple[Array, Array]:
-        """The register or bucket of each value (int64[n]), and its number."""
+        """The register or bucket of each value, int64[n], and the number of its entry: a rank, or a count of 1."""
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups: a group without a row takes none."""
+        """Return the state as it is, as a group without rows takes no memory."""
         return state
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         column, groups = rows.args[0], rows.groups
         if len(rows.mask):
             column, groups = column.take(rows.counted), groups[rows.counted]
@@ -77,16 +77,16 @@ class Sketch(ABC):
         return self._more(state, groups.astype(np.int64) << self.bits | names, values)
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         keys, values = self._entries(other)
         return self._more(into, places[keys >> self.bits] << self.bits | keys & (1 << self.bits) - 1, values)
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         return self.combine(self.empty(len(order)), state, places_in(order))
 
     def _more(self, state: State, keys: Array, values: Array) -> State:
-        """A state with more entries. O(log n) for each, amortised."""
+        """Add entries to a state. Amortised O(log n) for each entry."""
         runs = [*_arrays(state), *self._merged(keys, values)]
         while len(runs) > 2 and 2 * len(runs[-2]) >= len(runs[-4]):
             runs[-4:] = self._merged(np.concatenate(runs[-4::2]), np.concatenate(runs[-3::2]))
@@ -100,7 +100,7 @@ class Sketch(ABC):
         return self._merged(np.concatenate(runs[::2]), np.concatenate(runs[1::2]))
 
     def _merged(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Entries in the order of their keys; equal keys become one entry, with the sum or the greatest number."""
+        """Sort entries by their keys. Equal keys become one entry, with the sum of the numbers, or the greatest."""
         order, spare = np.empty((2, len(keys)), np.int64)
         order_keys(keys, order, spare)
         keys, values = keys[order], values[order]
@@ -109,12 +109,12 @@ class Sketch(ABC):
 
 
 class Registers(Sketch):
-    """HyperLogLog: the state of APPROX_COUNT_DISTINCT."""
+    """The state of APPROX_COUNT_DISTINCT, a HyperLogLog."""
 
     bits, adds = _REGISTER_BITS, False
 
     def entries(self, column: Column) -> tuple[Array, Array]:
-        """The register of each value, by a hash with constant seeds, and the rank of the hash's other bits."""
+        """The register of each value, from a hash with constant seeds, and the rank of the other bits of the hash."""
         hashes: Array = np.zeros((len(column), 2), np.uint64)
         if column.type.kind is Kind.TEXT:
             assert column.data is not None
@@ -128,7 +128,7 @@ class Registers(Sketch):
         return names, np.where(rest > 0, _RANKS - exponents + 1, _RANKS + 1).astype(np.int64)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the estimates."""
+        """Return the estimated number of different values of each group."""
         keys, ranks = self._entries(state)
         estimates = np.zeros(groups, np.int64)
         edges = np.searchsorted(keys, np.arange(0, groups + _BLOCK, _BLOCK) << self.bits)
@@ -143,7 +143,7 @@ class Registers(Sketch):
 
 
 def _estimated(counts: Array) -> Array:
-    """Estimates of distinct values from registers, of which counts[:, r] have rank r (Ertl, algorithm 6)."""
+    """Estimate numbers of distinct values (Ertl, algorithm 6). counts[g, r]: the registers of group g with rank r."""
     share = 1.0 - counts[:, _RANKS + 1] / _REGISTERS
     total = _REGISTERS * _tau(share)
     for rank in range(_RANKS, 0, -1):
@@ -176,7 +176,7 @@ def _tau(share: Array) -> Array:
 
 
 class LogBuckets(Sketch):
-    """Counts of values by the logarithm of their size: the state of APPROX_QUANTILE."""
+    """The state of APPROX_QUANTILE: counts of values in buckets, by the logarithm of their size (DDSketch)."""
 
     bits, adds = _BUCKET_BITS, True
 
@@ -191,7 +191,7 @@ class LogBuckets(Sketch):
         return np.where(np.isnan(values), _MIDDLE + _EDGE, names), np.ones(len(values), np.int64)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the middle value of the bucket in which the quantile lies."""
+        """Return, for each group, the middle value of the bucket that contains the quantile."""
         keys, numbers = self._entries(state)
         owners = keys >> self.bits
         counts = np.zeros(groups, np.int64)
@@ -211,7 +211,7 @@ class LogBuckets(Sketch):
 
 
 def _of_bucket(places: Array) -> Array:
-    """The value in the middle of a bucket."""
+    """The value in the middle of each bucket. `places`: the buckets, counted from that of 0."""
     size = np.abs(places)
     with np.errstate(all="ignore"):
         value = np.exp((size - 40_000.0) * math.log(_GAMMA)) * (2 * _GAMMA / (1 + _GAMMA))

@@ -1,8 +1,8 @@
-"""Spans of chunks: aligned runs with one fold each; a span of level k has `fan`^k chunks.
+"""Spans of chunks: aligned runs that have one fold. A span of level k has `fan`^k chunks.
 
-    chunks [-17, 18)  =  leaf -17, node -1, node 0, leaf 16, leaf 17          fan 16, numbers below zero too
+    chunks [-17, 18)  =  leaf -17, node -1, node 0, leaf 16, leaf 17          fan 16; attached history is below zero
 
-A window of whole chunks is covered by O(fan * log n) spans.
+O(fan * log n) spans make up a run of n chunks.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 Span = tuple[int, int]
-"""A level and a number: the span begins with chunk number * fan ** level."""
+"""A span as (level, number). It begins with the chunk number * fan ** level."""
 
 
 def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
-    """Yield the spans that make up the chunks [first, stop), in order, each as wide as possible. O(fan * log n)."""
+    """Yield the spans that make up the chunks [first, stop), in order. Each is as wide as possible. O(fan * log n)."""
     while first < stop:
         level, size = 0, 1
         while first % (size * fan) == 0 and first + size * fan <= stop:
@@ -24,7 +24,10 @@ def cover(first: int, stop: int, fan: int) -> Iterator[Span]:
 
 
 def lacking(spans: Container[Span], first: int, stop: int, fan: int) -> list[range]:
-    """The numbers of the chunks of [first, stop) that no given span covers, ascending: runs within a node."""
+    """The chunks of [first, stop) that none of the given spans covers, as ascending runs of numbers.
+
+    A run does not cross the border of a span of level 1.
+    """
 
     def missing(level: int, number: int) -> Iterator[tuple[Span | None, int]]:
         if (level, number) not in spans:
@@ -45,5 +48,5 @@ def lacking(spans: Container[Span], first: int, stop: int, fan: int) -> list[ran
 
 
 def single(runs: Iterable[range]) -> list[range]:
-    """A run of one chunk for each chunk of some runs."""
+    """Split runs into runs of one chunk."""
     return [range(number, number + 1) for run in runs for number in run]

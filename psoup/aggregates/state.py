@@ -1,10 +1,10 @@
-"""The state of an aggregate: arrays with an element for each group, and the rows that are folded into them.
+"""The state of an aggregate: arrays with an element for each group, to which rows are added.
 
-    rows of a part   values 7 3 9     mask: those that count     codes: the group of each
-    state            counts 2 1       sums 16 3                  arrays that grow with the groups
+    rows of a part   values 7 3 9     mask: the rows that count     codes: the group of each row
+    state            counts 2 1       sums 16 3                     arrays that grow with the groups
 
-A state has no reference to its rows, so that it can be kept, sent and combined. States are combined in the order of the
-stream: the later one is added to the earlier one. The code that adds to a state owns it.
+A state has no reference to its rows, so that it can be kept, stored and combined. States are combined in the order of
+the stream: the later state is added to the earlier one. A caller that adds to a state must be its only user.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.plan.nodes import Measure
 from psoup.values.columns import Array, Column, concat_columns
 
 ALL: Array = np.zeros(0, np.uint8)
-"""The mask of a part whose rows all count."""
+"""The mask if all rows of a part count: an empty array."""
 
 State = tuple[Array | Column, ...]
 
@@ -30,9 +30,10 @@ _ZEROS: Array = np.zeros(65_536, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """`count` rows: the arguments' values, a mask uint8[count] of rows that count (`ALL`: every row), and int32 groups.
+    """A part of `count` rows. `args`: the columns of the aggregate's arguments.
 
-    `codes` None: all rows are in group 0.
+    `mask`: uint8[count], not 0 for the rows that count; `ALL` if every row does. `codes`: the group of each row, int32.
+    None: all rows are in group 0.
     """
 
     count: int
@@ -54,52 +55,52 @@ class Rows:
 
 
 class Folding(Protocol):
-    """The functions of a state. `exact`: states combined in any grouping give the same result."""
+    """The functions of a kind of state."""
 
     @property
     def exact(self) -> bool:
-        """Whether the result does not depend on how rows were cut into parts."""
+        """Whether the result is the same, however the rows are divided into states that are combined."""
         ...
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         ...
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups."""
+        """Extend the state to `groups` groups. The new groups have no rows."""
         ...
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows, whose groups the state has; the old state must not be used afterwards."""
+        """Add rows to their groups, which the state must have. The caller must not use the old state any more."""
         ...
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows, whose group k is group places[k]; the old state must not be used afterwards."""
+        """Add the state `other` of later rows: its group k to group places[k]. `into` must not be used any more."""
         ...
 
     def arrange(self, state: State, order: Array) -> State:
-        """Copy all groups with a row (int64, each once) in an order, without room for more."""
+        """Copy the state, with its groups in a new order. `order`: int64, all groups with rows, each once."""
         ...
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Compute the aggregate of each of the first groups."""
+        """Compute the result of `measure` for each of the first `groups` groups."""
         ...
 
 
 def taken(state: State, order: Array) -> State:
-    """The groups of a state in an order, if every part has an element for each group."""
+    """Copy a state, with its groups in the given order. Every part must have an element for each group."""
     return tuple([part.take(order) if isinstance(part, Column) else part.take(order, 0) for part in state])
 
 
 def places_in(order: Array) -> Array:
-    """The place of each group in an order (int64[n], a permutation)."""
+    """The inverse of a permutation (int64[n]): the place of each group in `order`."""
     places: Array = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places
 
 
 def padded(array: Array, groups: int, fill: int = 0) -> Array:
-    """The array with room for more groups, filled with `fill`."""
+    """The array, extended to `groups` elements with the value `fill`."""
     if len(array) >= groups:
         return array
     out = np.full((groups, *array.shape[1:]), fill, array.dtype)
@@ -108,13 +109,13 @@ def padded(array: Array, groups: int, fill: int = 0) -> Array:
 
 
 def padded_column(column: Column, groups: int) -> Column:
-    """The column with room for more groups, filled with NULL; its `valid` is an array."""
+    """The column, extended to `groups` rows with NULL. Its `valid` is then an array."""
     more = groups - len(column)
     return column if more <= 0 else concat_columns([column, null_column(column.type, more)])
 
 
 def put(column: Column, places: Array, values: Column) -> Column:
-    """The column with new values at some places. A column of fixed width is changed in place."""
+    """Set the values of a column at some places. Changes a column of fixed width in place; copies a column of texts."""
     if not len(places):
         return column
     if column.type.kind is Kind.TEXT:

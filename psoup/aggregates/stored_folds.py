@@ -1,12 +1,12 @@
-"""Folds on disk: folds of chunks that have left memory lie beside the chunks, which need not be read again.
+"""Folds on disk: the store keeps the folds of chunks that have left memory, so that readers need not read the chunks.
 
-    name     128 bits of (stream, WHERE, states)                       numbers of clauses begin again with each start
+    name     128 bits of (stream, WHERE, states)                       not the SQC ID, which a start gives again
     bytes    matched, errors, failed | parts of states: kind, shape, values | keys of groups, as columns
     fetch    disk ─> spans that a window needs and memory lacks, the widest first
     shelve   spans in memory whose chunks are all on disk ─> disk
 
-A fold serves all queries of equal WHERE and equal measures, also after a restart. A span that is not on disk was not
-folded; its value is unknown, not zero. Folds that call the operator's functions stay in memory.
+A fold serves all queries with equal WHERE and equal measures, even after a restart. If a span is not on disk, its value
+is unknown, and a reader folds it. Folds that call functions of the operator stay in memory.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from psoup.values.limbs import LIMBS
 from psoup.work.read_budget import NOT_HELD, HeldBytes
 
 _VERSION = 1
-"""Increased when the meaning of states changes; folds of earlier versions are then not found."""
+"""The version of the encoding, a part of the name. Folds of earlier versions are not found."""
 _KINDS = (b"<i8", b"<f8", b"|u1", b"|b1", b"<i4", b"<u8", b"<i2", b"|i1")
 _DTYPES = {kind: np.dtype(kind.decode()) for kind in _KINDS} | {b"wide": LIMBS}
 _HEAD = struct.Struct("<qqq")
-"""Tuples matched, errors, failed values."""
+"""The head of a fold: its numbers of matched tuples, of errors and of failed values."""
 _COUNT = struct.Struct("<I")
 """The number of parts of a state."""
 _PART = struct.Struct("<4sI")
@@ -51,9 +51,10 @@ _ALIGNED = 8
 
 
 def name_of(stream: int, factors: Sequence[Factor], recipe: Recipe, longest: int) -> bytes | None:
-    """The name of a clause's folds on disk; None if they must not outlive the process.
+    """The name of a clause's folds on disk. None if an expression calls a function of the operator.
 
-    `longest`: bytes of the longest text that an expression may make; errors depend on it.
+    Such folds must not outlive the process. `longest`: bytes of the longest text that an expression may make; errors
+    depend on it.
     """
     exprs = [term.attribute for factor in factors for term in factor.terms]
     texts = [str(_VERSION), str(stream), str(longest)]
@@ -68,7 +69,7 @@ def name_of(stream: int, factors: Sequence[Factor], recipe: Recipe, longest: int
 
 
 def told_of(folding: Folding, measure: Measure) -> list[str]:
-    """Texts that identify a state and the expressions that it reads."""
+    """The texts that identify a state and the expressions that it reads, as a part of a name."""
     return ["STATE", repr(folding), str(len(measure.args)), *[f"{expr_text(e)} {e.type}" for e in read_by(measure)]]
 
 
@@ -86,7 +87,7 @@ def _utf8(text: str) -> bytes:
 
 
 def encoded(fold: Fold) -> bytes:
-    """The bytes of a fold. O(states)."""
+    """Encode a fold. O(states)."""
     out = bytearray(_HEAD.pack(fold.matched, fold.errors, fold.failed))
     put_states(out, fold.states)
     for array in (array for key in fold.keys for array in _arrays(key)):
@@ -95,7 +96,7 @@ def encoded(fold: Fold) -> bytes:
 
 
 def put_states(out: bytearray, states: Iterable[State]) -> None:
-    """Append states, each as its number of parts and the parts."""
+    """Append states to `out`, each as its number of parts and the parts."""
     for state in states:
         out += _COUNT.pack(len(state))
         for part in state:
@@ -109,7 +110,7 @@ def _arrays(column: Column) -> list[Array | None]:
 
 
 def put(out: bytearray, array: Array | None) -> None:
-    """Append an array: kind, shape, and values aligned to eight bytes."""
+    """Append an array to `out`: its kind, its shape, and its values, aligned to eight bytes."""
     if array is None:
         out += _PART.pack(b"", 0)
         return
@@ -119,7 +120,7 @@ def put(out: bytearray, array: Array | None) -> None:
 
 
 def decoded(recipe: Recipe, content: bytes) -> Fold:
-    """The fold of a recipe, read from its bytes. O(states)."""
+    """Decode the fold of a recipe. O(states)."""
     reader = Reader(bytearray(content))
     matched, errors, failed = reader.take(_HEAD)
     states = tuple(map(reader.state, recipe.foldings))
@@ -128,33 +129,33 @@ def decoded(recipe: Recipe, content: bytes) -> Fold:
 
 
 class Reader:
-    """Reads parts one after the other. Arrays are writable, as kernels are compiled for writable arrays only."""
+    """Decodes parts one after the other. Its arrays are writable, as the kernels take only writable arrays."""
 
     def __init__(self, content: bytearray) -> None:
         self._content = content
         self._at = 0
 
     def take(self, form: struct.Struct) -> tuple[Any, ...]:
-        """The next numbers."""
+        """Read the next numbers, in the format `form`."""
         values = form.unpack_from(self._content, self._at)
         self._at += form.size
         return values
 
     def state(self, folding: Folding) -> State:
-        """The next state."""
+        """Read the next state, of the kind `folding`."""
         parts, (count,) = folding.empty(1), self.take(_COUNT)
         return tuple([self._part(parts[place] if place < len(parts) else None) for place in range(count)])
 
     def _part(self, like: Array | Column | None) -> Array | Column:
-        """The next part of a state: a column or an array, as the part `like` is."""
+        """Read the next part of a state: a column if `like` is one, else an array."""
         return self.column(like.type) if isinstance(like, Column) else self.array()
 
     def column(self, data_type: DataType) -> Column:
-        """The next column."""
+        """Read the next column."""
         return Column(data_type, self.array(), self.array(), self.array())
 
     def array(self) -> Any:
-        """The next array, or None."""
+        """Read the next array, or None if none was stored."""
         kind, dimensions = self.take(_PART)
         if not kind.strip(b"\0"):
             return None
@@ -170,7 +171,7 @@ class Reader:
 
 
 class FoldedChunk(Protocol):
-    """A chunk of a stream, in memory or not."""
+    """An entry of a stream's list of chunks. The chunk may be in memory or on disk."""
 
     @property
     def data(self) -> Chunk:
@@ -180,14 +181,14 @@ class FoldedChunk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShelfOnDisk:
-    """The folds that lie beside a stream's chunks on disk."""
+    """The folds that the store keeps for the chunks of a stream on disk."""
 
     disk: OnDisk
 
     def fetch(self, folds: Folds, first: int, stop: int, fan: int, budget: HeldBytes = NOT_HELD) -> int:
-        """Read the spans of the chunks [first, stop) that memory lacks; returns their bytes. O(spans).
+        """Read the folds of chunks [first, stop) that memory lacks into `folds`. Returns their bytes. O(spans).
 
-        A fold's bytes are charged to `budget` before they are read. Folds read before a refusal stay.
+        Charges the bytes of a fold to `budget` before it reads them. If the budget refuses, the folds read so far stay.
         """
         name, disk, taken_bytes = folds.name, self.disk, 0
         if name is None:
@@ -216,9 +217,9 @@ class ShelfOnDisk:
         return taken_bytes
 
     def spans(self, name: bytes | None, spans_in_memory: Set[Span], first: int, stop: int, fan: int) -> set[Span]:
-        """The spans on disk of the chunks [first, stop) that are not in memory. O(spans).
+        """The spans of chunks [first, stop) whose folds are on disk and not in memory. O(spans).
 
-        Each is read to see that it is sound, but not decoded.
+        Reads each fold to check that it is sound, but does not decode it.
         """
         spans_on_disk, disk = set[Span](), self.disk
 
@@ -237,9 +238,9 @@ class ShelfOnDisk:
         return spans_on_disk
 
     def shelve(self, all_folds: Iterable[Folds], fan: int, since: int | None = None) -> None:
-        """Write spans of some clauses that the disk lacks. O(spans).
+        """Write the folds of some clauses that the disk lacks. O(spans).
 
-        `since`: write only spans that end with a chunk of this number or a later one. O(clauses).
+        `since`: write only the folds of spans whose last chunk has this number or a later one. Then O(clauses).
         """
         recent = None if since is None else list(self._ended(since, fan))
         together = defaultdict[ChunkSpan, dict[bytes, bytes]](dict)
@@ -259,7 +260,8 @@ class ShelfOnDisk:
             self.disk.sidecars.put(span, contents)
 
     def _ended(self, since: int, fan: int) -> Iterator[Span]:
-        """The spans of any level, all on disk, whose last chunk is number `since` or later."""
+        """The spans of all levels whose chunks are all on disk, and whose last chunk has the number `since` or a later
+        one."""
         level, size = 0, 1
         while size <= self.disk.stop - self.disk.first:
             yield from ((level, number) for number in range(since // size, self.disk.stop // size))
@@ -267,9 +269,9 @@ class ShelfOnDisk:
 
 
 def shelf_of(stream: int, entries: Sequence[FoldedChunk], archived: int) -> ShelfOnDisk | None:
-    """The folds beside the chunks on disk, the oldest `archived` of a stream's `entries`; None if no folds are stored.
+    """The folds on disk of a stream's chunks: of the oldest `archived` chunks among `entries`. O(1).
 
-    O(1): entries are read only when their spans are.
+    Returns None if no chunk is on disk, or the store keeps no folds.
     """
     if not archived or not isinstance(oldest := entries[0].data, ArchivedChunk):
         return None

@@ -1,11 +1,11 @@
-"""Counts, and sums that are exact: integers of 128 bits, and DOUBLEs as integers of units of 2^base.
+"""Counts, and exact sums: integers of 128 bits, and DOUBLEs as integers in units of 2^base.
 
     count    int64[groups]
     sum      counts, and int64[groups, words]: two words for BIGINT, BOOLEAN and DECIMAL, which cannot overflow
-    DOUBLE   counts, words, (base, top, rows), and how many values of a group were NaN, infinite, minus infinite
+    DOUBLE   counts, words, (base, top, rows), and the numbers of values that were NaN, infinite, minus infinite
 
-A sum of DOUBLEs is rounded once, at the end. It equals `math.fsum` of the values, in any order. Most sums need two
-words; values with exponents far apart need more, up to 34.
+A sum of DOUBLEs is rounded once, at the end. It equals `math.fsum` of the values, in any order. Usually a sum needs two
+words; values with exponents far apart need more, at most 34.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from psoup.values.columns import Array, Column, plain
 from psoup.values.kinds import BEYOND, LEAST, TYPES
 
 _UNIT = 1075
-"""Exponent bias of a double's bits, counted in units of its last digit."""
+"""The exponent bias of a double, for its value in units of its last binary digit."""
 _DIGITS = 53
-"""Binary digits of a double."""
+"""The binary digits of a double."""
 _DAY = 86_400 * SECOND
 _NEAR = 40
-"""Greatest distance of exponents whose values are summed in two int64."""
+"""The greatest difference between exponents with which values are summed in two int64, the quick way."""
 _FAR = 900
-"""Exponents of the unit beyond which values are not summed in two int64."""
+"""The greatest size of the unit's exponent with which values are summed in two int64."""
 _NEAR_ROWS = 65_536
 """The most rows whose sums fit into two int64."""
 _SPLIT = 46
 """The bit at which a value is split between the two int64."""
 _SLACK = 6
-"""Spare bits below the least exponent, so that the next part needs no shift."""
+"""Spare bits below the least exponent, so that a slightly smaller value in the next part needs no shift."""
 _NOTHING = (2_000, -2_000, 0)
-"""Base, top and rows of a sum without a row."""
+"""The base, top and rows of a sum without rows."""
 _NONE: Array = np.zeros((0, 3), np.int64)
 
 
@@ -50,29 +50,29 @@ def _counted(counts: Array, rows: Rows) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """COUNT: the rows that count."""
+    """The state of COUNT: the number of rows that count."""
 
     exact: bool = True
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         return (np.zeros(groups, np.int64),)
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups."""
+        """Extend the state to `groups` groups. The new groups have no rows."""
         (counts,) = state
         assert isinstance(counts, np.ndarray)
         return (padded(counts, groups),)
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         (counts,) = state
         assert isinstance(counts, np.ndarray)
         _counted(counts, rows)
         return state
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         (counts,), (more,) = into, other
         assert isinstance(counts, np.ndarray)
         assert isinstance(more, np.ndarray)
@@ -80,11 +80,11 @@ class Count:
         return into
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the counts."""
+        """Return the count of each group."""
         (counts,) = state
         assert isinstance(counts, np.ndarray)
         return Column(BIGINT, counts[:groups])
@@ -92,21 +92,21 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class IntegerSum:
-    """SUM and AVG of BIGINT, BOOLEAN, DECIMAL, TIMESTAMP or DATE."""
+    """The state of SUM and AVG of BIGINT, BOOLEAN, DECIMAL, TIMESTAMP or DATE."""
 
     exact: bool = True
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         return np.zeros(groups, np.int64), np.zeros((groups, 2), np.int64)
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups."""
+        """Extend the state to `groups` groups. The new groups have no rows."""
         counts, sums = _arrays(state)
         return padded(counts, groups), padded(sums, groups)
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         counts, sums = _arrays(state)
         values = plain(rows.args[0].values.astype(np.int64, copy=False))
         _counted(counts, rows)
@@ -120,18 +120,18 @@ class IntegerSum:
         return state
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         (counts, sums), (more, added) = _arrays(into), _arrays(other)
         counts[places] += more
         wide_integers.add_wide(added, places, sums)
         return into
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         return taken(state, order)
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the sums, or the means."""
+        """Return the sum of each group, or the mean for AVG."""
         counts, sums = _arrays(state)
         if len(counts) != groups:
             counts, sums = counts[:groups], sums[:groups]
@@ -149,7 +149,7 @@ class IntegerSum:
 
 
 def _mean_times(counts: Array, sums: Array, source: DataType, result: DataType) -> Array:
-    """Means of times or of days, as times; rounded down."""
+    """The means of TIMESTAMPs or DATEs, as TIMESTAMPs, rounded down."""
     if source.kind is Kind.DATE:
         means = [days * _DAY // max(count, 1) for days, count in zip(sums[:, 0].tolist(), counts.tolist(), strict=True)]
         return np.array([min(max(mean, LEAST), BEYOND - 1) for mean in means], np.int64)
@@ -159,7 +159,7 @@ def _mean_times(counts: Array, sums: Array, source: DataType, result: DataType) 
 
 
 def _rounded(sums: Array) -> tuple[Array, Array]:
-    """The sums as fractions of 53 bits, and their exponents."""
+    """Round sums of several words to doubles. Returns fractions of 53 bits, and their exponents."""
     fractions, exponents = np.empty(len(sums)), np.empty(len(sums), np.int64)
     wide_integers.round_wide(plain(sums), fractions, exponents)
     return fractions, exponents
@@ -167,21 +167,21 @@ def _rounded(sums: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class DoubleSum:
-    """SUM and AVG of DOUBLE."""
+    """The state of SUM and AVG of DOUBLE."""
 
     exact: bool = True
 
     def empty(self, groups: int) -> State:
-        """Make the state of groups without a row."""
+        """Make the state of `groups` groups that have no rows yet."""
         return np.zeros(groups, np.int64), np.zeros((groups, 2), np.int64), np.array(_NOTHING), _NONE
 
     def grow(self, state: State, groups: int) -> State:
-        """Make room for more groups."""
+        """Extend the state to `groups` groups. The new groups have no rows."""
         counts, sums, scale, odd = _arrays(state)
         return padded(counts, groups), padded(sums, groups), scale, padded(odd, groups) if len(odd) else odd
 
     def add(self, state: State, rows: Rows) -> State:
-        """Add rows."""
+        """Add rows to the groups that they belong to."""
         counts, sums, scale, odd = _arrays(state)
         _counted(counts, rows)
         values = plain(rows.args[0].values)
@@ -195,7 +195,7 @@ class DoubleSum:
         return counts, sums, scale, odd
 
     def combine(self, into: State, other: State, places: Array) -> State:
-        """Add a state of later rows."""
+        """Add the state `other` of later rows. Its group k is added to the group places[k]."""
         (counts, sums, scale, odd), (more, added, its_scale, strange) = _arrays(into), _arrays(other)
         counts[places] += more
         if len(strange):
@@ -210,7 +210,7 @@ class DoubleSum:
         return counts, sums, scale, odd
 
     def room_to_add(self, state: State, rows: Rows) -> int:
-        """The most bytes that `add` allocates beside the state. O(rows)."""
+        """An upper bound of the bytes that `add` allocates in addition to the state. O(rows)."""
         _, sums, scale, odd = _arrays(state)
         values = plain(rows.args[0].values)
         lowest, greatest, strange = group_states.span_of_doubles(values.view(np.int64), rows.mask)
@@ -218,19 +218,19 @@ class DoubleSum:
         return _more(sums, words, odd, bool(strange))
 
     def room_to_combine(self, into: State, other: State) -> int:
-        """The most bytes that `combine` allocates beside the states. O(1)."""
+        """An upper bound of the bytes that `combine` allocates in addition to the states. O(1)."""
         (_, sums, scale, odd), (_, added, its_scale, strange) = _arrays(into), _arrays(other)
         base, top, count = its_scale.tolist()
         words = _words(sums, scale, base, top, count) if count else 0
         return _more(sums, words, odd, len(strange) > 0) + 8 * words * len(added)
 
     def arrange(self, state: State, order: Array) -> State:
-        """Give the groups in an order."""
+        """Copy the state, with its groups in the given order."""
         counts, sums, scale, odd = _arrays(state)
         return counts[order], sums[order], scale, odd[order] if len(odd) else odd
 
     def finish(self, state: State, measure: Measure, groups: int) -> Column:
-        """Give the sums, rounded once, or the means."""
+        """Return the sum of each group, rounded once, or the mean for AVG."""
         counts, sums, scale, odd = _arrays(state)
         counts = counts[:groups]
         fractions, exponents = _rounded(sums[:groups])
@@ -246,19 +246,19 @@ class DoubleSum:
 
 
 def _more(sums: Array, words: int, odd: Array, strange: bool) -> int:
-    """Bytes of sums of `words` words, if they get wider, and of the new counts of non-finite values."""
+    """The bytes that a step allocates for sums of `words` words, and for new counts of non-finite values."""
     wider = 8 * words * len(sums) if words > sums.shape[1] else sums.nbytes
     return wider + (24 * len(sums) if strange and not len(odd) else 0)
 
 
 def _add_doubles(values: Array, rows: Rows, base: int, top: int, sums: Array) -> None:
-    """Add values, the greatest of which has the exponent `top`, in units of 2^base."""
+    """Add values to `sums`, in units of 2^base. `top`: the greatest exponent of a value."""
     if top - base > _NEAR or not -_FAR < base < _FAR or rows.count > _NEAR_ROWS:
         group_states.sum_doubles(values.view(np.int64), rows.mask, rows.groups, base, sums)
     elif rows.codes is None:
         halves = np.array([group_states.sum_near(values, rows.mask, 2.0**-base)], np.int64)
         wide_integers.add_halves(halves, _SPLIT, sums)
-    elif 2 * len(sums) > rows.count:  # adding the halves would take longer than they save
+    elif 2 * len(sums) > rows.count:  # many groups: adding the two int64 of each takes longer than the quick way saves
         group_states.sum_doubles(values.view(np.int64), rows.mask, rows.codes, base, sums)
     else:
         halves = np.zeros((len(sums), 2), np.int64)
@@ -267,20 +267,23 @@ def _add_doubles(values: Array, rows: Rows, base: int, top: int, sums: Array) ->
 
 
 def _words(sums: Array, scale: Array, bottom: int, ceiling: int, rows: int) -> int:
-    """The words of a sum whose unit fits the old and the new exponents, for `rows` more rows."""
+    """The number of words that a sum needs for its old exponents, the new ones, and `rows` more rows."""
     base, top, count = scale.tolist()
     bits = max(top, ceiling) - min(base, bottom) + _DIGITS + 1 + (count + rows).bit_length()
     return max(-(-bits // 64), sums.shape[1])
 
 
 def _with_room(sums: Array, scale: Array, bottom: int, ceiling: int, rows: int) -> tuple[Array, Array]:
-    """The sums in a unit that fits old and new exponents, with words for `rows` more rows; and (base, top, rows)."""
+    """Give the sums a unit that fits the old and the new exponents, and words for `rows` more rows.
+
+    Returns the sums, and their new (base, top, rows).
+    """
     base, top, count = scale.tolist()
     lower, upper, more = min(base, bottom), max(top, ceiling), count + rows
     bits = upper - lower + _DIGITS + 1 + more.bit_length()
     words = _words(sums, scale, bottom, ceiling, rows)
     if count and (lower < base or words > sums.shape[1]):
-        # spare room, as the next is likely lower too
+        # spare bits below the new exponent, as the next part likely has a smaller one
         lower = max(lower - min((64 * words - bits) // 2, _SLACK), -_UNIT) if lower < base else lower
         shifted = np.zeros((len(sums), words), np.int64)
         wide_integers.shift_wide(sums, base - lower, shifted)

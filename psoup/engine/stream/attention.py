@@ -58,7 +58,7 @@ class Board:
         self._aside.setdefault(tenant, {})[stream_id] = None
 
     def take_aside(self, tenant: str) -> int:
-        """Return the tenant's stream that has waited longest, and remove it from the board. The tenant must have one."""
+        """Return and remove the tenant's stream that has waited longest. The tenant must have one."""
         streams = self._aside.pop(tenant)
         stream_id = next(iter(streams))
         del streams[stream_id]

@@ -320,7 +320,7 @@ class StreamClauses:
             self._announced = []
 
     def _known(self, exprs: Sequence[Expr]) -> tuple[int, ...]:
-        """The attribute IDs of a clause's expressions, ascending. Puts expressions on the host's list into quarantine."""
+        """The attribute IDs of a clause's expressions, ascending. Those on the host's list go into quarantine."""
         used = sorted({self.index.attributes.id_of(expr) for expr in exprs})
         for attribute in used:
             expr = self.index.attributes[attribute]
