@@ -114,9 +114,9 @@ class Recipe:
 class Fold:
     """The aggregate states of one clause's tuples in a span.
 
-    `matched`: the number of tuples. `errors`: the number of tuples whose WHERE failed. `failed`: the number of values of
-    keys, arguments and FILTERs that failed. `states`: the recipe's states, with a group for each row of `keys`, or one
-    group without keys.
+    `matched`: the number of tuples. `errors`: the number of tuples whose WHERE failed. `failed`: the number of values
+    of keys, arguments and FILTERs that failed. `states`: the recipe's states, with a group for each row of `keys`, or
+    one group without keys.
     """
 
     matched: int

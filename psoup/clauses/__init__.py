@@ -10,13 +10,12 @@ Files, in reading order:
     table, names                   slots of clauses; 128-bit names of equal clauses
     attributes                     columns and expressions by small numbers
     index                          the room of the predicate index
-    factor_table, block, column_block    many clauses at once as one part of the index
-    text_search                    clauses with text patterns, searched together
+    factor_table, block, column_block    bulk registration: many clauses become one part of the index
+    text_search                    clauses with text patterns: one automaton finds all patterns
     cheap_clauses, error_clauses   clauses without slow factors; clauses with errors as true
     quarantine                     clauses that were taken out of the index, with the reasons
     sides, scratch, costs          the input of a probe, its memory, its costs by clause
     describe                       a clause in words, all clauses as a table
 
-Never here: tuples that are kept, results, text of SQL. Not for: the evaluation of clauses over tuples
-(`psoup.matching`).
+This package never keeps tuples, results or SQL text. The evaluation of clauses over tuples is in `psoup.matching`.
 """

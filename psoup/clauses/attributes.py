@@ -4,7 +4,7 @@
     length(name)     1    barred          derived: expressions to be computed for each piece
     price * volume   2                    forget: drops numbers that no clause needs; no number is reused
 
-A barred attribute is not computed (`psoup.clauses.quarantine`); it keeps its number until it is unbarred.
+A barred attribute is not computed (`psoup.clauses.quarantine`). It keeps its ID until `unbar`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Attributes(Mapping[int, Expr]):
         return len(self._exprs)
 
     def id_of(self, expr: Expr) -> int:
-        """The ID of an expression, for as long as a clause uses it."""
+        """The ID of an expression. A new expression gets the next ID, and keeps it while a clause uses it."""
         number = self._ids.get(expr)
         if number is None:
             number = self._ids[expr] = self._next
@@ -44,7 +44,7 @@ class Attributes(Mapping[int, Expr]):
         return number
 
     def share(self) -> Mapping[int, Expr]:
-        """The expressions for a reader. The writer may add some meanwhile, but removes none."""
+        """The expressions for a reader. The writer may add expressions to this mapping, but never removes any."""
         return self._exprs
 
     @property
@@ -76,8 +76,10 @@ class Attributes(Mapping[int, Expr]):
 
 @dataclass(slots=True)
 class Seen:
-    """Counts of an attribute: tuples that arrived, tuples it was evaluated for, and pieces until it may be delayed
-    again."""
+    """Counts of one attribute: `tuples` that arrived, and tuples for which it was `evaluated`.
+
+    `pause`: the number of pieces until its evaluation may be delayed again.
+    """
 
     tuples: int = 0
     evaluated: int = 0
@@ -85,16 +87,16 @@ class Seen:
 
 
 class Waits:
-    """Statistics of delayed evaluation by attribute ID (`psoup.matching.survivors`).
+    """Statistics of delayed evaluation by attribute ID. The evaluation waits until other factors have excluded tuples.
 
-    Counts begin with the process. Only the writer changes them.
+    See `psoup.matching.survivors`. The counts begin with the process. Only the writer changes them.
     """
 
     def __init__(self) -> None:
         self.seen: dict[int, Seen] = {}
 
     def due(self, attribute: int) -> bool:
-        """Whether the attribute may be delayed in this piece. After most tuples needed it, it may not for a while."""
+        """Whether the attribute may be delayed in this piece. Counts down its pause."""
         seen = self.seen.get(attribute)
         if seen is None or not seen.pause:
             return True
@@ -102,11 +104,11 @@ class Waits:
         return False
 
     def pause(self, attribute: int, pieces: int) -> None:
-        """Do not delay the attribute for some pieces."""
+        """Forbid the delay of the attribute for the next pieces, as most tuples needed its value."""
         self.seen.setdefault(attribute, Seen()).pause = pieces
 
     def count(self, attribute: int, tuples: int, evaluated: int) -> None:
-        """Count an evaluation for some of the tuples of a piece."""
+        """Count an evaluation of the attribute: for `evaluated` of the `tuples` of a piece."""
         seen = self.seen.setdefault(attribute, Seen())
         seen.tuples += tuples
         seen.evaluated += evaluated

@@ -1,10 +1,10 @@
-"""Many clauses made into a part of the index at once, at the cost of one look-up for each factor.
+"""Many clauses as one new part of the index, at the cost of one look-up for each factor.
 
     clauses         slot 7: f, g     slot 8: f, h        queries of one template share their factors: the same objects
     each factor     0: f   1: g   2: h                   is converted to rows once (`psoup.clauses.factor_table`)
     the part        the rows of 0 1 | 0 2                gathered without a loop
 
-The result is the same as adding the clauses one by one and freezing the delta.
+The writer could add the clauses to the delta one by one, and freeze the delta. The part would be the same.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from psoup.expressions.tree import Expr
 from psoup.plan.factors import Factor
 
 Clauses = Sequence[tuple[int, tuple[Factor, ...]]]
-"""(slot, factors); each slot occurs once."""
+"""Clauses as pairs of a slot and its factors. Each slot occurs once."""
 
 
 def block_part(
     clauses: Clauses, table: FactorTable, attribute_id: Callable[[Expr], int], layout: Layout
 ) -> tuple[Part, list[tuple[int, ...]]]:
-    """Make the part; also returns each clause's attribute IDs, ascending. `table`: holds all factors. O(n log n)."""
+    """Make the part. Returns it and each clause's attribute IDs, ascending. `table`: has all factors. O(n log n)."""
     members = [table.number(factor) for _, factors in clauses for factor in factors]
     counts = [len(factors) for _, factors in clauses]
     ids = np.full(len(table.exprs), -1, np.int64)
@@ -58,7 +58,7 @@ def block_part(
 
 
 def _used(members: Sequence[int], counts: Sequence[int], attributes: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """The attribute IDs of each clause; clauses with equal IDs share one tuple."""
+    """The attribute IDs of each clause. Clauses with equal IDs share one tuple object."""
     firsts: dict[tuple[int, ...], int] = {}
     kinds = [firsts.setdefault(tuple(ids), len(firsts)) for ids in attributes]
     listed = list(firsts)

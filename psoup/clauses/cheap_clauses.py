@@ -1,12 +1,13 @@
-"""A cheaper copy of each clause, without its slow factors. Only tuples that match it need the slow ones.
+"""A cheaper copy of each clause, without its slow factors. Only tuples that match the copy need the slow factors.
 
     index        0: a = 5 AND n LIKE '%x%'       stripped     0: a = 5              waits: n LIKE '%x%'
                  1: a = 7                                     1: a = 8 AND b < 3    waits: n LIKE '%y%', length(n) > 9
                  2: a = 8 AND b < 3 AND …        bare         clause 3: no factor is left
                  3: n LIKE '%z%'
 
-The caller names the attributes that may be delayed. A stripped index is a small predicate index with the slots 0, 1,
-2 and so on. It is made once for each part of the Query SteM; `renew` applies removals.
+The caller names the attributes whose evaluation may wait. A stripped index is a small predicate index with the slots 0,
+1, 2 and so on. Each part of the Query SteM has one. If the writer removes clauses from the part, `renew` removes their
+copies.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _UNLISTED = 1_024
 class Stripped:
     """The stripped clauses of one part; see the module.
 
-    `whole`: the part that it was made of. `waiting`: bool[A], the attributes of `whole` that may wait. `part`: R
-    stripped clauses. `clauses`: int64[R], their positions in `whole`. `waits_ptr` (int32[R + 1]), `waits`: int64, the
-    IDs of the attributes that each of them waits for. `bare`: int64, positions of the clauses without a factor left;
-    `bare_waits_ptr`, `bare_waits`: the attributes that these wait for, in the same form.
+    `whole`: the part with the whole clauses. `waiting`: bool[A], the attributes of `whole` that may wait. `part`: R
+    stripped clauses. `clauses`: int64[R], their positions in `whole`. `waits`, `waits_ptr`: the IDs (int64) of the
+    attributes that each stripped clause lacks, and their CSR offsets (int32[R + 1]). `bare`: int64, the positions of
+    clauses without any factor left. `bare_waits`, `bare_waits_ptr`: the attributes that these lack, in the same form.
     """
 
     whole: Part
@@ -46,7 +47,7 @@ class Stripped:
     bare_waits: Array
 
     def renew(self) -> None:
-        """Remove the clauses that were removed from `whole`. O(R)."""
+        """Remove the copies of clauses that the writer has removed from `whole`. O(R)."""
         self.part.alive[:] = self.whole.alive[self.clauses]
         self.part.live = int(np.count_nonzero(self.part.alive))
 
@@ -56,26 +57,29 @@ class Stripped:
         return self.part.index.nbytes
 
     def twin(self, part: Part) -> Stripped:
-        """The same clauses for a copy of the part, with another user. O(R) bytes."""
+        """The same stripped clauses for `part`, a copy of the whole part for another thread. Copies O(R) bytes."""
         return replace(self, whole=part, part=replace(self.part, alive=self.part.alive.copy()))
 
     def bare_attributes(self) -> Array:
-        """The delayed attributes of live clauses without other factors, int64, with repetitions."""
+        """The waiting attributes of live clauses without other factors: int64, with repetitions."""
         live = np.flatnonzero(self.whole.alive[self.bare])
         _, places = gather(self.bare_waits_ptr, live)
         attributes: Array = self.bare_waits[places]
         return attributes
 
     def attributes_of(self, clauses: Array) -> tuple[Array, Array]:
-        """The delayed attributes of some stripped clauses (integers, [k]): for each a place in `clauses`, and an ID."""
+        """The waiting attributes of some stripped clauses (integers, [k]).
+
+        Returns pairs as two arrays: a place in `clauses`, and an attribute ID.
+        """
         pointers, places = gather(self.waits_ptr, clauses.astype(np.int64))
         return np.repeat(np.arange(len(clauses)), np.diff(pointers)), self.waits[places]
 
 
 def strip(whole: Part, waiting: Array, among: Array | None = None) -> Stripped:
-    """The clauses that read an attribute of `waiting` (bool[A], by its place in the index), without those factors.
+    """Strip the clauses of a part of all factors that read an attribute of `waiting` (bool[A], as in the index).
 
-    `among`: bool[S], the clauses to consider; the default is all. O(intervals).
+    Clauses without such factors are left out. `among`: bool[S], the clauses to consider; None for all. O(intervals).
     """
     index = whole.index
     dear = _any(waiting[index.iv_attr], index.factor_ptr)
@@ -90,24 +94,25 @@ def strip(whole: Part, waiting: Array, among: Array | None = None) -> Stripped:
 
 
 def waits_of(index: PredicateIndex, waiting: Array) -> tuple[Array, Array]:
-    """The attributes of `waiting` (bool[A]) that each clause reads: (pointers int32[S + 1], IDs). O(intervals)."""
+    """The attributes of `waiting` (bool[A]) that each clause reads, as CSR offsets (int32[S + 1]) and IDs.
+    O(intervals)."""
     return _waits(index, _any(waiting[index.iv_attr], index.factor_ptr), waiting, np.arange(len(index)))
 
 
 def listed(clauses: int) -> Layout | None:
-    """The posting lists of an index with so many clauses; None: it has no lists."""
+    """The layout of posting lists for an index with this number of clauses. None if it needs no lists."""
     return STANDARD if clauses > _UNLISTED else None
 
 
 def _any(flags: Array, pointers: Array) -> Array:
-    """Whether any element of each list has its flag: bool[lists]."""
+    """For each list, whether one of its elements has a flag: bool[lists]. `pointers`: the CSR offsets of the lists."""
     counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(flags)])
     any_set: Array = counted[pointers[1:]] > counted[pointers[:-1]]
     return any_set
 
 
 def _without(index: PredicateIndex, dear: Array, clauses: Array) -> PredicateIndex:
-    """An index of clauses with only their factors that are not slow; each clause must have one."""
+    """An index of some clauses without their `dear` (slow) factors. Each clause must have another factor."""
     pointers, factors = gather(index.clause_ptr, clauses)
     quick = ~dear[factors]
     counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(quick)])
@@ -131,7 +136,7 @@ def _without(index: PredicateIndex, dear: Array, clauses: Array) -> PredicateInd
 
 
 def _waits(index: PredicateIndex, dear: Array, waiting: Array, clauses: Array) -> tuple[Array, Array]:
-    """The delayed attributes of some clauses, as a list of lists: (pointers int32[k + 1], IDs)."""
+    """The waiting attributes of some clauses, as CSR offsets (int32[k + 1]) and IDs."""
     pointers, factors = gather(index.clause_ptr, clauses)
     owner = np.repeat(np.arange(len(clauses)), np.diff(pointers))
     mine = dear[factors]

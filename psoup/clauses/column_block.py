@@ -1,11 +1,11 @@
-"""Many clauses of one form made into a part of the index at once, without a loop over clauses.
+"""Many clauses of one template as one new part of the index, without a loop over clauses.
 
     columns     low  10  20  10      each attribute: all ends ─ sort, unique ─> boundaries, and the rows of each end
                 top  19  34  50
     fixed       b NULL               its rows are the same for all clauses
     the part    | 1 3 b | 2 4 b | 1 5 b |
 
-`block` makes the same part from clauses as objects; only the order of a clause's factors may differ.
+The module `block` makes the same part from clauses that are objects. Only the order of a clause's factors may differ.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ from psoup.plan.standing_query import ClauseColumns, Edges, TermColumn
 from psoup.values.columns import Array
 
 _START = 0
-"""The code below all values; then come D boundaries (1 to D), the code above all (= NULL), and the code past NULL."""
+"""The code below all values. D boundaries follow (1 to D), then the code above all values (NULL), and the code past
+NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """An attribute with its codes. `low`, `high`: codes of the columns' ends, int64[n] or one for all; `code`: of fixed
-    ends."""
+    """An attribute with the codes of its intervals. `low`, `high`: the ends of each clause, int64[n], or one for all.
+
+    `code`: the code of each end of a fixed term, which all clauses share.
+    """
 
     bounds: Bounds
     low: Array | int
@@ -60,9 +63,9 @@ class _Placed:
 def column_part(
     slots: Array, columns: ClauseColumns, attribute_id: Callable[[Expr], int], layout: Layout
 ) -> tuple[Part, tuple[int, ...]]:
-    """Make the part of clauses that can match some tuple; also returns the attribute IDs that each uses, ascending.
+    """Make the part of the clauses of a template. Returns it and the attribute IDs that each clause uses, ascending.
 
-    slots: int64[n]. O(n log n).
+    `slots`: int64[n]. Each clause must be able to match some tuple. O(n log n).
     """
     terms = {attribute_id(term.attribute): term for term in columns.terms}
     fixed = [(attribute_id(term.attribute), term) for factor in columns.fixed for term in factor.terms]
@@ -150,5 +153,5 @@ def _place_texts(low: Edges | None, high: Edges | None, fixed: list[bytes]) -> _
 
 
 def _cuts(parts: list[pa.Array]) -> list[int]:
-    """The bounds between adjacent parts."""
+    """The positions at which concatenated parts are cut apart again."""
     return np.cumsum([len(part) for part in parts])[:-1].tolist()

@@ -1,4 +1,4 @@
-"""Costs of joining new tuples, by clause, counted during the join.
+"""The costs of each clause in the join with new tuples, which the join counts.
 
     looked     tuples tested one by one: they passed the clause's most selective factor
     anded      tuples tested as bits, 64 at a time
@@ -6,9 +6,10 @@
     matched    matches in dropped chunks; other chunks have them in their results
     joined     seconds of the writer's time in all joins; computed: the part of it for each expression
 
-Counts are by slot and begin when the clause joins; a reused slot begins anew. Counting costs O(1) for a tested clause,
-and nothing for other clauses. Counts of a dropped chunk or part wait until maintenance adds them up by slot. Readers
-read while the writer counts, and may see a piece counted in part. Covering old tuples is not counted.
+Counts are by slot, and begin at 0 when a clause gets the slot. Counting costs O(1) for a tested clause, and nothing for
+other clauses. The counts of a dropped chunk or index part stay in a list until maintenance adds them up by slot. A
+reader may read while the writer counts, and then sees a part of a piece's counts. The evaluation of old tuples is not
+counted.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from psoup.values.columns import Array, Column
 
 _FIRST_SLOTS = 16
 _MANY_GONE = 8
-"""Number of packs of dropped results from which they are added up by slot."""
+"""The number of dropped packs from which maintenance adds up their matches."""
 _TEST = 1.0
-"""Cost of a tuple tested in a list."""
+"""The cost of one tuple that is tested in a posting list. It is the unit of cost."""
 _WALK = 4.0
-"""Cost of a tuple tested by itself, for each factor."""
+"""The cost of one tuple that is tested one by one, for each factor."""
 _AND = 1 / 16
-"""Cost of a tuple tested as a bit, for each factor."""
+"""The cost of one tuple that is tested as a bit, for each factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCosts:
-    """Costs by slot.
+    """The costs of the clause in each slot.
 
     `tuples`: int64, tuples joined since the clause was added. `candidates`: int64, tuples tested for it. `units`:
-    float64, an estimate of the work, without a unit of time.
+    float64, the estimated work, in tests of a tuple in a list. `matched`: int64, its matches.
     """
 
     tuples: Array
@@ -53,10 +54,10 @@ class SlotCosts:
 
 @dataclass(frozen=True, slots=True)
 class CostTally:
-    """Counts of dropped chunks and parts, by slot.
+    """Counts of dropped chunks and index parts, added up by slot.
 
-    `tested`: for each part (slots, counts, tuples joined when the part was dropped); `matched`: (SQC IDs, slots,
-    counts).
+    `parts`, `gone`: the numbers of parts and of packs that are included. `tested`: for each part (slots, counts, number
+    of tuples joined when the part was dropped). `matched`: for each pack (SQC IDs, slots, counts).
     """
 
     parts: int
@@ -72,20 +73,20 @@ class ClauseCosts:
         self._parts = parts
         self._recent: Part | None = None
         self.tuples = 0
-        """Tuples joined so far."""
+        """The number of tuples joined so far."""
         self.joined = 0.0
         self.computed: dict[Expr, float] = {}
         self.noted: Mapping[int, float] = {}
-        """By query ID: the latest share, 0 to 1, of the writer's time that expensive queries of this stream took.
+        """The latest shares (0 to 1) of the writer's time that the stream's expensive queries took, by query ID.
 
-        `psoup.answer.figures.arrival_shares` sets it, to a new mapping each time.
+        `psoup.answer.figures.arrival_shares` sets it to a new mapping.
         """
         self._by_slot: Array = np.zeros((4, _FIRST_SLOTS), np.int64)
         """Rows: looked, anded, matched, and the value of `tuples` when the clause was added."""
         self._left: list[tuple[Part, int]] = []
-        """Merged parts, each with the value of `tuples` at the merge."""
+        """Parts that left the index in a merge, each with the value of `tuples` at that time."""
         self._gone: list[tuple[Array, Array]] = []
-        """SQC IDs, each once, and matches of dropped results."""
+        """Pairs of arrays, one for each dropped pack: SQC IDs, each once, and their numbers of matches."""
 
     @property
     def nbytes(self) -> int:
@@ -96,8 +97,8 @@ class ClauseCosts:
         return self._by_slot.nbytes + hits + left + gone
 
     def check(self) -> None:
-        """Check that counts are not negative, no clause is newer than the last tuple, and parts have a count for each
-        cell."""
+        """Check that no count is negative, that no clause was added after the last tuple, and that parts have a count
+        for each cell. Raises Corrupt."""
         ensure((self._by_slot >= 0).all(), self, "a count is negative", by_slot=self._by_slot.min(axis=1))
         born, left = self._by_slot[3].max(), max((upto for _, upto in self._left), default=0)
         ensure(max(born, left) <= self.tuples, self, "tuples are miscounted", born=born, left=left, tuples=self.tuples)
@@ -118,7 +119,7 @@ class ClauseCosts:
         self._by_slot[3, slots] = self.tuples
 
     def timed(self, compute: Compute, timer: Callable[[], float]) -> Compute:
-        """The same computation with its time counted by expression. O(1) for each call."""
+        """Wrap the computation of expressions, so that its time is added to each expression. O(1) for each call."""
 
         def computed(expr: Expr, columns: Sequence[Column], ids: Array, times: Array, texts: TextLimits) -> Column:
             if isinstance(expr, AttributeRef):
@@ -132,7 +133,7 @@ class ClauseCosts:
         return computed
 
     def spent(self, seconds: float) -> None:
-        """Count the writer's time for a join of new tuples. O(1)."""
+        """Add the writer's time for a join of new tuples. O(1)."""
         self.joined += seconds
 
     def forget(self, used: Collection[Expr]) -> None:
@@ -141,7 +142,7 @@ class ClauseCosts:
             del self.computed[expr]
 
     def planned(self, index: PredicateIndex, clauses: Array, walked: Array, room: Array, tuples: int) -> None:
-        """Count the work of a plan. O(its clauses)."""
+        """Count the tests that a plan makes over a piece of `tuples` tuples. O(clauses of the plan)."""
         tally_work(clauses, walked, room, index.slots, tuples, self._by_slot[0], self._by_slot[1])
 
     def looked(self, slots: Array) -> None:
@@ -150,13 +151,13 @@ class ClauseCosts:
         self._by_slot[0, : len(counted)] += counted
 
     def reached(self, part: Part, cells: Array) -> None:
-        """Count the cells whose lists are tested. O(cells)."""
+        """Count one test of the lists of each of these cells. O(cells)."""
         if part.hits is None:
             part.hits = np.zeros(len(part.index.lists.cell_ptr), np.int64)
         tally_cells(cells, part.hits)
 
     def recent(self, part: Part | None) -> None:
-        """Record the part of the delta, or None; the hits of the delta's previous part are added to its slots."""
+        """Set the delta's present part, or None. The hits of its previous part are added to the slots."""
         if part is not self._recent:
             last_part = self._recent
             if last_part is not None and not any(part is last_part for part in self._parts):
@@ -166,7 +167,7 @@ class ClauseCosts:
             self._recent = part
 
     def leave(self, parts: Sequence[Part]) -> None:
-        """Keep the counts by cell of parts that leave the index. O(parts)."""
+        """Keep the hits of parts that leave the index, until maintenance adds them up. O(parts)."""
         for part in parts:
             if part.hits is not None:
                 self._left.append((part, self.tuples))
@@ -174,11 +175,14 @@ class ClauseCosts:
                 self._recent = None
 
     def gone(self, columns: Iterable[tuple[Array, Array]]) -> None:
-        """Keep the matches of dropped results: clauses, each once, and their matches. O(packs)."""
+        """Keep the numbers of matches of dropped packs, until maintenance adds them up. O(packs).
+
+        `columns`: for each pack its SQC IDs, each once, and their numbers of matches.
+        """
         self._gone.extend(columns)
 
     def due(self, everything: bool) -> bool:
-        """Whether the kept counts should be added up."""
+        """Whether maintenance should add up the kept counts. `everything`: even if they are few."""
         return bool(self._left) or len(self._gone) >= (1 if everything else _MANY_GONE)
 
     def install(self, tally: CostTally, sqc_of_slot: Array) -> None:
@@ -195,15 +199,16 @@ class ClauseCosts:
     # Anyone ----------------------------------------------------------------------------------------------
 
     def tally(self, sqc_of_slot: Array) -> CostTally:
-        """Add up the kept counts; `sqc_of_slot`: int64, the clause in each slot. O(its size + slots)."""
+        """Add up the kept counts by slot. `sqc_of_slot`: int64, the clause in each slot. O(kept counts + slots)."""
         left, gone = [*self._left], [*self._gone]
         tested = tuple((*_through_lists(part), upto) for part, upto in left)
         return CostTally(len(left), len(gone), tested, tuple(_by_owner(*pair, sqc_of_slot) for pair in gone))
 
     def read(self, sqc_of_slot: Array | None = None) -> SlotCosts:
-        """All counters now; `matched` only if `sqc_of_slot` is given. O(slots + entries of the index).
+        """The present costs of all slots. `matched` is counted only with `sqc_of_slot`. O(slots + index entries).
 
-        The parts are read first: clauses may be added meanwhile, and each slot of a part must have its counters.
+        The writer may add clauses during the call. So the parts are read before the counters, and each slot of a part
+        has its counters.
         """
         parts = {id(part): part for part in (*self._parts, self._recent) if part is not None}
         rest = self.tally(np.zeros(0, np.int64) if sqc_of_slot is None else sqc_of_slot)
@@ -226,13 +231,13 @@ class ClauseCosts:
 
 
 def _by_owner(sqc_ids: Array, counts: Array, sqc_of_slot: Array) -> tuple[Array, Array, Array]:
-    """(SQC IDs, slots, counts) of clauses that have a slot."""
+    """Find the slots of some clauses. Returns (SQC IDs, slots, counts) of those that have a slot."""
     owners, slots, mine = np.intersect1d(sqc_of_slot, sqc_ids, return_indices=True)
     return owners, slots, counts[mine]
 
 
 def _through_lists(part: Part) -> tuple[Array, Array]:
-    """Slots of live clauses that were tested in lists, each once, and the number of tests."""
+    """The slots of a part's live clauses that were tested in lists, each once, and their numbers of tests."""
     hits = part.hits
     if hits is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -1,6 +1,6 @@
 """Descriptions of the predicate index: a clause in words, all clauses as an Arrow table.
 
-Descriptions contain order keys and the text of attributes, never codes and rows of the index.
+Descriptions contain order keys and the text of attributes, never the index's internal codes and rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class TermDescription:
-    """A term of a factor: the attribute's text and ID, its intervals of order keys, whether NULL passes."""
+    """A term of a factor: the attribute's text and ID, the intervals of its order keys, and whether NULL passes."""
 
     attribute: str
     attribute_id: int
@@ -53,7 +53,7 @@ def expr_text(expr: Expr) -> str:
 def describe_clause(
     index: PredicateIndex, position: int, where: str, attributes: Mapping[int, Expr]
 ) -> list[FactorDescription]:
-    """The factors of the clause at `position`. O(its size)."""
+    """The factors of the clause at `position`. `where`: the name of its index, `main` or `delta`. O(its size)."""
     return [
         FactorDescription(
             tuple(
@@ -128,9 +128,9 @@ def _reaches_null(index: PredicateIndex) -> Array:
 def evaluations(
     attributes: Mapping[int, Expr], wanted: Iterable[int], waits: Waits, plans: Sequence[Searched]
 ) -> dict[Expr, tuple[int, int]]:
-    """For each computed attribute: the new tuples since its first evaluation, and the tuples it was evaluated for.
+    """Two counts for each computed attribute: new tuples since its first evaluation, and tuples that needed its value.
 
-    For a text pattern, counts begin when its part of the Query SteM was made. Any thread may call it.
+    For a text pattern, the counts begin when its part of the Query SteM was made. Any thread may call this.
     """
     counts = dict[Expr, tuple[int, int]]()
     for attribute in wanted:

@@ -1,10 +1,10 @@
-"""Clauses for which an error counts as true. Tuples that match only then are failures: an error alone prevented a
-match.
+"""Clauses for which an error counts as true. They find failures: tuples that match only if errors count as true.
 
     index        a in [10, 20)    CAST(n) in [5, 6)
     hopeful      a in [10, 20)    CAST(n) in [5, 6) or an error      matches all that the index does, and failures
 
-Each factor that reads an expression gets one more interval, the row of errors.
+For such a failure, an error alone prevented the match. Each factor that reads an expression gets one more interval: the
+index's row of errors.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from psoup.values.columns import Array
 class Hopeful:
     """The clauses of a part that read an expression and have more than one condition.
 
-    `clauses`: int64[R], their positions in the part. `plain`, `hopeful`: their index with errors as false and as true;
-    the slots of both are 0, 1, 2 …
+    `clauses`: int64[R], their positions in the part. `plain`: their index with errors as false. `hopeful`: their index
+    with errors as true. The slots of both are 0, 1, 2 …
     """
 
     clauses: Array
@@ -41,17 +41,18 @@ class Hopeful:
         )
 
     def twin(self, part: Part) -> Hopeful:
-        """The same object: a copy of the part has the same index, and nothing here changes."""
+        """Return this object, as it is immutable, and a copy of the part has the same index."""
         return self
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both indexes; most arrays are in both."""
+        """An upper bound of the bytes of both indexes, which share some arrays."""
         return self.clauses.nbytes + 2 * self.hopeful.nbytes
 
 
 def hopeful_of(index: PredicateIndex, computed: Array) -> Hopeful:
-    """The clauses that read an attribute of `computed` (bool[A]) and have more than one condition. O(intervals)."""
+    """Make both indexes of the clauses that read an attribute of `computed` (bool[A]) and have several conditions.
+    O(intervals)."""
     sizes = np.diff(index.clause_ptr)
     reads = np.zeros(len(index), np.bool_)
     owner = np.repeat(np.arange(len(index)), np.diff(index.factor_ptr[index.clause_ptr]))
@@ -66,7 +67,7 @@ def hopeful_of(index: PredicateIndex, computed: Array) -> Hopeful:
 
 
 def picked(index: PredicateIndex, clauses: Array) -> PredicateIndex:
-    """Some clauses (positions, int64[R]) with the slots 0, 1, 2 …, in no list. O(their size)."""
+    """An index of some clauses (positions, int64[R]), with the slots 0, 1, 2 … and no posting lists. O(their size)."""
     origin = ClauseRows(index.slots, index.clause_ptr, index.factor_ptr, index.iv_attr, index.iv_lo, index.iv_hi)
     rows = origin.take(clauses)
     used = np.unique(rows.attributes)
@@ -84,7 +85,8 @@ def picked(index: PredicateIndex, clauses: Array) -> PredicateIndex:
 
 
 def with_errors(index: PredicateIndex, computed: Array, layout: Layout | None = None) -> PredicateIndex:
-    """The index with the row of errors added to each factor that reads one of `computed` (bool[A]). O(intervals)."""
+    """A copy of the index in which an error satisfies each factor that reads an attribute of `computed` (bool[A]).
+    O(intervals)."""
     owner = np.repeat(np.arange(len(index.factor_ptr) - 1), np.diff(index.factor_ptr))
     reading = np.flatnonzero(computed[index.iv_attr])
     pairs = np.unique(owner[reading] << 32 | index.iv_attr[reading])

@@ -1,11 +1,11 @@
-"""The factors of many clauses as rows, before they belong to a stream: the slow part of adding a block of statements.
+"""The factors of many clauses as rows. Making them is the slow part of a bulk registration, so the binder does it.
 
     binder's thread    query 0: f, g    query 1: f, h    ──>  0: f   1: g   2: h     each converted to rows once
-                                                              attributes and boundaries as they come, then in order
+                                                              then the boundaries of each attribute are sorted
     writer             slots and attribute IDs are known ──>  the rows of 0 1 | 0 2, gathered (`psoup.clauses.block`)
 
-Factors are told apart by object identity: hashing factors is slow, and queries of one template share theirs. A table
-refers to no stream, so any thread may make it. A table that is `done` never changes.
+The table finds a factor by its object identity: hashing factors is slow, and queries of one template share their
+factors. A table refers to no stream, so any thread may make it. After `done` a table never changes.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class FactorTable:
         """The attributes of each factor, as places in `exprs`."""
         self.exprs: list[Expr] = []
         self.rows: ClauseRows | None = None
-        """Each factor as a clause; attributes are places in `exprs`."""
+        """Each factor as a clause of its own, once `done`. Attributes are places in `exprs`."""
         self.bounds: tuple[Bounds, ...] = ()
         self._numbers: dict[int, int] = {}
         self._places: dict[Expr, int] = {}
         self._codes: list[dict[Edge, int]] = []
-        """For each attribute, its boundaries with numbers in the order of adding."""
+        """For each attribute, its boundaries, each with a number in the order of addition."""
         self._spans: list[tuple[int, int, int]] = []
         self._ends = [0]
 
@@ -57,7 +57,7 @@ class FactorTable:
         return table
 
     def number(self, factor: Factor) -> int:
-        """The place of a factor that was added."""
+        """The place of a factor, which must have been added."""
         return self._numbers[id(factor)]
 
     def add(self, factors: Iterable[Factor]) -> None:
@@ -85,7 +85,7 @@ class FactorTable:
         return place
 
     def done(self) -> None:
-        """Sort the boundaries of each attribute; the table is complete. O(n log n)."""
+        """Sort the boundaries of each attribute, and complete the table. O(n log n)."""
         ordered = [_in_order(expr, [*codes][len(_OPEN) :]) for expr, codes in zip(self.exprs, self._codes, strict=True)]
         self.bounds = tuple(bounds for bounds, _ in ordered)
         base = bases(self.bounds)
@@ -112,7 +112,7 @@ class FactorTable:
 
 
 def _in_order(expr: Expr, keys: Sequence[Any]) -> tuple[Bounds, list[int]]:
-    """The boundaries of an attribute, and the place of each of `keys` among them."""
+    """The sorted boundaries of an attribute, and the place of each of `keys` among them."""
     ordered = sorted(keys)
     bounds = text_bounds(ordered) if expr.type.kind is Kind.TEXT else int_bounds(np.array(ordered, np.int64))
     if len(keys) == 1:
@@ -130,20 +130,21 @@ class Preparation:
         self._table = FactorTable()
 
     def add(self, query: StandingQuery) -> None:
-        """Add the next query."""
+        """Add the next query of the block."""
         self._names.append(self._namer.of_clause(query.factors))
         self._table.add(query.factors)
 
     def done(self, queries: Sequence[StandingQuery]) -> PreparedQueries:
-        """Finish; `queries`: the added queries, in order."""
+        """Finish the block. `queries`: the added queries, in order."""
         self._table.done()
         return PreparedQueries(queries, np.concatenate(self._names), self._table)
 
 
 class PreparedQueries(Sequence[StandingQuery]):
-    """Queries of a block of statements, with the names of their clauses and the table of their factors.
+    """The queries of a bulk registration, with the names of their clauses and the table of their factors.
 
-    `names`: uint64[n, 2], see `psoup.clauses.names`; valid in this process only. Equal to a list of the same queries.
+    `names`: uint64[n, 2], see `psoup.clauses.names`; they are valid in this process only. The object equals a list of
+    the same queries.
     """
 
     __slots__ = ("_queries", "names", "table")
@@ -161,7 +162,7 @@ class PreparedQueries(Sequence[StandingQuery]):
     @overload
     def __getitem__(self, position: slice) -> Sequence[StandingQuery]: ...
     def __getitem__(self, position: int | slice) -> StandingQuery | Sequence[StandingQuery]:
-        """The query at a position; a slice is a list of queries."""
+        """The query at a position, or the list of queries of a slice."""
         return self._queries[position]
 
     def __eq__(self, other: object) -> bool:

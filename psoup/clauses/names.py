@@ -27,7 +27,7 @@ from psoup.values.kinds import ends
 
 _FIRST = 64
 _ROOMY = 16
-"""Places for each clause above which a table is made smaller."""
+"""If the table has more than this number of places for each clause, it is made smaller."""
 
 _MASK = 2**64 - 1
 _LOW_OPEN = 1
@@ -37,7 +37,7 @@ _HIGH_PAST = 8
 
 
 class ClauseNames:
-    """The names of the clauses that stand. Only the writer may call it."""
+    """The names of the registered clauses, and a hash table from names to slots. Only the writer changes the table."""
 
     def __init__(self) -> None:
         self._seeds: Array = np.array([hash(("psoup", lane)) & _MASK for lane in ("one", "two")], np.uint64)
@@ -65,7 +65,7 @@ class ClauseNames:
         return total
 
     def of_columns(self, columns: ClauseColumns) -> Array:
-        """The names of many clauses, uint64[n, 2]. O(n)."""
+        """The names of many clauses of one template, uint64[n, 2]. O(n)."""
         total: Array = np.zeros((columns.count, 2), np.uint64)
         total += self.of_clause(columns.fixed)
         for term in columns.terms:
@@ -84,7 +84,7 @@ class ClauseNames:
         total += np.frombuffer(self._digest(factor_text(factor)), np.uint64)
 
     def _words_of(self, attribute: Expr, interval: Interval) -> list[int]:
-        """The words of one interval, equal to those of `_words`, but without the words of the attribute."""
+        """The words of one interval of an attribute. They equal the words of `_words` after those of the attribute."""
         low, high = interval.low, interval.high
         if attribute.type.kind is not Kind.TEXT:
             first, beyond = ends(attribute.type)
@@ -114,8 +114,10 @@ class ClauseNames:
         return tag
 
     def _words(self, term: TermColumn, count: int) -> Array:
-        """The words of a factor to be mixed: its attribute, its ends, and flags of ends that are open or past their
-        key."""
+        """The words of a factor that are mixed into the name of each clause: its attribute, its ends, and flags.
+
+        For texts, the flags say which ends are open, and which are just past their key.
+        """
         text = term.attribute.type.kind is Kind.TEXT
         words: Array = np.zeros((count, 7 if text else 4), np.uint64)
         words[:, :2] = self._tag(term.attribute)
@@ -149,10 +151,10 @@ class ClauseNames:
     # The table -------------------------------------------------------------------------------------------
 
     def assign(self, names: Array, allocate: Callable[[int], Array]) -> tuple[Array, Array]:
-        """Return the slots of clauses by their names (uint64[n, 2]), and the first row of each new name.
+        """Find the slots of clauses by their names (uint64[n, 2]), and add new names to the table.
 
-        `allocate(m)` gives slots for the new names, in the order of their rows; then they are in the table. Returns
-        int64[n], int64[m]. O(n), and O(clauses) when the table grows.
+        `allocate(m)` returns slots for m new names, in the order of their rows. Returns the slots, int64[n], and the
+        first row of each new name, int64[m]. O(n), and O(clauses) when the table grows.
         """
         if 2 * (self._count + len(names)) > len(self._table):
             self._grow(self._count + len(names))
@@ -173,7 +175,7 @@ class ClauseNames:
     def forget(self, slots: Array) -> None:
         """Remove the clauses of some slots (int64[k], distinct), which must exist.
 
-        O(k), amortised: a table that is too large is made smaller.
+        Amortised O(k), as a table that has become too large is made smaller.
         """
         taken = kernels.take_out(slots, self._lanes, self._table)
         ensure(taken == len(slots), self, "a slot has no name", slots=slots)

@@ -1,14 +1,14 @@
 """The quarantine: clauses of one stream that were taken out of the index, with the reasons.
 
-    expression raises     once, twice    its clauses have not met these tuples; the next piece tries again
-                          three times    all clauses that read it leave the index together, from that piece on
+    expression raises     once, twice    its clauses do not cover these tuples; the next piece tries again
+                          three times    all clauses that read it leave the index, from that piece on
     a process that ended  at a start     the derived attributes of the stream leave (see `EvaluationPlace`)
     by hand               at a start     the expressions of a query; the clause alone if it has none
 
-Their matches in later chunks are uncovered (`psoup.results.gaps`): readers evaluate them row by row. New clauses that
-read the expression join the quarantine. After the last such clause is dropped the expression is removed, and may be
-tried again. All other clauses are evaluated as before. Nothing here evaluates expressions; the Query SteM knows the
-readers of each.
+These clauses do not cover later chunks (`psoup.results.gaps`), so readers evaluate them row by row. New clauses that
+read the expression go to the quarantine, too. After the last such clause is removed, the expression leaves the
+quarantine, and a later clause may try it again. All other clauses stay in the index. This module evaluates no
+expressions; the Query SteM knows the clauses that read an expression.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from psoup.plan.canonical import expr_text
 from psoup.values.columns import Array
 
 MOST_RAISES = 3
-"""Exceptions of an expression after which its clauses leave the index; a machine may be short of memory once."""
+"""The number of exceptions of an expression at which its clauses leave the index. One may be a passing lack of memory.
+"""
 
 _SHOWN = 300
 """The most characters of an expression in a log."""
@@ -35,9 +36,9 @@ _SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlace:
-    """Tuples that are about to be evaluated: `rows` of a stream, the first with the ID `first_id`.
+    """The tuples of a coming evaluation: `rows` tuples of a stream from the ID `first_id` on.
 
-    `what`: "arrival", "registration" (new clauses over the open chunk) or "cover" (over closed chunks).
+    `what`: "arrival", "registration" (new clauses over the open chunk) or "cover" (clauses over closed chunks).
     """
 
     stream_id: int
@@ -46,7 +47,7 @@ class EvaluationPlace:
     rows: int
 
     def meets(self, other: EvaluationPlace) -> bool:
-        """Whether both may have evaluated a common tuple, in the same way."""
+        """Whether both evaluations are of the same kind, and have a tuple in common."""
         return (
             (self.stream_id, self.what) == (other.stream_id, other.what)
             and self.first_id < other.first_id + other.rows
@@ -55,16 +56,17 @@ class EvaluationPlace:
 
 
 Watch = Callable[[EvaluationPlace], bool]
-"""Called before an evaluation; False forbids it, as it has ended the process before."""
+"""A function of the host that the engine calls before an evaluation. It returns False to forbid the evaluation, as the
+same evaluation ended the process before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Precautions:
-    """Knowledge of a host before the first event. `watch`: called before every evaluation, until it is replaced.
+    """The host's knowledge of dangerous evaluations, which it gives to the engine before the first event.
 
-    `compute`: evaluates expressions on arrival and at registration; a watched one may replace it. `held`: by stream ID,
-    the digests of expressions that start in quarantine. `by_hand`: IDs of queries that an operator has put into
-    quarantine.
+    `watch`: is called before each evaluation. `held`: digests of expressions that start in quarantine, by stream ID.
+    `by_hand`: IDs of queries that an operator has put into quarantine. `compute`: the function that evaluates
+    expressions on arrival and at registration; the host may wrap it.
     """
 
     watch: Watch | None = None
@@ -75,9 +77,10 @@ class Precautions:
 
 @dataclass(frozen=True, slots=True)
 class LeftIndex:
-    """A message for the operator: `clauses` of a stream have left the index. `expression`: its shape, empty for none.
+    """A message for the operator: a number of `clauses` of a stream have left the index.
 
-    `query_ids`: some of the queries. No `clauses`: no clause reads the expression any more, so it may be tried again.
+    `expression`: the expression without its constants, or empty. `query_ids`: some of the queries. If `clauses` is 0,
+    no clause reads the expression any more, and a later clause may try it again.
     """
 
     stream: str
@@ -89,9 +92,10 @@ class LeftIndex:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The reason for a quarantine. `text`: an expression in SQL without its constants, empty for a single clause.
+    """The reason for a quarantine. `text`: an expression without its constants, empty for a single clause.
 
-    `digest` identifies an expression across processes. `kept`: whether it must be in quarantine at the next start too.
+    `why`: the cause, for the operator. `digest`: identifies the expression across processes. `kept`: whether it must be
+    in quarantine at the next start, too.
     """
 
     text: str
@@ -105,7 +109,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """The quarantine as readers see it: reasons by attribute ID, and by SQC ID for single clauses.
+    """An immutable state of the quarantine, for readers: reasons by attribute ID, and by SQC ID for single clauses.
 
     `ids`: int64[k], the SQC IDs of all clauses in quarantine, ascending.
     """
@@ -126,7 +130,7 @@ NONE_OUT = Outside({}, {}, np.zeros(0, np.int64))
 
 
 class Quarantine:
-    """The clauses in quarantine. Only the writer may call it, except for `outside`, whose value never changes."""
+    """The clauses in quarantine. Only the writer may call this. Any thread may read the immutable value `outside`."""
 
     def __init__(self) -> None:
         self._raised: dict[int, int] = {}
@@ -141,12 +145,12 @@ class Quarantine:
         return len(self.ids)
 
     def counts(self, attribute: int) -> bool:
-        """Count an exception of an expression; returns whether the limit is reached."""
+        """Count an exception of an expression. Returns whether it reaches the limit, and is not in quarantine yet."""
         self._raised[attribute] = self._raised.get(attribute, 0) + 1
         return self._raised[attribute] >= MOST_RAISES and attribute not in self._attributes
 
     def put_out(self, attribute: int, reason: Reason) -> None:
-        """Record that all clauses that read the attribute are out of the index from now on."""
+        """Put an attribute into quarantine. The caller has taken all clauses that read it out of the index."""
         self._attributes[attribute] = reason
         self._show()
 
@@ -155,8 +159,10 @@ class Quarantine:
         return bool(self._attributes) and any(a in self._attributes for a in attributes)
 
     def take(self, ids: Array, slots: Array, alone: Reason | None = None) -> None:
-        """Add clauses (int64[k], not yet here); `alone`: the reason for these single clauses, if it is no attribute.
-        O(n + k)."""
+        """Add clauses by their SQC IDs and slots (int64[k] each), which must be new. O(n + k).
+
+        `alone`: the reason for these clauses, if it is not an attribute in quarantine.
+        """
         if not len(ids):
             return
         if alone is not None:
@@ -167,7 +173,8 @@ class Quarantine:
         self._show()
 
     def drop(self, sqc_ids: Array) -> Array:
-        """Remove those clauses of `sqc_ids` (int64[k]) that are here; returns the places of the other IDs. O(n + k)."""
+        """Remove the clauses among `sqc_ids` (int64[k]) that are in quarantine. Returns the places of the other IDs.
+        O(n + k)."""
         here = np.isin(sqc_ids, self.ids)
         if here.any():
             stay = ~np.isin(self.ids, sqc_ids)
@@ -180,7 +187,7 @@ class Quarantine:
         return np.flatnonzero(~here)
 
     def forget(self, attribute: int) -> Reason | None:
-        """Remove an attribute that no clause uses any more; returns the reason of its quarantine, or None."""
+        """Remove an attribute that no clause uses any more. Returns the reason for its quarantine, or None."""
         self._raised.pop(attribute, None)
         reason = self._attributes.pop(attribute, None)
         if reason is not None:
@@ -188,7 +195,7 @@ class Quarantine:
         return reason
 
     def among(self, first: int, before: int) -> Array:
-        """SQC IDs in [first, before) of clauses in quarantine, int64, ascending."""
+        """The SQC IDs in [first, before) of clauses in quarantine, int64, ascending."""
         low, high = np.searchsorted(self.ids, (first, before))
         ids: Array = self.ids[low:high]
         return ids
@@ -197,7 +204,7 @@ class Quarantine:
         self.outside = Outside(dict(self._attributes), dict(self._alone), self.ids)
 
     def check(self) -> None:
-        """Check that clauses are listed once, in order, and that single clauses are listed too."""
+        """Check that each clause is listed once, in order, and that single clauses are listed. Raises Corrupt."""
         ids, slots = self.ids, self.slots
         named = (np.diff(ids) > 0).all() and len(ids) == len(slots)
         ensure(named, self, "clauses that are out are not named once, in order", ids=ids, slots=slots)
@@ -215,7 +222,7 @@ class Quarantine:
 
 
 def reason_for(expr: Expr, why: str, *, persistent: bool = False) -> Reason:
-    """The reason for the quarantine of an expression."""
+    """Make the reason for the quarantine of an expression. `why`: the cause. `persistent`: see `Reason.kept`."""
     return Reason(shape_of(expr), why, digest_of(expr), persistent)
 
 
@@ -225,7 +232,7 @@ def digest_of(expr: Expr) -> str:
 
 
 def shape_of(expr: Expr) -> str:
-    """An expression for a log: functions and columns, `?` for constants, which may be secret or long."""
+    """The text of an expression for a log. A `?` replaces each constant, as constants may be secret or long."""
     text = _shape(expr)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 

@@ -4,9 +4,9 @@
     remove ─> a flag in the clause's part            probe: one pass over all parts
     bar ────> an attribute is no longer computed     clauses that read it go to the quarantine
 
-The delta is small, so that adding a clause costs its own size. When it is full, `merge_task` freezes it and merges
-frozen parts with parts that are not much larger. So a clause is copied O(log n) times. Any thread computes the
-task, the writer installs it. Removals in the meantime are found by comparing flags. A clause is named by its *slot*.
+The delta is small, so the cost of `add` depends only on the clause's size. If it is full, `merge_task` freezes it, and
+merges frozen parts with parts that are not much larger. So a clause is copied O(log n) times. Any thread computes the
+task; the writer installs it, and finds clauses removed meanwhile by their flags. A *slot* is the number of a clause.
 The Query SteM knows no queries, windows or old tuples.
 """
 
@@ -55,8 +55,8 @@ class QuerySteM:
         self.waits = Waits()
         self._scratch = Scratch()
         self.costs = ClauseCosts(self._parts)
-        self._view: IndexView | None = None  # as the clauses are now
-        self._part_views: tuple[PartView, ...] | None = None  # of all parts but the delta, which changes most often
+        self._view: IndexView | None = None  # the last result of `view`; None after a change
+        self._part_views: tuple[PartView, ...] | None = None  # views of all parts but the delta, which changes often
         self._routes = TextSearches()
         self.texts = QuerySteM(schema, config, LAYOUT, self) if within is None else None
         """The clauses that search for a text in a column."""
@@ -68,7 +68,7 @@ class QuerySteM:
     # Clauses ---------------------------------------------------------------------------------------------
 
     def add(self, slot: int, factors: tuple[Factor, ...]) -> tuple[int, ...]:
-        """Let the clause of `slot` take part in later probes; returns the IDs of its attributes, ascending.
+        """Add the clause of `slot`, for later probes. Returns the IDs of its attributes, ascending.
 
         O(its size * log), amortised over freezes.
         """
@@ -87,9 +87,9 @@ class QuerySteM:
     def add_many(
         self, clauses: Sequence[tuple[int, tuple[Factor, ...]]], table: FactorTable | None = None
     ) -> list[tuple[int, ...]]:
-        """`add` for several clauses (slot, factors). O(n log n): many clauses become a part of the index.
+        """Add several clauses (slot, factors). Many clauses become one part of the index. O(n log n).
 
-        `table`: holds their factors, if it was made before.
+        `table`: the table of their factors, if the caller has it.
         """
         if len(clauses) <= self._config.delta_queries // 8:
             return [self.add(slot, factors) for slot, factors in clauses]
@@ -110,7 +110,7 @@ class QuerySteM:
     def _routed(
         self, clauses: Sequence[tuple[int, tuple[Factor, ...]]], texts: QuerySteM
     ) -> list[tuple[int, ...]] | None:
-        """`add_many` if some of the clauses search for texts; else None."""
+        """Do `add_many` if some of the clauses search for texts. Otherwise return None."""
         flags = [self._routes.takes(factors) for _, factors in clauses]
         if not any(flags):
             return None
@@ -124,9 +124,9 @@ class QuerySteM:
         return [next(given[flag]) for flag in flags]
 
     def add_columns(self, slots: Array, columns: ClauseColumns) -> tuple[int, ...]:
-        """`add` for clauses of one form that can match some tuple, without a loop over clauses.
+        """Add many clauses of a template, without a loop over clauses. Each must be able to match some tuple.
 
-        slots: int64[n], the clauses' slots. Returns the attribute IDs that each clause uses. O(n log n).
+        `slots`: int64[n], the clauses' slots. Returns the attribute IDs that each clause uses. O(n log n).
         """
         self._check_free(slots)
         self.costs.begin(slots)
@@ -146,7 +146,7 @@ class QuerySteM:
             self.install(task.compute())
 
     def remove(self, slots: Array) -> None:
-        """Let the clauses of some slots (int64[k], distinct) match nothing from now on; O(k log n + their sizes)."""
+        """Remove the clauses of some slots (int64[k], distinct), which must exist. O(k log n + their sizes)."""
         removed = self._remove_some(slots)
         if self.texts is not None and len(self.texts):
             self._routes.leave(self.texts._own_parts(), slots, self.attributes)
@@ -154,7 +154,7 @@ class QuerySteM:
         ensure(removed == len(slots), self, "a slot holds no clause that could be removed", slots=slots)
 
     def _remove_some(self, slots: Array) -> int:
-        """Remove those clauses that are here; returns their number."""
+        """Remove those clauses of `slots` that this object has. Returns their number."""
         recent = [slot for slot in slots.tolist() if slot in self._delta] if len(self._delta) else []
         for slot in recent:
             self._delta.remove(slot)
@@ -177,7 +177,7 @@ class QuerySteM:
         return factors_at(part.index, position, self.attributes)
 
     def plans(self) -> list[Searched]:
-        """The search structures for text patterns that were made so far. Any thread may call it."""
+        """The search structures for text patterns that exist now. Any thread may call this."""
         parts = [] if self.texts is None else [*self.texts._parts, self.texts._delta.known()]
         return [plan for part in parts if part is not None and (plan := part.extra(Searched)) is not None]
 
@@ -194,10 +194,10 @@ class QuerySteM:
                 return part, position
         raise corrupt(self, f"slot {slot} holds no clause")
 
-    # Expressions that are computed no more ----------------------------------------------------------------
+    # Attributes that are no longer computed ---------------------------------------------------------------
 
     def bar(self, attribute: int) -> Array:
-        """Never compute an attribute again, and remove the clauses that read it; returns their slots, int64.
+        """Forbid the computation of an attribute, and remove the clauses that read it. Returns their slots, int64.
 
         O(intervals), and a step for each clause of the delta.
         """
@@ -211,13 +211,13 @@ class QuerySteM:
         return sorted({self.attributes.id_of(term.attribute) for factor in factors for term in factor.terms})
 
     def readers(self, attributes: Collection[int]) -> Array:
-        """The slots of the clauses that read one of some attributes, int64. O(intervals) for each of few parts."""
+        """The slots of the clauses that read one of some attributes, int64. O(intervals of all parts)."""
         return np.concatenate([np.zeros(0, np.int64), *(part.readers(attributes) for part in self._all_parts())])
 
     # The join --------------------------------------------------------------------------------------------
 
     def side(self, tuples: int) -> Side:
-        """The clauses as a side of the join with `tuples` new tuples, which are counted (`psoup.matching`). O(1)."""
+        """The clauses as a side of the join with new tuples. Adds the number `tuples` to the costs' count. O(1)."""
         parts = self._own_parts()
         self.costs.recent(parts[-1] if len(self._delta) else None)
         self.costs.tuples += tuples
@@ -227,7 +227,7 @@ class QuerySteM:
         return Side(parts, exprs, self._scratch, self._config, self.costs, exprs.barred, self.waits, texts)
 
     def view(self) -> IndexView:
-        """All clauses for readers, as they are now; the same object until a change. O(parts)."""
+        """The present clauses, for readers. The same object until a change. O(parts)."""
         if self._view is None:
             if self._part_views is None:
                 self._part_views = tuple(part.view() for part in self._parts)
@@ -239,7 +239,7 @@ class QuerySteM:
     def subset(self, slots: Array) -> Subset:
         """The live clauses among `slots` (int64[k], any order) as a separate index.
 
-        O(k log n), and constants of the parts that hold one of them.
+        O(k log n + the constants of the parts that have one of them).
         """
         part = self._picked(slots)
         texts = [] if self.texts is None else [source for source in [self.texts._picked(slots)] if len(source.index)]
@@ -271,9 +271,9 @@ class QuerySteM:
     # Maintenance -----------------------------------------------------------------------------------------
 
     def merge_due(self, everything: bool = False) -> bool:
-        """Whether a merge would help now; with `everything`, whether there is anything to merge.
+        """Whether a merge is worth its cost now. With `everything`: whether there is anything to merge.
 
-        The caller runs at most one task at a time.
+        The caller runs at most one merge task at a time.
         """
         if self.texts is not None and self.texts.merge_due(everything):
             return True
@@ -284,9 +284,9 @@ class QuerySteM:
         return self._first_to_merge() < len(self._parts) - 1 or self._mostly_dead()
 
     def merge_task(self, everything: bool = False) -> MergeTask:
-        """Freeze the delta, and choose the parts to merge; `everything` leaves one part without removed clauses.
+        """Freeze the delta, and choose the parts to merge. With `everything`, the merge leaves a single part.
 
-        O(delta), and a byte copied for each merged clause.
+        O(delta), and copies a byte for each merged clause.
         """
         if self.texts is not None and self.texts.merge_due(everything):
             task, expressions = self.texts.merge_task(everything), self.attributes.share()
@@ -299,7 +299,7 @@ class QuerySteM:
         return MergeTask(sources, tuple(part.alive.copy() for part in sources), self._layout)
 
     def _first_to_merge(self) -> int:
-        """The first part to merge, with all later ones: each is at most some times larger than those after it."""
+        """The first part to merge; all later ones are merged, too. A part joins if it is not much larger than these."""
         first = max(len(self._parts) - 1, 0)
         if len(self._parts) >= self._config.shape.most_parts:
             first -= 1
@@ -314,9 +314,9 @@ class QuerySteM:
         return sum(len(part.index) for part in self._parts) > 2 * live
 
     def install(self, result: MergeResult) -> bool:
-        """Put a merged part in the place of its sources; False, without a change, if they have changed since.
+        """Put a merged part in the place of its sources. If these were replaced, changes nothing and returns False.
 
-        O(clauses of the sources) bytes compared.
+        Compares O(clauses of the sources) bytes.
         """
         if not result.sources:
             return True
@@ -334,7 +334,7 @@ class QuerySteM:
         return self._within is not None or self._forget()
 
     def _forget(self) -> bool:
-        """Remove attributes that no clause reads; True."""
+        """Remove attributes that no clause reads. Returns True."""
         self.attributes.forget(self._used() if self.texts is None else self._used() | self.texts._used())
         self.waits.forget(self.attributes)
         self.costs.forget(self.attributes.known)
@@ -361,20 +361,20 @@ class QuerySteM:
 
     @property
     def reclaimable(self) -> int:
-        """Bytes of removed clauses: their share of each part, until a merge drops them."""
+        """The bytes of removed clauses, estimated by their share of each part. A merge frees them."""
         parts = [part for part in self._parts if len(part.index)]
         texts = 0 if self.texts is None else self.texts.reclaimable
         return texts + sum(part.index.nbytes * (len(part.index) - part.live) // len(part.index) for part in parts)
 
     def live_slots(self) -> Array:
-        """The slots of the clauses that stand, int64, in no order. O(clauses)."""
+        """The slots of all live clauses, int64, in no order. O(clauses)."""
         slots = [part.index.slots[part.alive == 1].astype(np.int64) for part in [*self._parts]]
         if self.texts is not None:
             slots.append(self.texts.live_slots())
         return np.concatenate([*slots, np.array(self._delta.slots(), np.int64)])
 
     def to_arrow(self) -> pa.Table:
-        """All live clauses as rows, sorted by slot; see `psoup.clauses.describe.clauses_to_arrow`."""
+        """A table of all live clauses, sorted by slot; see `psoup.clauses.describe.clauses_to_arrow`."""
         sources = [(part.index, np.flatnonzero(part.alive)) for part in self._all_parts()]
         return clauses_to_arrow(combine(sources), self.attributes)
 

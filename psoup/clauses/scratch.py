@@ -1,4 +1,4 @@
-"""Scratch memory that all probes reuse: new pages cost more than writing to them."""
+"""Scratch memory that all probes reuse. A page fault for new memory costs more than the write itself."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from psoup.values.columns import Array, new_array
 
 _KEPT_BYTES = 1 << 26
-"""Bytes (64 MiB) above which a scratch array is freed after the probe."""
+"""The greatest bytes of an array that is kept for later probes: 64 MiB. A larger one is freed after its probe."""
 
 
 class Scratch:
-    """Arrays that all probes reuse. One user at a time."""
+    """Arrays that all probes reuse. Only one thread may use a `Scratch` at a time."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
         self._others: dict[tuple[int, int], Scratch] = {}
 
     def of(self, shard: int, part: int) -> Scratch:
-        """The scratch of one of several joins that run in parallel."""
+        """The scratch for one of several joins that run in parallel: that of a `shard` and a `part`."""
         if shard == part == 0:
             return self
         return self._others.setdefault((shard, part), Scratch())

@@ -1,10 +1,10 @@
 """The clauses as a side of the join: the data that a probe reads.
 
-    Query SteM ──side────> Side         the writer's, until the clauses change
+    Query SteM ──side────> Side         for the writer, valid until the clauses change
                ──subset──> Subset       some clauses, to be joined with old tuples on any thread
-               ──view────> IndexView    all clauses as they are now, for readers: parts, with counts of removals
+               ──view────> IndexView    all clauses at a moment, for readers: parts, with numbers of removals
 
-Nothing here changes a clause.
+This module changes no clause.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from psoup.values.columns import Array
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The clauses as a side of the join, valid until they change. One user at a time."""
+    """The clauses as a side of the join, valid until they change. Only one thread may use it at a time."""
 
     parts: Sequence[Part]
     attributes: Mapping[int, Expr]
@@ -36,21 +36,21 @@ class Side:
     scratch: Scratch
     config: EngineConfig
     costs: ClauseCosts | None = None
-    """Counters of the work; None: it is not counted."""
+    """The counters of the work. None if it is not counted."""
     barred: Collection[int] = ()
     """Attributes that must not be computed."""
     waits: Waits = field(default_factory=Waits)
-    """Statistics of attributes whose evaluation is delayed."""
+    """Statistics of delayed evaluation."""
     searched: Sequence[tuple[Part, Searched]] = ()
     """Parts of clauses that search for texts, with their search structures."""
 
     def computed(self, attributes: Array) -> Array:
-        """Flags of attributes (IDs) that are expressions: bool[A]."""
+        """For each of `attributes` (IDs), whether it is a computed expression: bool[A]."""
         return np.array([not isinstance(self.attributes[a], AttributeRef) for a in attributes.tolist()], np.bool_)
 
 
 class Subset:
-    """Some clauses at the time of its creation: the same join, for covering old chunks. One user at a time."""
+    """Some clauses at a moment, to be joined with the tuples of old chunks. Only one thread may use it at a time."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Subset:
         return self._parts[0].index.rows
 
     def clauses(self) -> Iterator[tuple[int, tuple[Factor, ...]]]:
-        """(slot, factors) of each clause; factors in the order of the index."""
+        """Yield the slot and the factors of each clause. The factors have the order of the index."""
         for part in (self._parts[0], *self._searched):
             for position, slot in enumerate(part.index.slots.tolist()):
                 yield slot, factors_at(part.index, position, self.attributes)
@@ -97,7 +97,7 @@ class Subset:
         return sum(len(part.index.rest) for part in self._parts)
 
     def twin(self) -> Subset:
-        """The same clauses for another user; nothing is copied."""
+        """The same clauses for another thread. Copies nothing."""
         return Subset(self._parts, self.attributes, self._config, None, self._barred, self._searched)
 
     def side(self, tuples: int) -> Side:
@@ -107,7 +107,7 @@ class Subset:
 
 
 class IndexView:
-    """All clauses at the time of its creation, for readers: the same join, while the writer goes on."""
+    """The clauses at a moment, for readers. The writer may change the clauses meanwhile."""
 
     def __init__(
         self,
@@ -125,12 +125,12 @@ class IndexView:
         self._barred = frozenset(attributes.barred)
 
     def subset(self, scratch: Scratch) -> Subset:
-        """The clauses for one user, with the user's scratch. Copies one byte for each clause."""
+        """The clauses for one thread, with the thread's scratch. Copies one byte for each clause."""
         searched = [] if self._texts is None else self._texts._parts()
         return Subset(self._parts(), self._attributes, self._config, scratch, self._barred, searched)
 
     def readers(self, expr: Expr) -> Array:
-        """The slots of the clauses that read an expression, int64. O(intervals), and a byte copied for each clause."""
+        """The slots of the clauses that read an expression, int64. O(intervals). Copies a byte for each clause."""
         ids = [attribute for attribute, reader_expr in [*self._attributes.items()] if reader_expr == expr]
         parts = [*self._parts(), *([] if self._texts is None else self._texts._parts())]
         return np.concatenate([np.zeros(0, np.int64), *(part.readers(ids) for part in parts)])
@@ -143,9 +143,9 @@ class IndexView:
 def with_plans(
     parts: Sequence[Part], attributes: Mapping[int, Expr], merged: Sequence[Part] = ()
 ) -> list[tuple[Part, Searched]]:
-    """Parts of clauses that search for texts, each with its search structure, which is made once.
+    """Pair each part of clauses that search for texts with its search structure. Makes a structure that is missing.
 
-    merged: the parts from which they were merged; their counts go on.
+    `merged`: the parts from which these parts were merged. A new structure takes over their counts.
     """
     pairs = []
     for part in parts:

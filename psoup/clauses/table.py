@@ -4,12 +4,12 @@
     slot ─> SQC ID               `SlotTable`: small numbers that the arrays of the stream use for its clauses
     SQC ID ─> slot               `LiveClauses`: in the order of their registration
 
-A clause enters all three maps together and leaves them together; nothing else changes a map.
+A clause enters all three maps in one step and leaves them in one step. No other step changes a map.
 
     allocate ─> live ─ release ─> dead ─ (open chunk closed or rebuilt) ─> free ─> allocate …
 
-A dead slot is not reused while the open chunk's results may name it. `sqc_of_slot` is shared with readers, so it is
-copied before an entry that they may have seen is overwritten.
+A dead slot is not reused while the open chunk's results may refer to it. Readers share `sqc_of_slot`. So the writer
+copies it before it overwrites an entry that they may have seen.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from psoup.values.columns import Array
 
 _FIRST = 16
 _ROOMY = 4
-"""Places for each slot above which a table is made smaller."""
+"""If the table has more than this number of places for each slot, it is made smaller."""
 
 
 class SlotTable:
-    """The owner of each slot. `sqc_of_slot`: int64, -1 for a slot that was never used."""
+    """The states of slots. `sqc_of_slot`: the SQC ID of each slot, int64; -1 for a slot that was never used."""
 
     def __init__(self) -> None:
         self.sqc_of_slot: Array = np.full(_FIRST, -1, np.int64)
@@ -40,7 +40,7 @@ class SlotTable:
         self._shared = False
 
     def allocate(self, sqc_ids: Array) -> Array:
-        """Slots for new clauses, int64[n]. Amortised O(n); O(slots) once between publications if a slot is reused."""
+        """Slots for new clauses, int64[n]. Amortised O(n). If a slot is reused: O(slots) once between publications."""
         count = len(sqc_ids)
         again = self._free[max(len(self._free) - count, 0) :][::-1]
         del self._free[len(self._free) - len(again) :]
@@ -63,12 +63,12 @@ class SlotTable:
         self._dead += slots.tolist()
 
     def share(self) -> Array:
-        """`sqc_of_slot` for a reader."""
+        """Return `sqc_of_slot` for a reader, so that the writer copies it before an entry changes."""
         self._shared = True
         return self.sqc_of_slot
 
     def free_dead(self) -> None:
-        """Make the dead slots free, after the last reference to them. Smaller slots are reused first. O(f log f)."""
+        """Make the dead slots free, as no result refers to them now. Smaller slots are reused first. O(f log f)."""
         self._free = sorted(self._free + self._dead, reverse=True)
         self._dead.clear()
         last = 0
@@ -101,7 +101,7 @@ class SlotTable:
         return self.sqc_of_slot.nbytes
 
     def live_mapping(self) -> Array:
-        """`sqc_of_slot` for a reader, with -1 for dead slots. O(1) without dead slots: a million slots are 8 MB."""
+        """Return `sqc_of_slot` for a reader, with -1 for dead slots. O(1) without dead slots, else O(slots)."""
         if not self._dead:
             return self.share()
         mapping = self.sqc_of_slot.copy()
@@ -109,7 +109,7 @@ class SlotTable:
         return mapping
 
     def check_live(self, slots: Array) -> None:
-        """Check that exactly these slots (int64[k]) are in use, and all others are dead or free."""
+        """Check that exactly these slots (int64[k]) are in use, and that all others are dead or free."""
         idle = {*self._free, *self._dead}
         both = sorted(idle.intersection(slots.tolist()))
         ensure(not both, self, "slots are in use, and dead or free", slots=both)
@@ -131,7 +131,7 @@ _FIRST = 16
 
 
 class LiveClauses:
-    """A map SQC ID -> slot, 12 bytes for each clause. Only the writer may call it."""
+    """A map from SQC IDs to slots, of 12 bytes for each clause. Only the writer may call it."""
 
     def __init__(self) -> None:
         self._ids: Array = np.zeros(_FIRST, np.int64)
@@ -161,7 +161,7 @@ class LiveClauses:
         self._count += len(ids)
 
     def remove(self, sqc_ids: Array) -> Array:
-        """Remove clauses (int64[k], distinct), which must exist; returns their slots, int64[k].
+        """Remove clauses (int64[k], distinct), which must exist. Returns their slots, int64[k].
 
         Amortised O(k log n).
         """
@@ -177,7 +177,7 @@ class LiveClauses:
         return slots
 
     def since(self, start: int, count: int) -> tuple[Array, Array]:
-        """IDs and slots of the live clauses from the ID `start` on, at most `count` (int64[k] each). O(log n + k)."""
+        """SQC IDs and slots of at most `count` live clauses, from the ID `start` on: int64[k] each. O(log n + k)."""
         ids, slots = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         at = int(np.searchsorted(self._ids[: self._used], start))
         while at < self._used and count > 0:
@@ -211,14 +211,14 @@ class LiveClauses:
 
 
 class ClauseTable:
-    """All clauses of one stream; see the module. Only the writer may call it. About 60 bytes for each clause."""
+    """The clauses of one stream; see the module. Only the writer may call it. Takes about 60 bytes for each clause."""
 
     def __init__(self, next_sqc: int) -> None:
         self._names = ClauseNames()
         self._slots = SlotTable()
         self._live = LiveClauses()
         self.next_sqc = next_sqc
-        """The SQC ID of the next new clause; all clauses have smaller ones."""
+        """A number above the SQC IDs of all clauses so far."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -235,13 +235,14 @@ class ClauseTable:
         return self._names.of_clause(factors)
 
     def names_of(self, columns: ClauseColumns) -> Array:
-        """The names of many clauses of one form, uint64[n, 2]."""
+        """The names of many clauses of one template, uint64[n, 2]."""
         return self._names.of_columns(columns)
 
     def place(self, names: Array, first_sqc: int) -> tuple[Array, Array]:
-        """The slots of clauses by their names (int64[n]), and the rows of new ones (int64[m]).
+        """Find the slots of clauses by their names, and give slots to new clauses.
 
-        New clauses get the SQC IDs from `first_sqc` on, in order, which must be unused.
+        Returns the slots, int64[n], and the rows of new clauses, int64[m]. New clauses get the SQC IDs from `first_sqc`
+        on, in order, which must be unused.
         """
         slots, fresh = self._names.assign(names, lambda count: self._slots.allocate(first_sqc + np.arange(count)))
         if len(fresh):
@@ -251,7 +252,7 @@ class ClauseTable:
         return slots, fresh
 
     def remove(self, sqc_ids: Array) -> None:
-        """Remove clauses (int64[k], distinct); their slots become dead."""
+        """Remove clauses by their SQC IDs (int64[k], distinct). Their slots become dead."""
         slots = self._live.remove(sqc_ids)
         self._names.forget(slots)
         self._slots.release(slots)
@@ -264,20 +265,20 @@ class ClauseTable:
         return self._slots.sqc_of_slot
 
     def share(self) -> Array:
-        """`sqc_of_slot` for a reader: the entries that it sees do not change."""
+        """Return `sqc_of_slot` for a reader. Its entries do not change, as the writer copies the array first."""
         return self._slots.share()
 
     def live_mapping(self) -> Array:
-        """`sqc_of_slot` for a reader, with -1 for dead slots."""
+        """Return `sqc_of_slot` for a reader, with -1 for dead slots."""
         return self._slots.live_mapping()
 
     def since(self, start: int, count: int) -> tuple[Array, Array]:
-        """SQC IDs and slots of the clauses from the ID `start` on, at most `count` (int64[k] each). O(log n + k)."""
+        """SQC IDs and slots of at most `count` clauses, from the ID `start` on: int64[k] each. O(log n + k)."""
         return self._live.since(start, count)
 
     @property
     def used(self) -> int:
-        """The number after the greatest slot."""
+        """The number after the greatest slot that is live or dead."""
         return self._slots.used
 
     @property
@@ -286,7 +287,7 @@ class ClauseTable:
         return self._slots.dead_count
 
     def free_dead(self) -> Array:
-        """Make the dead slots free, after the last reference to them; returns them, int64."""
+        """Make the dead slots free, as no result refers to them any more. Returns these slots, int64."""
         dead = self._slots.dead
         self._slots.free_dead()
         return dead
@@ -294,7 +295,7 @@ class ClauseTable:
     # Invariants ------------------------------------------------------------------------------------------
 
     def check_counts(self) -> None:
-        """Check that names, slots and IDs are equally many. O(1)."""
+        """Check that there are as many names as slots and SQC IDs. O(1)."""
         counts = len(self._names), self._slots.live_count, len(self._live)
         if not counts[0] == counts[1] == counts[2]:
             raise corrupt(self, "names, slots and IDs are not of the same clauses", counts=counts)

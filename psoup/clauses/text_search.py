@@ -1,4 +1,4 @@
-"""Clauses that search for a text in a column, and the automaton that finds all these texts together.
+"""Clauses that search for a text in a column, and the automaton that finds all these texts in one pass.
 
     clause    other factors      patterns                                  patterns of a column, sorted
       0       a = 5              n contains 'foo'                driven by   'bar' -> 1       found together by
@@ -6,10 +6,10 @@
       `psoup.kernels.texts.automaton`
       2       b > 3              n contains 'foo'
 
-Such clauses are in separate parts of the usual form. So they are described, merged and removed like other clauses.
-Such a part is joined with tuples through the search structure of this module. For a pattern with inner wildcards its
-longest piece is searched; where it is found, the whole pattern is compared. A pattern that many clauses share is an
-ordinary attribute: it is evaluated once, and its matches are bits.
+Such clauses are in separate parts of the usual form. So they are described, merged and removed like other clauses. The
+search structure of this module joins such a part with tuples. For a pattern with inner wildcards, the automaton finds
+the longest piece between wildcards, and then the whole pattern is compared. If many clauses share a pattern, it is an
+ordinary attribute, which is evaluated once for all of them.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from psoup.plan.factors import Factor, Interval
 from psoup.values.columns import Array
 
 LAYOUT = Layout(least=1 << 62)
-"""No posting lists: such an index is never joined with tuples directly."""
+"""A layout that makes no posting lists, as tuples do not probe such an index directly."""
 
 _SHARED = 16
-"""The most clauses with the same pattern that are searched; each hit is a pair with each of them."""
+"""The most clauses with the same pattern that are searched. Each hit of the pattern makes a pair with each of them."""
 _TRUE = (Interval(1, 2),)
 _END = bytes([END])
 
 
 class TextSearches:
-    """Decides which clauses are searched: at registration, by the number of clauses with the same patterns."""
+    """Decides at registration which clauses are searched, by the number of clauses with the same patterns."""
 
     def __init__(self) -> None:
         self._uses: Counter[Expr] = Counter()
 
     def takes(self, factors: Sequence[Factor]) -> bool:
-        """Whether to find a clause by its patterns; if so, it is counted."""
+        """Whether to find a clause by its patterns. If so, counts the clause for each of them."""
         patterns = set[Expr]()
         for factor in factors:
             sought = [term for term in factor.terms if _short(term.attribute)]
@@ -60,8 +60,8 @@ class TextSearches:
         return True
 
     def leave(self, parts: Sequence[Part], slots: Array, exprs: Mapping[int, Expr]) -> None:
-        """Record that clauses of `slots` (int64[k]) in some parts are about to be removed. O(k log n + their
-        intervals)."""
+        """Subtract the clauses in `slots` (int64[k]) of some parts from the counts, as the caller will remove them.
+        O(k log n + their intervals)."""
         for part in parts:
             positions = part.index.find(slots)
             positions = positions[positions >= 0]
@@ -80,7 +80,7 @@ def _short(expr: Expr) -> SoughtText | None:
 
 @dataclass(frozen=True, slots=True)
 class PatternSet:
-    """The patterns of one column and their automaton, see `psoup.kernels.texts.automaton`.
+    """The patterns of one column and their automaton. `psoup.kernels.texts.automaton` explains the arrays.
 
     `numbers`: int32[K], the numbers of the patterns in the part.
     """
@@ -126,11 +126,12 @@ class Searched:
     """The search structure of a part with S clauses and P patterns; see the module.
 
     `stripped`: the clauses without their patterns. `place`: int64[S], the place of a clause among the stripped ones, or
-    -1. `pattern_ptr` (int32[S + 1]), `patterns`: int32, the patterns of each clause. `driven_ptr` (int32[P + 1]),
-    `driven`: int32, the clauses whose longest pattern it is. `offsets`, `data`, `ends`: the patterns by number.
-    `attributes`: int64[P], their IDs. `by_column`: `pattern_ptr` and `patterns` for the patterns of one column.
-    `evaluated`: int64[P], tuples that passed a clause's other factors, and were then tested for the pattern. `tuples`,
-    `searched`: tuples that were joined, and tuples that were searched for all patterns.
+    -1. `patterns`, `pattern_ptr`: the patterns of each clause (int32) and their CSR offsets (int32[S + 1]). `driven`,
+    `driven_ptr`: for each pattern, the clauses whose longest pattern it is (int32), and CSR offsets (int32[P + 1]).
+    `offsets`, `data`, `ends`: the text of each pattern. `attributes`: int64[P], the IDs of the patterns. `by_column`:
+    `pattern_ptr` and `patterns`, restricted to the patterns of each column. `evaluated`: int64[P], tuples that passed a
+    clause's other factors, and were then tested for the pattern. `tuples`: the number of joined tuples. `searched`: the
+    number of tuples that were searched for all patterns.
     """
 
     stripped: Stripped
@@ -147,11 +148,11 @@ class Searched:
     by_column: Mapping[int, tuple[Array, Array]]
     evaluated: Array
     wholes: tuple[Array, Array]
-    """Offsets and data of the whole patterns with wildcards; empty if the text itself is the pattern."""
+    """Offsets and data of the whole patterns with wildcards. Empty for a pattern without inner wildcards."""
     tuples: int = 0
     searched: int = 0
     early: Early | None = None
-    """The clauses without their delayed factors, from the latest use."""
+    """The clauses without the factors that wait, from the latest use. None before the first use."""
 
     @classmethod
     def of(cls, part: Part, attributes: Mapping[int, Expr]) -> Searched:
@@ -195,24 +196,25 @@ class Searched:
         )
 
     def twin(self, part: Part) -> Searched:
-        """A copy for a copy of the part, with new counters. O(P)."""
+        """A copy of the structure for `part`, a copy of the part. Its counters begin at 0. O(P)."""
         counters = np.zeros_like(self.evaluated)
         stripped = self.stripped.twin(part)
         return replace(self, stripped=stripped, evaluated=counters, tuples=0, searched=0, early=None)
 
     def twin_with(self, other: Part) -> Searched:
-        """A copy with another index of the same stripped clauses, and new counters. O(P)."""
+        """A copy with another index `other` of the same stripped clauses. Its counters begin at 0. O(S + P)."""
         return self.stripped_as(replace(self.stripped, part=other))
 
     def stripped_as(self, stripped: Stripped) -> Searched:
-        """A copy that has `stripped`, of the same part, as its stripped clauses. Its counters begin at 0. O(S + P)."""
+        """A copy with other stripped clauses, `stripped`, of the same part. Its counters begin at 0. O(S + P)."""
         place: Array = np.full(len(self.place), -1, np.int64)
         place[stripped.clauses] = np.arange(len(stripped.clauses))
         counters = np.zeros_like(self.evaluated)
         return replace(self, stripped=stripped, place=place, evaluated=counters, tuples=0, searched=0, early=None)
 
     def inherit(self, others: Sequence[Searched]) -> None:
-        """Take over the counts of the parts that were merged into this part: they met the same tuples. O(P)."""
+        """Take over the counts of the parts that were merged into this part, as these were joined with the same tuples.
+        O(P)."""
         self.tuples = max((other.tuples for other in others), default=0)
         self.searched = max((other.searched for other in others), default=0)
         for other in others:
@@ -220,7 +222,8 @@ class Searched:
             self.evaluated[mine] += other.evaluated[theirs]
 
     def evaluations(self, attribute: int) -> tuple[int, int]:
-        """Tuples that were joined, and tuples that were tested for the pattern with this ID; 0 if it is not here."""
+        """The numbers of joined tuples, and of tuples tested for the pattern with this attribute ID. Returns 0, 0 for
+        an attribute that is not a pattern of this part."""
         place = int(self.attributes.searchsorted(attribute))
         if place == len(self.attributes) or self.attributes[place] != attribute:
             return 0, 0
@@ -238,9 +241,10 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """Clauses of a part before the attributes `flags` (bool[A]) are computed.
+    """The clauses of a part without the factors that read the attributes `flags` (bool[A]), which are computed later.
 
-    `plan` lacks these attributes; `pointers` (int32[S + 1]), `attributes`: the IDs of those that each clause reads.
+    `plan`: the search structure without these factors. `attributes`, `pointers`: the IDs of these attributes that each
+    clause reads, and their CSR offsets (int32[S + 1]).
     """
 
     flags: Array
@@ -256,7 +260,7 @@ def _pointers(sizes: Array) -> Array:
 
 
 def _of_column(pattern_ptr: Array, patterns: Array, mine: Array) -> tuple[Array, Array]:
-    """The patterns of each clause that are flagged in `mine` (bool[P])."""
+    """The patterns of each clause that are flagged in `mine` (bool[P]), as CSR offsets and patterns."""
     some = mine[patterns]
     counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(some)])
     return counted[pattern_ptr].astype(np.int32), patterns[some]

@@ -10,8 +10,8 @@ Files, in reading order:
     bounds             the sorted constants of one attribute, each once
     posting_lists      the clauses of each cell
     delta              the small index of recent clauses: a registration costs its own size
-    combine            small indexes made into a large one, without a loop over clauses
+    combine            the merge of small indexes into a large one, without a loop over clauses
 
-Never here: a tuple, a result, a change of a part that readers have. Not for: slots and names of clauses
-(`psoup.clauses`).
+This package knows no tuples and no results, and never changes an array that readers have. Slots and names of clauses
+are in `psoup.clauses`.
 """

@@ -21,7 +21,7 @@ from psoup.plan.factors import Key
 from psoup.values.columns import Array
 
 _TABLE_BITS = (8, 20)
-"""Fewest and most bits of the number of buckets of a lookup table for integers: 1 KiB to 4 MiB."""
+"""The fewest and the most bits of the number of buckets in a lookup table for integers: 1 KiB to 4 MiB."""
 
 _NO_TABLE: Array = np.zeros(0, np.int32)
 _ONE_KEY: Array = np.array([0, 1], np.int32)
@@ -30,10 +30,10 @@ _ONE_KEY: Array = np.array([0, 1], np.int32)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """D boundaries, ascending.
+    """D boundaries of one attribute, ascending.
 
-    `keys`: int64[D], or for TEXT uint64[D], the first eight bytes. `offsets`, `data`: the texts, as in a column.
-    `table`, `shift`: see `psoup.kernels.arrive.codes.encode_int64`.
+    `keys`: int64[D]; for TEXT the first eight bytes of each, uint64[D]. `offsets`, `data`: the texts, as in a column.
+    `table`, `shift`: the lookup table, see `psoup.kernels.arrive.codes.encode_int64`.
     """
 
     keys: Array
@@ -57,7 +57,10 @@ class Bounds:
         return sum(array.nbytes for array in arrays if array is not None)
 
     def encode(self, values: Values, base: int, out: Array) -> None:
-        """out[i] = base + code of value i, int32[n]; NULL is D + 1 and an error D + 2. O(n log D)."""
+        """Set out[i] (int32[n]) to `base` plus the code of value i. NULL has the code D + 1, an error D + 2.
+
+        The code of a value is the number of boundaries that are at most as great. O(n log D).
+        """
         if self.offsets is None:
             kernels.encode_int64(values.keys, self.keys, self.table, self.shift, base, out)
         else:
@@ -80,8 +83,7 @@ class Bounds:
         return _from_arrow(self._arrow().filter(pa.array(mask)))
 
     def positions(self, keys: Bounds) -> Array:
-        """For each of `keys`, the number of these boundaries that are at most as great: int32[len(keys)]. O(k log
-        D)."""
+        """The code of each of the k boundaries `keys` among these boundaries: int32[k]. O(k log D)."""
         out = np.empty(len(keys), np.int32)
         self.encode(Values(keys.keys, keys.offsets, keys.data), 0, out)
         return out
@@ -92,7 +94,7 @@ class Bounds:
 
 
 def distinct(keys: Array) -> Array:
-    """Each value once, ascending. O(n log n); faster than NumPy's `unique`, which hashes first."""
+    """The different values of `keys`, ascending. O(n log n). Faster than NumPy's `unique`, which hashes first."""
     ordered = np.sort(keys)
     return ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0] if len(ordered) else ordered
 
@@ -118,7 +120,8 @@ def text_bounds(texts: Sequence[bytes]) -> Bounds:
 
 
 def edge_bounds(texts: pa.LargeBinaryArray, past: Array) -> Bounds:
-    """Boundaries at texts, or (`past`, int64[n], is 1) just past them; ascending, no two equal. O(bytes)."""
+    """Boundaries at texts, or just past the texts with a 1 in `past` (int64[n]). They must ascend, and no two be equal.
+    O(bytes)."""
     plain = _from_arrow(texts)
     assert plain.offsets is not None and plain.data is not None
     lengths = np.diff(plain.offsets)
@@ -130,7 +133,7 @@ def edge_bounds(texts: pa.LargeBinaryArray, past: Array) -> Bounds:
 
 
 def union(parts: Sequence[Bounds]) -> Bounds:
-    """All boundaries of several sets of one attribute, each once; at least one set. O(n log n)."""
+    """The union of sets of boundaries of one attribute. There must be at least one set. O(n log n)."""
     if not parts[0].text:
         return int_bounds(distinct(np.concatenate([part.keys for part in parts])))
     unique = pc.unique(pa.chunked_array([part._arrow() for part in parts]))
@@ -138,7 +141,7 @@ def union(parts: Sequence[Bounds]) -> Bounds:
 
 
 def _from_arrow(texts: pa.Array) -> Bounds:
-    """Copy boundaries into NumPy's memory, so that kernels get one kind of array."""
+    """Make boundaries from Arrow binaries. Copies them into NumPy arrays, so that kernels get one kind of array."""
     if len(texts) == 0:
         return Bounds(np.zeros(0, np.uint64), _NO_TABLE, 0, np.zeros(1, np.int64), np.zeros(0, np.uint8))
     source = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]

@@ -4,7 +4,8 @@
                   factor 1      interval 2           clause_ptr 0 2 3     factor_ptr 0 2 3 4
     clause 1      factor 2      interval 3
 
-Taking, reordering and joining such lists is vectorised, without a loop over clauses.
+The functions take, reorder and concatenate such lists by vector operations, without a loop over clauses. `clause_ptr`
+and `factor_ptr` are CSR offsets: list k has the elements from ptr[k] to ptr[k + 1].
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from psoup.values.columns import Array
 
 
 def gather(pointers: Array, keep: Array) -> tuple[Array, Array]:
-    """The lists `keep` (int64[k]) of a list of lists: their new pointers int32[k + 1], and positions of elements."""
+    """Select the lists `keep` (int64[k]) from a list of lists with the CSR offsets `pointers`.
+
+    Returns the new offsets, int32[k + 1], and the old positions of the selected elements.
+    """
     starts = pointers[keep].astype(np.int64)
     sizes = pointers[keep + 1] - starts
     new = np.zeros(len(keep) + 1, np.int64)
@@ -28,7 +32,7 @@ def gather(pointers: Array, keep: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class ClauseRows:
-    """Clauses without boundaries: the arrays of an index, with rows of the index from which they were taken."""
+    """Clauses without boundaries: arrays as in a predicate index. `low`, `high`: rows of the index they came from."""
 
     slots: Array
     clause_ptr: Array
@@ -65,7 +69,7 @@ def concatenate(parts: Sequence[ClauseRows]) -> ClauseRows:
 
 
 def _chain(pointers: Sequence[Array]) -> Array:
-    """Pointers of concatenated lists."""
+    """The CSR offsets of concatenated lists of lists."""
     sizes = [np.diff(ends) for ends in pointers]
     chained = np.zeros(sum(len(part) for part in sizes) + 1, np.int32)
     np.cumsum(np.concatenate([np.zeros(0, np.int32), *sizes]), out=chained[1:])

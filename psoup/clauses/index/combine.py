@@ -21,10 +21,10 @@ from psoup.values.columns import Array
 
 
 def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = STANDARD) -> PredicateIndex:
-    """A new index of some clauses (positions, int64[k]) of other indexes; each slot must come once. O(n log n).
+    """A new index of some clauses (positions, int64[k]) of other indexes. Each slot must occur once. O(n log n).
 
-    Boundaries that no clause uses any more are left out, and unchanged ones are shared. The attributes of a source may
-    come in any order. Pure: any thread may call it.
+    The index has only boundaries that a clause uses, and shares those that do not change. The attributes of a source
+    may have any order. Any thread may call this.
     """
     taken = []
     for index, keep in sources:
@@ -43,9 +43,9 @@ def combine(sources: Sequence[tuple[PredicateIndex, Array]], layout: Layout = ST
 def assemble(
     rows: ClauseRows, attributes: Array, bounds: tuple[Bounds, ...], base: Array, layout: Layout | None
 ) -> PredicateIndex:
-    """The index of clauses whose rows refer to `bounds` already; sorts them by slot. O(n log n).
+    """The index of clauses whose rows refer to `bounds` already. Sorts the clauses by slot. O(n log n).
 
-    Without a layout no clause is in a list: every clause is tested for every piece.
+    Without a layout the index has no posting lists. A probe then tests every clause for every piece.
     """
     if (np.diff(rows.slots.astype(np.int64)) < 0).any():
         rows = rows.take(np.argsort(rows.slots))
@@ -68,14 +68,17 @@ def assemble(
 
 @dataclass(frozen=True, slots=True)
 class _TakenClauses:
-    """Clauses taken from a source. `used`: bool[rows], its boundaries in use; `rows`: with attribute IDs."""
+    """Clauses taken from the index `index`. `used`: bool[rows], the boundaries that they use.
+
+    `rows`: their arrays, with attribute IDs in place of the index's attribute numbers.
+    """
 
     index: PredicateIndex
     used: Array
     rows: ClauseRows
 
     def places(self, attributes: Array) -> Array:
-        """The places of the source's attributes among `attributes` (int64[A], ascending), or -1."""
+        """The place of each attribute of the source in `attributes` (int64[A], ascending), or -1."""
         place = np.searchsorted(attributes, self.index.attributes)
         shared = np.append(attributes, -1)[place] == self.index.attributes
         return np.where(shared & (self.index.attributes >= 0), place, -1)
@@ -90,7 +93,7 @@ def _used(index: PredicateIndex, rows: ClauseRows) -> Array:
 
 
 def _common_bounds(taken: Sequence[_TakenClauses], attributes: Array) -> tuple[Bounds, ...]:
-    """The boundaries of each attribute that the taken clauses use; shared if one source uses all of its own."""
+    """The boundaries that the taken clauses use, for each attribute. A source that uses all its own shares them."""
     parts: list[list[tuple[Bounds, Array | None]]] = [[] for _ in attributes]
     for clauses in taken:
         base = clauses.index.base
@@ -112,7 +115,7 @@ def _union(parts: Sequence[tuple[Bounds, Array | None]]) -> Bounds:
 
 
 def _translate(clauses: _TakenClauses, attributes: Array, bounds: Sequence[Bounds], base: Array) -> ClauseRows:
-    """The clauses with the rows of the new boundaries."""
+    """Translate the rows of clauses from their source's boundaries to the new boundaries."""
     index, rows, places = clauses.index, clauses.rows, clauses.places(attributes)
     moved_by = np.where(places < 0, 0, base[places] - index.base[:-1])
     target = np.arange(index.rows) + np.repeat(moved_by, np.diff(index.base))
@@ -130,7 +133,7 @@ def _translate(clauses: _TakenClauses, attributes: Array, bounds: Sequence[Bound
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """A part that can replace `sources`; `alive`: their flags when the merge began."""
+    """A merged part that can replace `sources`. `alive`: the live clauses of each source when the merge began."""
 
     sources: tuple[Part, ...]
     alive: tuple[Array, ...]
@@ -148,7 +151,7 @@ class MergeTask:
     """Called with the merged part, to prepare its search structures."""
 
     def compute(self) -> MergeResult:
-        """Merge the parts. O(clauses of the sources)."""
+        """Merge the live clauses of the parts into one part. O(clauses of the sources)."""
         live_sources = [(p.index, np.flatnonzero(a)) for p, a in zip(self.sources, self.alive, strict=True)]
         merged = Part.of(combine(live_sources, self.layout))
         self.prepare(merged)

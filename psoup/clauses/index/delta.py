@@ -1,9 +1,10 @@
-"""The second predicate index, for recent clauses: registering a clause costs its own size.
+"""The delta: a small predicate index of recent clauses. The cost of a registration depends only on the clause's size.
 
     add -> SortedDict of boundaries per attribute, rows of (attribute, low, high)     --at the next probe--> arrays
     remove -> a flag in the arrays, if they are made, and a gap in the rows
 
-Its owner bounds its size, so that making arrays of it stays cheap. A full delta joins the main index as a whole.
+The Query SteM limits the delta's size, so that a probe can make arrays from it at a small cost. A full delta becomes a
+part of the main index.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ _INTERVAL_BYTES = 72
 _BOUNDARY_BYTES = 120
 """Approximate bytes of a boundary."""
 _UNLISTED = 1_024
-"""The most clauses of an index without posting lists. Making lists costs more than testing all clauses for some
-pieces."""
+"""The most clauses of an index without posting lists. For few clauses, making lists costs more than testing all clauses
+for some pieces."""
 START = object()
 END = object()
 PAST_NULL = object()
 Edge = Key | object
-"""An end of an interval: a boundary, below all values, above all values (= NULL), or above NULL."""
+"""An end of an interval: a boundary, START (below all values), END (above all values, at NULL) or PAST_NULL."""
 
 
 def edges_of(term: Term) -> list[tuple[Edge, Edge]]:
-    """The intervals of a term as pairs of ends; NULL is an interval too."""
+    """The intervals of a term as pairs of ends. If NULL passes, it is an interval, too."""
     edges: list[tuple[Edge, Edge]] = [
         (START if i.low is None else i.low, END if i.high is None else i.high) for i in term.intervals
     ]
@@ -57,7 +58,7 @@ Resolved = Sequence[tuple[Factor, Sequence[int]]]
 
 
 class Delta:
-    """Recent clauses, by slot. Only the writer may call it."""
+    """The recent clauses, by slot. Only the writer may call this, except for `known`."""
 
     def __init__(self, layout: Layout = STANDARD) -> None:
         self._layout = layout
@@ -89,7 +90,7 @@ class Delta:
             self._count(self._attributes[i], [(self._low[i], self._high[i])], 1)
 
     def _count_all(self) -> None:
-        """Count the boundaries of all rows."""
+        """Count, for each boundary, the intervals of all rows that end there."""
         edges: dict[int, list[Edge]] = {attribute: [] for attribute in set(self._attributes)}
         for attribute, low, high in zip(self._attributes, self._low, self._high, strict=True):
             edges[attribute] += (low, high)
@@ -100,7 +101,7 @@ class Delta:
             self.bounds[attribute] = SortedDict(counted)
 
     def _append(self, slot: int, factors: Resolved) -> None:
-        """Append the rows of a clause, without its boundaries."""
+        """Append the rows of a clause, without counting its boundaries."""
         self._where[slot] = len(self._slots)
         self._slots.append(slot)
         for factor, attributes in factors:
@@ -127,13 +128,13 @@ class Delta:
             self._compact()
 
     def part(self) -> Part:
-        """The clauses as an index; the same object until the next add. O(size) after an add, else O(1)."""
+        """The clauses as a part of the index. The same object until the next `add`. O(size) after it, else O(1)."""
         if self._part is None:
             self._part = Part.of(self._build())
         return self._part
 
     def view(self) -> PartView | RecentView:
-        """The clauses for readers, as they are now. O(1)."""
+        """A view of the present clauses, for readers. O(1)."""
         if self._part is not None:
             return self._part.view()
         if self._twin is None:
@@ -141,9 +142,10 @@ class Delta:
         return RecentView(self._twin, len(self._slots), len(self._gone))
 
     def _shared(self) -> Delta:
-        """The same rows, which are only appended to; without boundaries and the map of slots.
+        """A delta that shares the lists of rows with this one, without boundaries and the map of slots.
 
-        The same object until rows of removed clauses are dropped: readers get a view with each publication.
+        The writer only appends to these lists. Views of many publications share the object, until `_compact` makes new
+        lists.
         """
         twin = Delta(self._layout)
         twin._text, twin._slots, twin._gone = self._text, self._slots, self._gone
@@ -152,7 +154,7 @@ class Delta:
         return twin
 
     def known(self) -> Part | None:
-        """The clauses as an index, if it has been made; any thread may call it."""
+        """The part that `part` has made, or None. Any thread may call this."""
         return self._part
 
     def slots(self) -> list[int]:
@@ -160,12 +162,12 @@ class Delta:
         return list(self._where)
 
     def attributes(self) -> set[int]:
-        """The attributes with an interval here. O(attributes)."""
+        """The IDs of the attributes with an interval in the delta. O(attributes)."""
         return set(self.bounds)
 
     @property
     def nbytes(self) -> int:
-        """Approximate bytes of the clauses; Python objects are counted at their usual sizes."""
+        """The approximate bytes of the clauses, estimated from usual sizes of Python objects."""
         boundaries = sum(len(counter) for counter in self.bounds.values())
         intervals = sum(b - a for a, b in map(self._intervals, self._where.values()))
         return _CLAUSE_BYTES * len(self) + _INTERVAL_BYTES * intervals + _BOUNDARY_BYTES * boundaries
@@ -192,7 +194,10 @@ class Delta:
         return self._factor_ptr[first], self._factor_ptr[last]
 
     def _count(self, attribute: int, edges: Sequence[tuple[Edge, Edge]], change: int) -> None:
-        """Add or remove the boundaries of intervals; an attribute without boundaries stays while it has intervals."""
+        """Count the boundaries of intervals up (`change` is 1) or down (-1).
+
+        An attribute without boundaries stays while it has intervals.
+        """
         boundaries = self.bounds.get(attribute)
         if boundaries is None:
             boundaries = self.bounds[attribute] = SortedDict()
@@ -250,7 +255,7 @@ class Delta:
         return assemble(*self.rows(), self._layout if len(self) > _UNLISTED else None)
 
     def rows(self) -> tuple[ClauseRows, Array, tuple[Bounds, ...], Array]:
-        """The clauses in the order of their addition, in the form that `assemble` takes. O(size)."""
+        """The clauses in the order of their addition, as the arguments of `combine.assemble`. O(size)."""
         if len(self._slots) != len(self._where):
             self._compact()
         attributes = sorted(set(self._attributes))
@@ -284,7 +289,7 @@ class Delta:
 
 
 class RecentView:
-    """The clauses of a delta at the time of its creation, given by counts of its rows and removals. For readers."""
+    """The clauses of a delta at a moment, for readers. It holds the numbers of rows and of removals at that moment."""
 
     __slots__ = "_count", "_part", "_removed", "_rows"
 
@@ -295,7 +300,7 @@ class RecentView:
         self._part: Part | None = None
 
     def part(self) -> Part:
-        """The clauses as a part. O(size) the first time."""
+        """The clauses as a part of an index. The first call is O(size), later ones O(1)."""
         if self._part is None:
             gone = set(self._rows._gone[: self._removed])
             self._part = Part.of(self._rows.built(p for p in range(self._count) if p not in gone))

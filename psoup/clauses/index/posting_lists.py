@@ -1,12 +1,13 @@
-"""Posting lists: the clauses of each cell of an attribute's values; `psoup.kernels.arrive.posting_lists` reads them.
+"""Posting lists: for each cell, a range of an attribute's values, the clauses that a value in it may satisfy.
 
     a = 5 AND b < 9             one cell of a; tested on b                  anchor: a = 5
     a IN (5, 7) AND b < 9       two cells of a; tested on b
     c >= 100 AND c < 140        two or three cells of c, each about as wide as half the interval; tested on c
     d > 0                       none: too many tuples would reach it; it is in `rest`
 
-The *anchor* of a clause is the factor that few tuples are expected to pass, fewer than any other factor. The estimate
-is the share of its attribute's codes. A clause may be listed several times, but a tuple reaches it once.
+The *anchor* of a clause is its most selective factor. The estimated selectivity is the share of the attribute's codes
+that pass. A clause may be in several cells, but a tuple reaches it once. `psoup.kernels.arrive.posting_lists` reads the
+lists.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from psoup.kernels.compile.lanes import LANES
 from psoup.values.columns import Array
 
 _WHOLE, _SOLE = 1, 2
-"""See `psoup.kernels.arrive.posting_lists`."""
+"""Flags of a kind of entries; see `psoup.kernels.arrive.posting_lists`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +29,23 @@ class Layout:
     """Limits for the choice of anchors."""
 
     points_share: int = 8
-    """An IN list with at most 1 in this many codes can be an anchor; a single value always can."""
+    """An IN list can be an anchor if at most one of so many codes passes it. A single value always can."""
 
     narrow_share: int = 64
-    """An interval over at most 1 in this many codes can also be an anchor. See `narrow_rows`."""
+    """An interval can be an anchor if at most one of so many codes passes it. See `narrow_rows`."""
 
     narrow_rows: int = 1_024
-    """The least number of codes of an attribute for such anchors."""
+    """The least number of codes of an attribute whose intervals can be anchors."""
 
     least: int = 128
-    """The fewest intervals of similar length. Each length costs a look-up for every tuple, which does not pay for
-    few clauses."""
+    """The least number of anchors' intervals of similar length. Each length costs a look-up for every tuple, which does
+    not pay for few clauses."""
 
     intervals: int = 64
-    """The most intervals of an anchor; each has its entries."""
+    """The most intervals of an anchor. Each interval adds entries to the lists."""
 
     tests: int = 4
-    """The most other factors that are tested in the list; further ones are tested if these hold."""
+    """The most other factors that the list itself has. The remaining factors are tested if these hold."""
 
 
 STANDARD = Layout()
@@ -52,8 +53,9 @@ STANDARD = Layout()
 
 @dataclass(frozen=True, slots=True)
 class PostingLists:
-    """Grids of cells, each with groups of entries of one kind; see `psoup.kernels.arrive.posting_lists.reach` and
-    `match_lists`.
+    """Grids of cells. A cell has groups of entries, and a group has entries of one kind.
+
+    The kernels `reach` and `match_lists` of `psoup.kernels.arrive.posting_lists` explain the arrays.
 
     `grid_attr`, `grid_shift`: int32[K]. `grid_first`: int64[K]. `cell_ptr`: int32[cells + 1]. `group_ptr`: int32[G +
     1]. `group_kind`: int32[G]. `group_test`: int64[G + 1]. `kind_ptr`: int32[X + 1]. `kind_attr`: int32[…].
@@ -80,7 +82,7 @@ class PostingLists:
 
     @property
     def alone(self) -> bool:
-        """Whether no clause is in more than one cell; then its matches come in order, for any order of cells."""
+        """Whether no clause is in more than one cell. Then its matches come in order, for any order of the cells."""
         return bool((self.kind_flags & _SOLE).all())
 
     @property
@@ -98,7 +100,10 @@ class PostingLists:
 
 @dataclass(frozen=True, slots=True)
 class _AnchorEntries:
-    """Entries for pairs of an anchor's interval and a cell: `clause`, `interval`, `cell`, `exact` (one code wide)."""
+    """Entries to be listed: pairs of an anchor's interval and a cell, with the clause.
+
+    `exact`: whether the cell is one code wide.
+    """
 
     clause: Array
     interval: Array
@@ -107,9 +112,10 @@ class _AnchorEntries:
 
 
 def list_clauses(rows: ClauseRows, attr: Array, base: Array, layout: Layout) -> tuple[PostingLists, Array]:
-    """Make the lists of some clauses; also returns the positions of clauses in no list (int32, ascending). O(n log n).
+    """Make the lists of some clauses. Returns them and the positions of clauses in no list (int32, ascending).
 
-    rows: with rows of the index; attr: int32, the position of the attribute of each interval; base: int64[A + 1].
+    `rows`: the clauses, with rows of the index. `attr`: int32, the attribute's position for each interval. `base`:
+    int64[A + 1]. O(n log n).
     """
     anchor = _anchors(rows, attr, np.diff(base), layout)
     grids, listed = _cells(rows, attr, base, anchor)
@@ -118,7 +124,7 @@ def list_clauses(rows: ClauseRows, attr: Array, base: Array, layout: Layout) -> 
 
 
 def unlisted(clauses: int) -> tuple[PostingLists, Array]:
-    """Make empty lists; also returns the positions of all clauses. O(clauses)."""
+    """Make empty lists. Returns them and the positions of all clauses, as these are in no list. O(clauses)."""
     none, start = np.zeros(0, np.int32), np.zeros(1, np.int32)
     kinds = (none, np.zeros(1, np.int64), start, none, np.zeros(0, np.uint8))
     first = np.zeros(0, np.int64)
@@ -127,7 +133,7 @@ def unlisted(clauses: int) -> tuple[PostingLists, Array]:
 
 
 def _anchors(rows: ClauseRows, attr: Array, sizes: Array, layout: Layout) -> Array:
-    """The anchor of each clause, a factor or -1: int64[S]. A clause with a factor that is never true has none."""
+    """The anchor of each clause, a factor or -1: int64[S]. A clause with a factor that is never true has no anchor."""
     count = np.diff(rows.factor_ptr)
     clause = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     anchor = np.full(len(rows.slots), -1, np.int64)
@@ -150,19 +156,20 @@ def _anchors(rows: ClauseRows, attr: Array, sizes: Array, layout: Layout) -> Arr
 
 
 def _intervals(rows: ClauseRows, anchor: Array) -> tuple[Array, Array]:
-    """The intervals of all anchors and their clauses: int64[i] each."""
+    """The intervals of all anchors, and the clause of each: int64[i] each."""
     clauses = np.flatnonzero(anchor >= 0)
     pointers, intervals = gather(rows.factor_ptr, anchor[clauses])
     return intervals, np.repeat(clauses, np.diff(pointers))
 
 
 def _shifts(rows: ClauseRows, intervals: Array) -> Array:
-    """log2 of the cell width of each interval, so that it covers two or three cells, or one or two exact ones."""
+    """The binary logarithm of the cell width for each interval. An interval then covers two or three cells, or one or
+    two cells that are one code wide."""
     return np.maximum(np.ceil(np.log2(rows.high[intervals] - rows.low[intervals])).astype(np.int64) - 1, 0)
 
 
 def _drop_rare_lengths(rows: ClauseRows, attr: Array, anchor: Array, layout: Layout) -> None:
-    """Remove anchors that would need a grid for few intervals; writes to `anchor`."""
+    """Set an anchor to -1 if its cell width would need a grid for few intervals."""
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
     _, grid, uses = np.unique(attr[intervals].astype(np.int64) << 6 | shift, return_inverse=True, return_counts=True)
@@ -172,7 +179,7 @@ def _drop_rare_lengths(rows: ClauseRows, attr: Array, anchor: Array, layout: Lay
 def _cells(
     rows: ClauseRows, attr: Array, base: Array, anchor: Array
 ) -> tuple[tuple[Array, Array, Array, int], _AnchorEntries]:
-    """The grids (attributes, shifts, first cells, number of all cells), and the pairs of intervals and cells."""
+    """Make the grids (attributes, shifts, first cells, and the number of all cells). Also returns the entries."""
     intervals, clause = _intervals(rows, anchor)
     shift = _shifts(rows, intervals)
     names, grid = np.unique(attr[intervals].astype(np.int64) << 6 | shift, return_inverse=True)
@@ -190,8 +197,10 @@ def _cells(
 
 
 def _tested(rows: ClauseRows, anchor: Array, limit: int) -> tuple[Array, Array]:
-    """The intervals tested in a list, for each clause int32[S, limit], -1 = none; and flags of clauses with no
-    others."""
+    """The other intervals that the lists test for each clause: int32[S, limit], -1 for none.
+
+    Also returns flags of the clauses of which the lists test all factors.
+    """
     owner = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     other = np.diff(rows.factor_ptr) == 1
     other[anchor[anchor >= 0]] = False
@@ -208,7 +217,7 @@ def _lay_out(
     rows: ClauseRows, attr: Array, base: Array, anchor: Array, grids: tuple[Array, Array, Array, int], listed:
     _AnchorEntries, layout: Layout,
 ) -> PostingLists:  # fmt: skip
-    """Sort the entries by cell and kind, and store their tests in adjacent columns."""
+    """Sort the entries by cell and kind, and store the tests of each group column by column."""
     bits = len(base).bit_length()
     test_limit = max(0, min(layout.tests, 56 // bits - 1))
     tested, whole = _tested(rows, anchor, test_limit)
@@ -244,14 +253,14 @@ def _lay_out(
 
 
 def _entries(clause: Array, order: Array) -> Array:
-    """The clauses in an order."""
+    """The clauses of the entries in the given order, followed by `LANES` unused elements."""
     entries = np.zeros(len(order) + LANES, np.int32)
     entries[: len(order)] = clause[order]
     return entries
 
 
 def _tests(rows: ClauseRows, attr: Array, base: Array, tested: Array, group_ptr: Array, group_test: Array) -> Array:
-    """The bounds of the intervals `tested` (int[E, k], -1 = none), attribute by attribute for each group."""
+    """The ends of the intervals `tested` (int[E, k], -1 for none), test by test within each group."""
     narrow = bool((np.diff(base) <= np.iinfo(np.uint16).max).all())
     tests = np.zeros(int(group_test[-1]) + LANES, np.uint16 if narrow else np.int32)
     sizes = np.diff(group_ptr)

@@ -6,9 +6,9 @@
                                      2: 20 to 34   5: error  (6: end)
 
 An attribute with D boundaries has D + 4 rows from base[a] on; an interval is a pair of rows. The arrays are the input
-of `psoup.kernels.arrive.index_probe`. Clauses that few tuples can match are listed by the values that they require (see
-`psoup.clauses.index.posting_lists`). The other clauses are the `rest`, which is tested for every piece. An index is
-immutable; a `Part` adds flags of live clauses. `psoup.clauses.index.delta` makes small indexes,
+of `psoup.kernels.arrive.index_probe`. Clauses with a selective factor are in posting lists, by the values that it
+requires (`psoup.clauses.index.posting_lists`). The other clauses are the `rest`: a probe tests them for every piece. An
+index is immutable; a `Part` adds flags of live clauses. `psoup.clauses.index.delta` makes small indexes,
 `psoup.clauses.index.combine` large ones. Readers see a part as it was at its publication (`PartView`).
 """
 
@@ -29,16 +29,16 @@ from psoup.plan.factors import Interval, Key
 from psoup.values.columns import Array
 
 EXTRA_ROWS = 4
-"""Rows of an attribute beyond its boundaries: below all, NULL, error, end."""
+"""The number of rows that an attribute has in addition to its boundaries: below all values, NULL, error, end."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredicateIndex:
-    """S clauses in order of their slots; see `psoup.kernels.arrive.index_probe` for the arrays.
+    """S clauses in the order of their slots. `psoup.kernels.arrive.index_probe` explains the arrays.
 
-    `attributes`: int64[A], IDs, ascending. `bounds`: A. `base`: int64[A + 1]. `slots`: uint32[S], ascending.
-    `clause_ptr`: int32[S + 1]. `factor_ptr`: int32[F + 1]. `iv_attr` (position in `attributes`), `iv_lo`, `iv_hi`
-    (rows): int32[I]. `rest`: int32[r], the positions of clauses in no list of `lists`, ascending.
+    `attributes`: int64[A], IDs, ascending. `bounds`: the boundaries of each of the A attributes. `base`: int64[A + 1].
+    `slots`: uint32[S], ascending. `clause_ptr`: int32[S + 1]. `factor_ptr`: int32[F + 1]. `iv_attr` (position in
+    `attributes`), `iv_lo`, `iv_hi` (rows): int32[I]. `rest`: int32[r], the positions of clauses in no list, ascending.
     """
 
     attributes: Array
@@ -58,7 +58,7 @@ class PredicateIndex:
 
     @property
     def rows(self) -> int:
-        """Rows of all attributes together."""
+        """The number of rows of all attributes."""
         return int(self.base[-1])
 
     @property
@@ -69,16 +69,16 @@ class PredicateIndex:
         return sum(array.nbytes for array in clauses) + self.rest.nbytes + self.lists.nbytes + bounds
 
     def find(self, slots: Array) -> Array:
-        """The position of each slot's clause, or -1: int64[k]. O(k log S)."""
+        """The position of the clause in each of `slots`, or -1: int64[k]. O(k log S)."""
         wanted = np.asarray(slots, np.int64)
         if not len(self.slots):
             return np.full(len(wanted), -1, np.int64)
-        alike = wanted.astype(self.slots.dtype)  # with another type all of `slots` would be converted for one look-up
+        alike = wanted.astype(self.slots.dtype)  # with another type NumPy would convert all of `slots` for one look-up
         position = np.minimum(np.searchsorted(self.slots, alike), len(self.slots) - 1)
         return np.where(self.slots[position] == wanted, position, -1)
 
     def factors(self, position: int) -> list[dict[int, tuple[list[Interval], bool]]]:
-        """The clause as it was registered: for each factor {attribute ID: (intervals, whether NULL passes)}."""
+        """The factors of a clause, as registered: for each {attribute ID: (intervals, whether NULL passes)}."""
         result = []
         for factor in range(self.clause_ptr[position], self.clause_ptr[position + 1]):
             terms: dict[int, tuple[list[Interval], bool]] = {}
@@ -94,7 +94,7 @@ class PredicateIndex:
         return result
 
     def uses(self, positions: Array) -> dict[int, int]:
-        """The number of clauses, among some positions (int64[k]), that read each attribute. O(k + their intervals)."""
+        """For each attribute, the number of clauses at `positions` (int64[k]) that read it. O(k + intervals)."""
         owners, factors = np.arange(len(positions)), positions
         for ends in (self.clause_ptr, self.factor_ptr):  # from clauses to their factors, to their intervals
             counts = ends[factors + 1] - ends[factors]
@@ -163,7 +163,7 @@ class PredicateIndex:
 
 
 class IndexedAttribute(NamedTuple):
-    """An attribute as an index reads it: its position there, its ID, its boundaries, and its first row."""
+    """An attribute of an index: its position in the index, its ID, its boundaries, and its first row."""
 
     local: int
     attribute: int
@@ -180,7 +180,7 @@ class PartExtra(Protocol):
         ...
 
     def twin(self, part: Part) -> PartExtra:
-        """The structure for a copy of the part, with another user."""
+        """The structure for `part`, a copy of the part that another thread uses."""
         ...
 
 
@@ -189,30 +189,30 @@ Extra = TypeVar("Extra", bound=PartExtra)
 
 @dataclass(slots=True)
 class Part:
-    """An index, and flags of its live clauses: uint8[S], changed by the writer only."""
+    """An index with flags of its live clauses, uint8[S]. Only the writer changes the flags."""
 
     index: PredicateIndex
     alive: Array
     live: int
     hits: Array | None = None
-    """int64, how often each cell was tested; see `psoup.clauses.costs`."""
+    """The number of tests of each cell's lists, int64; see `psoup.clauses.costs`. None before the first test."""
     extras: Mapping[type[PartExtra], PartExtra] = field(default_factory=dict)
-    """Structures of other modules, by type. The mapping is replaced and never changed, as other threads read it."""
+    """Structures of other modules, by type. A change makes a new mapping, as other threads read the old one."""
     deaths: array[int] = field(default_factory=lambda: array("i"))
-    """Positions of the clauses that were taken out, in that order; each is here before `alive` says it."""
+    """Positions of the removed clauses, in the order of removal. The writer appends here before it changes `alive`."""
     _reads: tuple[list[IndexedAttribute], list[IndexedAttribute]] | None = None
-    """The result of `reads`, once computed."""
+    """The result of `reads`, or None before its first call."""
     _view: PartView | None = None
     """The last result of `view`."""
 
     def view(self) -> PartView:
-        """The part as it is now, for readers; the same object until a clause is taken out. O(1)."""
+        """A view of the part in its present state, for readers. The same object until a clause is removed. O(1)."""
         if self._view is None or self._view.deaths != len(self.deaths):
             self._view = PartView(self)
         return self._view
 
     def reads(self, *, texts: bool) -> list[IndexedAttribute]:
-        """The attributes whose keys are texts, or the others, in the order of the index; computed once."""
+        """The attributes whose keys are texts (`texts`), or all others, in the order of the index. Computed once."""
         if self._reads is None:
             index = self.index
             rows = zip(index.attributes.tolist(), index.bounds, index.base.tolist()[:-1], strict=True)
@@ -225,16 +225,16 @@ class Part:
         return cast("Extra | None", self.extras.get(kind))
 
     def keep(self, extra: Extra) -> Extra:
-        """Keep a structure with the part, in the place of an earlier one of its type; returns it. O(1).
+        """Keep a structure with the part, in the place of an earlier one of its type. Returns it. O(1).
 
-        Of two threads that keep something at once, one may lose it. Its owner makes it again.
+        If two threads call this at the same time, the part may lose one structure. Its module then makes it again.
         """
         self.extras = {**self.extras, type(extra): extra}
         return extra
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index and of the structures made of it."""
+        """Bytes of the index and of the structures that the part keeps."""
         extras = sum([extra.nbytes for extra in self.extras.values()])
         return self.index.nbytes + self.alive.nbytes + 4 * len(self.deaths) + extras
 
@@ -254,7 +254,7 @@ class Part:
         return bool(self.alive[positions[positions >= 0]].any())
 
     def kill(self, slot: int) -> bool:
-        """Remove a clause; returns whether it was alive. O(log S)."""
+        """Remove the clause in a slot. Returns whether it was alive. O(log S)."""
         position = self.find(slot)
         if position < 0:
             return False
@@ -264,8 +264,7 @@ class Part:
         return True
 
     def kill_all(self, slots: Array) -> int:
-        """Remove those clauses of `slots` (int64[k], distinct) that are alive here; returns their number. O(k log
-        S)."""
+        """Remove the live clauses in `slots` (int64[k], distinct). Returns their number. O(k log S)."""
         positions = self.index.find(slots)
         killed = positions[positions >= 0]
         killed = killed[self.alive[killed] == 1]
@@ -275,7 +274,7 @@ class Part:
         return len(killed)
 
     def readers(self, attributes: Collection[int]) -> Array:
-        """The slots of the live clauses with an interval of one of `attributes`, int64, ascending. O(intervals)."""
+        """The slots of the live clauses that read one of `attributes`, int64, ascending. O(intervals)."""
         index = self.index
         local = np.flatnonzero(np.isin(index.attributes, list(attributes)))
         if not len(local):
@@ -287,7 +286,7 @@ class Part:
 
 
 class PartView:
-    """A part at the time when `deaths` of its clauses had been removed. For readers, on any thread."""
+    """The state of a part after `deaths` of its clauses were removed. For readers, on any thread."""
 
     def __init__(self, seen: Part) -> None:
         self.seen = seen
@@ -295,13 +294,13 @@ class PartView:
         self._part: Part | None = None
 
     def part(self) -> Part:
-        """The part at that time. O(clauses) bytes the first time."""
+        """A copy of the part in that state. The first call copies O(clauses) bytes."""
         if self._part is None:
             self._part = self._restored()
         return self._part
 
     def _restored(self) -> Part:
-        # copied before the deaths are read: each clause that it lacks is listed there already
+        # the flags are copied before the deaths are read, so each clause with a flag of 0 is in the deaths already
         alive = self.seen.alive.copy()
         later = self.seen.deaths[self.deaths :]
         alive[np.frombuffer(later, np.int32)] = 1
@@ -311,7 +310,7 @@ class PartView:
 
 
 def bases(bounds: Sequence[Bounds]) -> Array:
-    """The first row of each attribute, and the end of the last: int64[A + 1]."""
+    """The first row of each attribute, and the row after the last attribute: int64[A + 1]."""
     base = np.zeros(len(bounds) + 1, np.int64)
     np.cumsum([len(boundaries) + EXTRA_ROWS for boundaries in bounds], out=base[1:])
     return base
