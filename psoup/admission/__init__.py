@@ -1,5 +1,7 @@
-"""Prepare: accepts commands and stamps their events, so that applying an event depends on nothing else. See
-`admission`."""
+"""Admission, the step *prepare*: it accepts or refuses commands, and makes their events.
+
+An event has all that the engine needs to apply it: sequence, time and IDs. Begin with `psoup.admission.admission`.
+"""
 
 from psoup.admission.admission import Admission
 

@@ -3,8 +3,8 @@
     no token yet     the first must be an operator's, as only an operator can issue the next
     some tokens      an unexpired operator's token must remain, for the same reason
 
-Only an operator of the tenant `default` counts as one here: operators of other tenants serve only their own tenant.
-Functions here change nothing, except for `KnownTokens.adopt`.
+In this module, an operator is an operator of the tenant `default`, as operators of other tenants serve only their own
+tenant. Only `KnownTokens.adopt` changes state.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from psoup.events.acknowledgements import Prepared, TokenAcknowledgement
 from psoup.model import DEFAULT_TENANT
 
 MOST_TOKENS = 10_000
-"""The most valid tokens at a time, over all tenants."""
+"""The most valid tokens of all tenants."""
 
 MOST_OF_TENANT = 1_000
-"""The most tokens of one tenant other than `default`, so that none takes all places."""
+"""The most tokens of one tenant other than `default`, so that no tenant takes all places."""
 
 SHARE = 4
-"""The share of the free places that a tenant other than `default` may take: a quarter, and at least one of them.
+"""The divisor of the free places: a tenant other than `default` may take a quarter of them, and at least one.
 
-Ten tenants that take all they can have some 700 tokens each, and leave 2,800 places. A hundred tenants have 95 each,
-and leave 380.
+If ten tenants take all they may, each has about 700 tokens, and 2,800 places stay free. A hundred tenants have 95 each,
+and 380 places stay free.
 """
 
 RESERVED = 100
@@ -48,11 +48,11 @@ class KnownTokens(dict[str, AccessToken]):
 def decide_token(
     command: IssueToken | RevokeToken, tokens: KnownTokens, tenants: KnownTenants, sequence: int, now: int
 ) -> Prepared:
-    """Decide on a token. `sequence`: of its event. O(tokens).
+    """Decide on issuing or revoking a token. `sequence`: the sequence that its event gets. O(tokens).
 
     Raises AlreadyExists if `command` asks for the first token and there are tokens. Raises InvalidInput for a first
     token that is not an operator's. Raises ResourceExhausted above a limit, NotFound for an unknown token or tenant,
-    and FailedPrecondition for the last operator's token.
+    and FailedPrecondition for the removal of the last operator's token.
     """
     if isinstance(command, IssueToken):
         tenants.known(command.token.tenant)

@@ -4,9 +4,9 @@
                (reads only, may raise)             (changes only, cannot raise)
     logged event ──────────────────────────────────adopt──> the same state: replay is half of prepare
 
-So a refusal leaves no trace, and each decision depends only on events. Admission runs ahead of the engine: it knows
-schemas, watermarks, producers, request IDs, the queries of each stream, and reserved bytes, all after the last prepared
-event. It has no tuples. It is not thread-safe: one sequencer owns it.
+So a refusal leaves no trace, and each decision depends only on events. Admission is ahead of the engine: its state is
+that after the last prepared event. It knows schemas, watermarks, producers, request IDs, the queries of each stream and
+reserved bytes, but no tuples. It is not thread-safe: one sequencer owns it.
 """
 
 from __future__ import annotations
@@ -72,17 +72,17 @@ from psoup.published.snapshot import Snapshot
 from psoup.values.columns import Array
 
 Ready = Callable[[Event], object]
-"""Called with an event before it counts."""
+"""A function that is called with an event before admission adopts it."""
 
 Before = Binding | Foreseen | None
-"""Work done for a command before it is prepared."""
+"""The result of work on a command before `prepare`: a binding, a foreseen event, or None."""
 
 
 class Admission:
-    """Validates, stamps and numbers commands: the first step of prepare, log, apply.
+    """Checks commands, and makes their events with sequence and time: the first step of prepare, log, apply.
 
-    `sequence`: of the last prepared event; the first event is `sequence + 1`. `archive`: whether closed chunks are
-    stored and can be read again.
+    `sequence`: the sequence of the last event; the next event gets `sequence + 1`. `archive`: whether the service
+    stores closed chunks and can read them.
     """
 
     def __init__(self, config: EngineConfig = EngineConfig(), sequence: int = 0, *, archive: bool = False) -> None:
@@ -103,7 +103,7 @@ class Admission:
         self._books = Books(self._budget, self._streams, self._tenants, self._queries, *listed)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
-        """Read keys, labels and bytes from the writer's published state; before, they are kept here."""
+        """Read keys, labels and bytes from the writer's snapshots from now on. Before that, admission keeps them."""
         self._tags.share(snapshot)
         self.judge.share(snapshot)
 
@@ -114,7 +114,7 @@ class Admission:
 
     @property
     def reserved_bytes(self) -> int:
-        """Bytes of tuples that were accepted and not yet given back."""
+        """Bytes of accepted tuples, until the engine gives them back (`give_back`)."""
         return self._budget.tuples
 
     @property
@@ -124,7 +124,7 @@ class Admission:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes of the budget promised to tuples, queries and producers."""
+        """Bytes of the budget that tuples, queries and producers may use."""
         return self._budget.used
 
     @property
@@ -139,7 +139,7 @@ class Admission:
 
     @property
     def next_query(self) -> int:
-        """The ID of the next query; all earlier IDs are smaller."""
+        """The ID that the next query gets. All earlier IDs are smaller."""
         return self._next_query
 
     def has_query(self, query_id: int) -> bool:
@@ -147,9 +147,9 @@ class Admission:
         return self._queries.get(query_id) is not None
 
     def binding(self, command: Command) -> Binding | None:
-        """The work on a command that any single thread may do before `prepare`, None if there is none.
+        """The slow work on a command, which another thread may do before `prepare`. None if there is none.
 
-        Raises InvalidInput for a block that will be refused in any case.
+        Raises InvalidInput for a block that `prepare` would refuse in any case.
         """
         if not takes_long(command):
             return None
@@ -159,13 +159,13 @@ class Admission:
         return Binding(self._tenant(command.tenant), command, self._config, self._budget, beside=True)
 
     def stands(self, binding: Binding) -> bool:
-        """Whether a binding is still valid; otherwise the command is bound again. O(streams of the command)."""
+        """Whether a binding is still valid. If not, the command must be bound again. O(streams of the command)."""
         return binding.stands(self._tenant(binding.command.tenant))
 
     def foresee(self, command: Push, now: int) -> Foreseen | None:
-        """The event that `prepare` would make of a push at clock time `now`; None if it would make none.
+        """The event that `prepare` would make of a push at clock time `now`. None for a repeated push.
 
-        Raises the errors of `prepare`; changes nothing. O(bytes).
+        Raises the errors of `prepare`. Changes nothing. O(bytes).
         """
         event = self._judged(command, now).event
         return Foreseen(self._streams[event.stream_id].spec, event) if isinstance(event, Pushed) else None
@@ -173,11 +173,11 @@ class Admission:
     def prepare(self, command: Command, now: int, ready: Ready | None = None, before: Before = None) -> Prepared:
         """Accept or refuse `command` at clock time `now` (microseconds).
 
-        Raises a PSoupError and leaves the state unchanged, or returns the event to log and the answer. A returned event
-        counts as having happened: it must be logged and applied, or the admission discarded. Any other exception means
-        that the state is broken. `ready` is called with the event before it counts; its exceptions are refusals too (a
-        log that is too small for the event). `before`: the binding of this command, or the foreseen event. If it
-        has the same rows, the new event shares its columns.
+        Returns the answer and the event to log, or raises a PSoupError and changes nothing. Admission has adopted a
+        returned event: the caller must log and apply it, or discard this object. Any other exception means that the
+        state is broken. `ready` is called with the event before it is adopted. It may refuse the event by an exception,
+        for instance if the log has no room. `before`: the binding of this command, or its foreseen event. A new event
+        with the same rows shares the columns of the foreseen one.
         """
         prepared = self._judged(command, now, ready, before)
         if prepared.event is not None:
@@ -186,13 +186,13 @@ class Admission:
         return prepared
 
     def replay(self, event: Event) -> None:
-        """Adopt an event from the log, as the `prepare` that made it did; raises Internal if it is not later."""
+        """Adopt an event from the log, as `prepare` did when it made the event. Raises Internal if it is not later."""
         if event.sequence <= self._sequence:
             raise Internal(f"event {event.sequence} is replayed after event {self._sequence}")
         self._adopt(event)
 
     def give_back(self, size: int) -> None:
-        """Return `size` bytes to the memory budget, of tuples that left memory. Negative: further bytes are taken."""
+        """Return `size` bytes of tuples that left memory to the budget. A negative size takes further bytes."""
         self._budget.tuples -= size
 
     def state(self) -> dict[str, object]:
@@ -203,7 +203,7 @@ class Admission:
         """Raise Corrupt if an invariant does not hold. O(streams + queries + producers)."""
         self._books.check(self, self._next_stream, self._next_query)
 
-    # Deciding: looks, may raise, changes nothing ---------------------------------------------------------------
+    # Deciding: reads the state, may raise, changes nothing -----------------------------------------------------
 
     def _judged(self, command: Command, now: int, ready: Ready | None = None, before: Before = None) -> Prepared:
         try:
@@ -282,13 +282,13 @@ class Admission:
         return decide_registration(command, binding, self._tenant(command.tenant), standing, place, self._config)
 
     def _tenant(self, name: str) -> KnownTenant:
-        """The tenant, or a new empty tenant: a tenant begins with its first stream."""
+        """The tenant's state. For a tenant without streams so far, a new empty state."""
         return self._tenants.get(name) or KnownTenant()
 
     # Adopting: changes, cannot raise ---------------------------------------------------------------------------
 
     def _own(self, name: str) -> KnownTenant:
-        """The tenant for a change; in a replay the log may no longer have its streams."""
+        """The tenant's state, to be changed. In a replay it may be missing, as the log no longer has its streams."""
         return self._tenants.setdefault(name, KnownTenant())
 
     def _adopt(self, event: Event) -> None:
@@ -377,7 +377,7 @@ class Admission:
         self._adopt_replacements(event)
 
     def _adopt_replacements(self, event: Registered | RegisteredMany | Replaced) -> None:
-        """Remove replaced queries, except those a replay no longer knows, and remember their replacement."""
+        """Remove replaced queries, and record what replaced them. Skips missing queries, as a replay may lack some."""
         earlier, later = replacements(event)
         if not len(earlier):
             return
@@ -392,7 +392,7 @@ class Admission:
             self._forget_queries(tenant, query_ids.tolist())
 
     def _forget_queries(self, tenant: str, query_ids: Sequence[int]) -> None:
-        """Drop all data of removed queries."""
+        """Drop the request IDs, tags and charges of removed queries."""
         known_tenant = self._own(tenant)
         known_tenant.requests.unregistered(query_ids, self._queries)
         self._tags.unregistered(query_ids, self._queries)

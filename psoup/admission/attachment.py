@@ -1,11 +1,11 @@
-"""Decisions about attaching history or a batch, and the facts about a stream's past that they need.
+"""Decisions about attaching history or a batch, and the state of a stream's past on which they depend.
 
     history      |------------|
-    there is                   |---- tuples; the time of the first is the bound
+    the stream                 |---- its tuples; history must end before the first one
     retention           |edge                    history before the edge would expire at once: refused
     a batch                         |---- begins at or after the watermark; there were no pushes
 
-Functions here change nothing; `Past` changes when events are adopted.
+The functions change nothing. `Past` changes when admission adopts an event.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ MAX_JOB_BYTES = 256
 
 @dataclass(slots=True)
 class Past:
-    """The past of a stream. `tuples`: live ones so far; `chunks`, `rows`: of history; `jobs`: sequences of their
-    events.
+    """The past of a stream. `tuples`: the number of tuples so far, without history. `chunks`, `rows`: those of history.
 
-    `batches`: for each job that feeds the stream, number and sequence of its last batch; `next_chunk`: the number of
-    the first chunk of the next batch.
+    `jobs`: the sequence of the event that attached history, for each job. `batches`: the number and the sequence of the
+    last batch, for each job that feeds the stream. `next_chunk`: the number of the first chunk of the next batch.
     """
 
     first_time: int | None = None
@@ -47,7 +46,7 @@ class Past:
     """Whether no tuple before `first_time` can come any more."""
 
     def restored(self, stored: Stored | None) -> None:
-        """Load the part of the stream that a store has."""
+        """Load the state from the part of the stream that the store has."""
         if stored is None:
             return
         self.first_time = stored.first_time
@@ -57,7 +56,7 @@ class Past:
         self.next_chunk = max([0, *(chunk.number + 1 for chunk in stored.archive[-1:])])
 
     def pushed(self, event: Pushed) -> None:
-        """Record a push. O(1) once no tuple can come before the first."""
+        """Record a push. O(1) as soon as no earlier tuple can come, else O(rows)."""
         self.tuples += len(event.batch)
         if self.settled or not len(event.batch):
             return
@@ -69,7 +68,7 @@ class Past:
         """Record attached history, or a batch."""
         if event.batch is not None:
             self.batches[event.job] = event.batch, event.sequence
-            self.tuples += sum(len(chunk) for chunk in event.chunks)  # chunks of a replay were there before it
+            self.tuples += sum(len(chunk) for chunk in event.chunks)  # in a replay, `restored` has counted the chunks
             self.next_chunk += len(event.chunks)
             if self.first_time is None:
                 self.first_time = event.extent.first_time
@@ -82,14 +81,14 @@ class Past:
         self.jobs[event.job] = event.sequence
 
     def state(self) -> tuple[object, ...]:
-        """All that future decisions depend on, as plain values."""
+        """The state on which later decisions depend, as plain values."""
         fed = self.next_chunk if self.batches else 0, dict(self.batches)
         return self.first_time, self.tuples, self.chunks, self.rows, dict(self.jobs), fed
 
 
 @dataclass(frozen=True, slots=True)
 class AttachTarget:
-    """The stream for an attachment, and the moment: the event's sequence, the clock, the latest time allowed."""
+    """The stream of an attachment, and the event's sequence, the clock time, and the latest time allowed."""
 
     stream_id: int
     spec: StreamSpec
@@ -101,9 +100,9 @@ class AttachTarget:
 
 
 def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
-    """Accept the attachment, or answer that it was accepted before.
+    """Accept the attachment, or repeat the answer if it was accepted before.
 
-    Raises NotFound (another stream has the name), OutOfRange with the bound to use, InvalidInput.
+    Raises NotFound if another stream has the name now, OutOfRange with the bound to use, and InvalidInput.
     """
     past, name = target.past, target.spec.name
     if command.stream_id not in (None, target.stream_id):
@@ -143,7 +142,7 @@ def decide_attach(command: Attach, target: AttachTarget) -> Prepared:
 
 
 def check_stored(spec: StreamSpec, stored: bool) -> None:
-    """Raise FailedPrecondition if nothing is stored on disk, as attached chunks are files."""
+    """Raise FailedPrecondition unless the service stores chunks on disk, as attached chunks are files."""
     if not stored:
         raise FailedPrecondition(
             f"history of stream {spec.name!r} is kept on disk, and nothing is kept there by this service; run it with a"
@@ -160,7 +159,10 @@ def check_push(spec: StreamSpec, past: Past) -> None:
 
 
 def check_heartbeat(spec: StreamSpec, past: Past) -> None:
-    """Raise FailedPrecondition if a job feeds the stream and holds rows back, which would then be late. O(1)."""
+    """Raise FailedPrecondition if a job feeds the stream and has lateness. The rows that it holds back would be late.
+
+    O(1).
+    """
     if past.batches and spec.lateness:
         raise _fed(spec, past, "rows that the job holds would be late; a later row in its source moves the watermark")
 
@@ -176,7 +178,7 @@ def _fed(spec: StreamSpec, past: Past, way_out: str) -> FailedPrecondition:
 
 
 def _earlier(command: Attach, past: Past) -> int | None:
-    """The sequence at which the job, or its batch or a later one, was accepted; None if it was not."""
+    """The sequence of the event that accepted the job's history, or this batch or a later one. None without one."""
     if command.batch is None:
         return past.jobs.get(command.job)
     if not 0 <= command.batch < 2**63:
@@ -186,7 +188,7 @@ def _earlier(command: Attach, past: Past) -> int | None:
 
 
 def _place(command: Attach, past: Past) -> tuple[int, int]:
-    """The number and the first tuple ID of the first chunk: before all other chunks, or after them."""
+    """The number and the first tuple ID of the first attached chunk: before all chunks for history, else after them."""
     if command.batch is not None:
         return past.next_chunk, past.tuples
     assert command.extent is not None
@@ -194,14 +196,14 @@ def _place(command: Attach, past: Past) -> tuple[int, int]:
 
 
 def _placed(chunk: ArchivedChunk, number: int, first_id: int) -> ArchivedChunk:
-    """The chunk moved to follow chunk `number` and tuple `first_id`."""
+    """A copy of the chunk with its number moved up by `number`, and its tuple IDs by `first_id`."""
     first = chunk.first_id + first_id
     zones = {**chunk.zones, ID_INDEX: Zone(first, first + chunk.rows - 1, False)}
     return replace(chunk, number=chunk.number + number, first_id=first, zones=zones)
 
 
 def _check_fed(target: AttachTarget) -> None:
-    """Raise FailedPrecondition after pushes: their tuples may wait in memory, and would come after the batch."""
+    """Raise FailedPrecondition if tuples were pushed. They may wait in memory, and would come after the batch."""
     if target.past.tuples and not target.past.batches:
         raise FailedPrecondition(
             f"stream {target.spec.name!r} has tuples that were pushed, and a stream is fed by pushes or in batches;"

@@ -1,11 +1,11 @@
-"""Binding of statements and values to queries, in steps: the slow part of a registration, outside the sequencer's turn.
+"""Binding of statements and values to queries, in steps. This is the slow part of a registration.
 
     RegisterMany(statements)          each parsed: a step each
     RegisterMany([template], rows)    parsed once, then values are filled in: as columns, or a step for each row
                     └─ the first wrong query refuses the block, with its number
 
-A binding depends only on the meaning of stream names. It may change before the queries are registered, which `stands`
-checks. It may be made on another thread, while admission's goes on.
+Another thread, the binder, may make a binding while the sequencer prepares other commands. A binding depends only on
+the streams that the names in its statements mean. `stands` checks that these have not changed before the registration.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from psoup.sql.templates.values import column_bytes, columns_of_table
 from psoup.work.gc_pause import without_collector
 
 LONG_TEXT = 256
-"""Fewest characters of statements for which binding on another thread pays: a new form takes 10 us a character."""
+"""If statements have more characters, another thread binds them. A new form takes 10 us for each character."""
 LONG_BLOCK = 256
-"""Fewest queries of one statement in a block for which binding on another thread pays."""
+"""If a block has more queries, another thread binds it."""
 
 _TEMPLATES = 16
-"""Prepared statements that are kept for a tenant."""
+"""The most prepared statements that are kept for a tenant."""
 
 
 def takes_long(command: Command) -> bool:
@@ -55,10 +55,10 @@ def takes_long(command: Command) -> bool:
 
 
 class Binding:
-    """The binding of one command, in progress. One thread at a time.
+    """The binding of one command, in progress. Only one thread may use it at a time.
 
-    `beside`: on another thread than admission's, with separate statement caches; for many queries it also prepares the
-    engine's data. `budget`: checked at each step, so that a block without room ends early.
+    `beside`: whether the binder's thread makes it, with its own statement caches. For many queries it then also
+    prepares the engine's data. `budget`: is checked at each step, so that a block without room ends early.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Binding:
         self.command = command
         self.queries: Sequence[StandingQuery] = ()
         self.rows: Rows = ()
-        """The values of a template's queries, as tuples; () if the queries are a `BoundBlock`."""
+        """The values of each query of a template, as tuples. Empty if the queries are a `BoundBlock`."""
         self.charge = 0
         """Bytes charged for the queries."""
         self._digest = b""
@@ -84,16 +84,16 @@ class Binding:
         self._beside = beside
         self._statements = tenant.statements_beside if beside else tenant.statements
         self._specs: dict[str, StreamSpec | None] = {}
-        """The stream that each name meant at binding."""
+        """The stream that each name meant when it was bound."""
         self._problem: PSoupError | None = None
         self._done = self._tagged = False
         self._values = isinstance(command, RegisterMany) and command.rows is not None
         self._steps = self._work()
 
     def advance(self, go_on: Callable[[], bool] = lambda: True) -> bool:
-        """Take steps while `go_on` returns true; returns whether the work is done. Errors are kept for `check`."""
+        """Do steps while `go_on` returns true. Returns whether the work is done. Keeps an error for `check`."""
         try:
-            # Values leave no cycles. Syntax trees do, and collecting them together would stop all threads for 20 ms.
+            # Values leave no cycles. Syntax trees do; a collection of many at once would stop all threads for 20 ms.
             with without_collector() if self._values else nullcontext():
                 for _ in self._steps:
                     if not go_on():
@@ -107,7 +107,7 @@ class Binding:
         return True
 
     def check(self) -> None:
-        """Raise the error of the command, if there was one."""
+        """Raise the error of the command, if it has one."""
         ensure(self._done, self, "it is asked before it has ended")
         if self._problem is not None:
             raise self._problem
@@ -129,12 +129,15 @@ class Binding:
         return self._tags
 
     def query(self, row: int) -> StandingQuery | None:
-        """The query of a row, bound now if it was not; None if the command will be refused."""
+        """The query of a row. Binds the rest of the command first. None if the command will be refused."""
         self.advance()
         return self.queries[row] if self._problem is None else None
 
     def stands(self, tenant: KnownTenant) -> bool:
-        """Whether all names still mean the same streams; True for a repeated command, which is not bound."""
+        """Whether all names still mean the same streams. Also True if the binding has failed, as `check` then raises.
+
+        False for a binding without queries, as a repeated command is not bound.
+        """
         if self._problem is not None:
             return True
         return bool(len(self.queries)) and all(_spec(tenant, name) is spec for name, spec in self._specs.items())
@@ -160,7 +163,7 @@ class Binding:
             yield
         keyed = command.keyed if isinstance(command, RegisterMany) else bool(command.tag.key)
         if self._beside and not keyed and self._tenant.requests.knows(command.request_id):
-            return  # the earlier answer will be repeated
+            return  # the command is repeated, so admission repeats its answer
         if isinstance(command, Register):
             yield from self._bind_texts([command.sql], None)
         elif command.rows is None:
@@ -223,7 +226,7 @@ class Binding:
         self.rows = taken
 
     def _template(self, sql: str) -> PreparedStatement:
-        """The prepared statement, made now or by an earlier call; blocks of one statement share it."""
+        """The prepared statement of a template. Calls with the same statement share it."""
         templates = self._statements.templates
         template = templates.pop(sql, None)
         if template is None or not all(self._lookup(source.spec.name) is source.spec for source in template.sources):
@@ -242,7 +245,7 @@ class Binding:
 
 
 def _with(made: Preparation, query: StandingQuery) -> Preparation | None:
-    """The preparation with one more query; None at the first join, whose sides are not queries of the block."""
+    """Add a query to the preparation. Returns None for a join, as its sides are not queries of the block."""
     if query.sides:
         return None
     made.add(query)
@@ -255,7 +258,7 @@ def _spec(tenant: KnownTenant, name: str) -> StreamSpec | None:
 
 
 def _values_of(template: PreparedStatement, command: RegisterMany, rows: pa.Table) -> ParameterValues:
-    """The columns of parameters, without columns for keys and labels unless the statement names these."""
+    """The columns of parameters. Leaves out columns of keys and labels, unless the statement names them."""
     tagged = {command.key, *command.labels} - {""}
     if command.names:
         places = [place for place, name in enumerate(command.names) if name not in tagged or template.takes(name)]

@@ -1,6 +1,6 @@
-"""The state of admission as a whole: as values that can be compared, and the invariants between its parts.
+"""The whole state of admission, as values that can be compared, and the invariants between its parts.
 
-Nothing here decides or changes state. For tests and `PSOUP_VERIFY`.
+This module neither decides nor changes state. Tests use it, and the service with `PSOUP_VERIFY`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup.plan.sides import query_of
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """The parts of admission's state; shared, not copied."""
+    """The parts of admission's state, which admission shares and changes."""
 
     budget: MemoryBudget
     streams: Mapping[int, KnownStream]
@@ -110,7 +110,7 @@ class Books:
 
 
 def _by_tenant(streams: Iterable[KnownStream], size: Callable[[KnownStream], int]) -> dict[str, int]:
-    """The sizes of streams, added up by tenant; tenants with 0 are left out."""
+    """The sizes of streams, added up by tenant. Tenants with a sum of 0 are left out."""
     sizes = Counter[str]()
     for stream in streams:
         sizes[stream.tenant] += size(stream)

@@ -1,11 +1,11 @@
-"""The memory budget: tuples are charged by their bytes, queries and producers by an estimate of each.
+"""The memory budget. Tuples are charged by their bytes, queries and producers by estimates.
 
     push      tuples + queries + producers + the batch      over the budget: refused, with the bytes needed
     register  tuples + queries + producers + the block      the same
     results   take the rest, and give way   (the engine evicts them: answers are then evaluated on demand)
 
-A charge is known before the memory is used, and returned in full. The bill (`psoup.answer.figures.bill`) measures
-memory in use.
+Admission charges memory before it is used, and later returns exactly the charge. The bill (`psoup.answer.figures.bill`)
+measures the memory in use.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from psoup.plan.standing_query import StandingQuery
 from psoup.sql.templates.block import BoundBlock
 
 ROW_BYTES = 400
-"""Bytes of a query made from a template and a row of short values: its columns, and its part of index and names."""
+"""Bytes of a query made from a template and a row of short values: in the block's columns, the index and the names."""
 
 FREE_VALUES = 64
 """Bytes of a row's values that ROW_BYTES includes."""
 VALUES_TIMES = 2
-"""Copies of each further byte: as a value, and in the index."""
+"""The number of copies of each further byte of values: as a value, and in the index."""
 
 RETRY_AFTER_MS = 100
 """Milliseconds that a producer should wait while memory is full of tuples that are not on disk yet."""
@@ -42,36 +42,38 @@ TEXT_BYTES = 3_000
 """Bytes of a query registered by its text, without the text."""
 
 FREE_INTERVALS = 16
-"""Intervals of a WHERE that the charge includes."""
+"""The number of intervals of a WHERE that TEXT_BYTES and ROW_BYTES include."""
 INTERVAL_BYTES = 256
-"""Bytes of each further interval: a list after IN may have thousands."""
+"""Bytes of each further interval of a query registered by its text. A list after IN may have thousands."""
 
 ROW_INTERVAL_BYTES = 64
-"""Bytes of a further interval in a block, whose intervals are columns of the index."""
+"""Bytes of each further interval of a query in a block, whose intervals are columns."""
 
 JOIN_BYTES = 1_000
 """Bytes of the plan of a join, without its text and its sides."""
 
 TAG_BYTES = 64
-"""Bytes of a key without its text, and of a label, in the runs that find it."""
+"""Bytes of a key or a label without its text, in the sorted runs that find it."""
 
 STREAM_BYTES = 32_000
 """Bytes of a stream without tuples."""
 COLUMN_BYTES = 10_000
-"""Bytes of each of its columns: buffers of the open chunk, and the index of queries."""
+"""Bytes of each column of a stream: buffers of the open chunk, and the index of queries."""
 
 _STREAMS_SHARE = 4
-"""The part of the budget, one in so many, that streams may take before their first tuple."""
+"""The divisor of the budget for the bytes that all streams may take before their first tuple: a quarter."""
 _STREAMS_LEAST = 64 * 1024 * 1024
-"""Bytes that they may take in any case."""
+"""The bytes that all streams may take before their first tuple, however small the budget is."""
 _PRODUCERS_SHARE = 4
-"""The part of the budget, one in so many, for producers' last batches, if there are several tenants."""
+"""The divisor of the budget for producers' last batches, if there are several tenants: a quarter."""
 
 
 @dataclass(slots=True)
 class _BlockCharge:
-    """Queries of a block that cost more than ROW_BYTES: their number, the charge of each, and the number still
-    registered."""
+    """A block whose queries are not charged ROW_BYTES. `count`: the number of its queries. `charge`: of each query.
+
+    `left`: the number of its queries that are still registered.
+    """
 
     count: int
     charge: int
@@ -82,7 +84,7 @@ _BLOCK_COUNT: Callable[[_BlockCharge], int] = attrgetter("count")
 
 
 class MemoryBudget:
-    """The promised memory. `limit`: bytes; `known`: the tenants. One owner, no threads."""
+    """The charged memory. `limit`: the budget in bytes. `tenants`: the known tenants. Only the sequencer may use it."""
 
     def __init__(self, limit: int, tenants: KnownTenants) -> None:
         self.limit = limit
@@ -93,17 +95,17 @@ class MemoryBudget:
         self._charges: dict[int, int] = {}
         """Charges of queries registered by their texts, by query ID."""
         self._blocks: SortedDict[int, _BlockCharge] = SortedDict()
-        """Blocks by their first query ID; only blocks whose queries are not charged ROW_BYTES."""
+        """The blocks whose queries are not charged ROW_BYTES, by their first query ID."""
 
     @property
     def used(self) -> int:
-        """Bytes of the budget that are promised."""
+        """The charged bytes of tuples, queries and producers."""
         return self.tuples + self.queries + self.producers.used
 
     def check_batch(self, spec: StreamSpec, needed: int) -> None:
         """Raise ResourceExhausted if tuples of `needed` bytes do not fit.
 
-        For a stream with an archive the error says to wait: its older tuples are being written to disk.
+        For a stream with an archive the error says to wait, as maintenance is writing older tuples to disk.
         """
         if needed and self.used + needed > self.limit:
             waits = spec.retention.archive > 0 and self.used - self.tuples + needed <= self.limit
@@ -116,9 +118,10 @@ class MemoryBudget:
             raise self._refusal(f"{some} about {needed:,} more", needed)
 
     def check_stream(self, tenant: str, spec: StreamSpec, before: StreamSpec | None = None) -> None:
-        """Raise ResourceExhausted if a new stream of a tenant, or columns added to the one `before`, do not fit.
+        """Raise ResourceExhausted if a tenant's new stream does not fit, or the columns added to the stream `before`.
 
-        All streams may take a quarter of the budget, in addition to it. Half of that is divided among the tenants.
+        All streams may take bytes equal to a quarter of the budget, in addition to the budget. Half of these bytes are
+        reserved for the tenants.
         """
         room, needed = self.streams, stream_charge(spec) - (0 if before is None else stream_charge(before))
         if not room.fits(tenant, needed):
@@ -132,9 +135,9 @@ class MemoryBudget:
             )
 
     def full_of_producers(self, tenant: str, needed: int) -> ResourceExhausted | None:
-        """The error if a tenant's producers may not have `needed` more bytes; None if they may. O(1).
+        """The error if a tenant's producers may not have `needed` more bytes. None if they may. O(1).
 
-        Half of the producers' part of the budget is divided among the tenants. A single tenant may take all of the
+        Half of the producers' part of the budget is reserved for the tenants. A single tenant may take the whole
         budget.
         """
         room = self.producers
@@ -151,7 +154,7 @@ class MemoryBudget:
         )
 
     def adopt(self, event: Registered | RegisteredMany) -> int:
-        """Charge the queries of an event; returns the charge."""
+        """Charge the queries of an event. Returns the charge."""
         if isinstance(event, Registered):
             self._charges[event.query_id] = size = text_charge(event.query) + tag_charge(event.tag)
         elif isinstance(event.queries, BoundBlock):
@@ -168,7 +171,7 @@ class MemoryBudget:
         return size
 
     def give_back_queries(self, query_ids: Sequence[int]) -> int:
-        """Return the charges of removed queries (ascending); returns their sum. O(log blocks) for each block."""
+        """Subtract the charges of removed queries (ascending). Returns their sum. O(k), and O(log n) for each block."""
         before = self.queries
         charges = [self._charges.pop(query_id) for query_id in query_ids if query_id in self._charges]
         self.queries -= sum(charges) + ROW_BYTES * (len(query_ids) - len(charges))
@@ -200,7 +203,7 @@ def _of(room: SharedRoom, tenant: str) -> str:
 
 
 def _shared(room: SharedRoom, tenant: str) -> str:
-    """The part of a room that is reserved for a tenant, in words; empty for a single tenant."""
+    """A text about the part of a room that is reserved for a tenant. Empty for a single tenant."""
     return "" if room.alone else f" ({room.own(tenant):,} are its own, the others are for the tenant that comes first)"
 
 
@@ -221,9 +224,9 @@ def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:
 
 
 def row_charge(block: BoundBlock) -> int:
-    """Bytes charged for each query of a block: values by their mean, lists of the template by the first row.
+    """Bytes charged for each query of a block. A join is charged for each of its sides.
 
-    A join is charged for each of its sides.
+    The charge depends on the mean bytes of a row's values, and on the number of intervals of the first row.
     """
     if not len(block):
         return ROW_BYTES
@@ -251,7 +254,7 @@ def tags_charge(tags: TagColumns | None) -> int:
 
 
 def text_charge(query: StandingQuery) -> int:
-    """Bytes charged for a query registered by its text. A join is charged for its plan and for each side as a query."""
+    """Bytes charged for a query registered by its text. For a join: its plan, and each side like a query."""
     if query.sides:
         return JOIN_BYTES + len(query.text) + sum(map(text_charge, query.sides))
     return TEXT_BYTES + len(query.text) + INTERVAL_BYTES * _further_intervals(query)
@@ -259,7 +262,7 @@ def text_charge(query: StandingQuery) -> int:
 
 def _further_intervals(query: StandingQuery) -> int:
     intervals = -FREE_INTERVALS
-    # runs for each query of a block while other commands wait; a sum takes five times as long
+    # a loop, as the function runs for each query while other commands wait, and sum() takes five times as long
     for factor in query.factors:
         for term in factor.terms:
             intervals += len(term.intervals)
@@ -267,5 +270,5 @@ def _further_intervals(query: StandingQuery) -> int:
 
 
 def stream_charge(spec: StreamSpec) -> int:
-    """Bytes charged for a stream without tuples: the memory that its columns need before the first tuple."""
+    """Bytes charged for a stream without tuples, which its columns need before the first tuple."""
     return STREAM_BYTES + COLUMN_BYTES * len(spec.schema.attributes)

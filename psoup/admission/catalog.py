@@ -1,9 +1,9 @@
-"""The catalog of admission: names and IDs of tenants, their streams, queries and request IDs.
+"""The catalog of admission: the state of each tenant, with its streams by name and its calls by request ID.
 
-    tenant ── name (any case) ── StreamState ── number of queries, watermark, producers
+    tenant ── name (any case) ── KnownStream ── definition, watermark, producers, past
        └──── request ID ──────── the queries that it registered (`requests`)
 
-Plain state; the rules that change it are in `admission`.
+This module has only the data. `psoup.admission.admission` decides on changes, and makes them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from psoup.sql import PreparedStatement
 from psoup.sql.templates.forms import Forms
 
 _NAMES_COMPARED = 256
-"""The most names compared for a suggestion, so that a misspelling costs little with many streams."""
+"""The most names that are compared for a suggestion, so that a misspelled name costs little with many streams."""
 
 
 @dataclass(slots=True)
 class KnownStream:
-    """The state of a stream on which its next event depends. `watermark`: see `psoup.events.Pushed`."""
+    """The state of a stream on which decisions depend. `watermark`: see `psoup.events.Pushed`."""
 
     tenant: str
     stream_id: int
@@ -42,29 +42,29 @@ class KnownStream:
 
 @dataclass(slots=True)
 class Statements:
-    """The cached statements of a tenant, for one thread."""
+    """The cached statements of a tenant. Each thread that binds has its own cache."""
 
     templates: dict[str, PreparedStatement] = field(default_factory=dict)
-    """Prepared statements by their text, the least recently used first, with the stream they were prepared for."""
+    """Prepared statements by their text, the least recently used first. A statement refers to its streams."""
     forms: Forms = field(default_factory=Forms)
 
 
 @dataclass(slots=True)
 class QuotaUse:
-    """The use of a tenant's quotas, after the last prepared event."""
+    """A tenant's present use of its quotas, after the last prepared event."""
 
     queries: int = 0
     query_bytes: int = 0
     producers: int = 0
     most: int = 0
-    """An upper bound of the bytes of tuples: their sum at the last count, and all bytes accepted since."""
+    """An upper bound of the bytes of tuples: their sum at the last count, plus all bytes accepted since."""
     judged: Quotas | None = None
-    """The quotas at the last count; under other quotas nothing was counted."""
+    """The quotas at the last count of tuple bytes. If the quotas differ now, the count is outdated."""
     on_disk: int = 0
     looked: int | None = None
-    """The event at which `on_disk` was counted."""
+    """The sequence of the event at which `on_disk` was counted."""
     coming: deque[tuple[int, int]] = field(default_factory=deque)
-    """Events and bytes of pushes that were not published when they were accepted; only with a quota."""
+    """The sequences and bytes of accepted pushes that the writer may not have published. Empty without a quota."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class KnownTenant:
     removals: KnownRemovals = field(default_factory=KnownRemovals)
     statements: Statements = field(default_factory=Statements)
     statements_beside: Statements = field(default_factory=Statements)
-    """Statements for the thread that binds slow commands."""
+    """The cached statements of the binder's thread."""
     replaced: Succession = field(default_factory=Succession)
     use: QuotaUse = field(default_factory=QuotaUse)
 
@@ -85,7 +85,7 @@ class KnownTenant:
         return self.streams.get(name.lower())
 
     def stream(self, name: str) -> KnownStream:
-        """The stream of this name; raises NotFound with the most similar name."""
+        """The stream of this name, in any case. Raises NotFound, with the most similar name."""
         state = self.find(name)
         if state is None:
             near = difflib.get_close_matches(name[:256].lower(), [candidate.lower() for candidate in self.names()], n=1)
@@ -94,10 +94,10 @@ class KnownTenant:
         return state
 
     def no_query(self, query_id: int) -> NotFound:
-        """The error for a query that is not registered."""
+        """The error for a query that is not registered. If another query replaced it, the error names that query."""
         return WhyGone(self.replaced.freeze()).error(query_id)
 
     def names(self) -> list[str]:
-        """The names of some streams, for suggestions."""
-        states = list(self.streams.values())  # in one step: another thread may call this while streams come and go
+        """The names of at most `_NAMES_COMPARED` streams, for suggestions."""
+        states = list(self.streams.values())  # one atomic step, as another thread may add or remove streams
         return [state.spec.name for state in states[:_NAMES_COMPARED]]

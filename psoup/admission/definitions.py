@@ -1,6 +1,6 @@
 """Definitions of streams: decisions on CREATE STREAM, ALTER STREAM and DROP STREAM.
 
-Functions here change nothing; they return events that are not applied yet.
+The functions change nothing. They return events, which admission then adopts.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _EXAMPLES = 3
 def decide_create(
     tenant: KnownTenant, command: CreateStream, stream_id: int, sequence: int, now: int, config: EngineConfig
 ) -> StreamCreated:
-    """Decide on a new stream; raises AlreadyExists, with a fact that tells whether the existing stream is identical.
+    """Decide on a new stream. Raises AlreadyExists. A fact of this error says whether the existing stream is identical.
 
-    The statement in the event always has AHEAD. In logs, a statement without it is older than that word, and means
+    The statement in the event always has AHEAD. A logged statement without AHEAD is from an earlier version, and means
     another bound.
     """
     check_budget(command.sql, defines=True)
@@ -64,9 +64,10 @@ def decide_create(
 def decide_alter(
     tenant: KnownTenant, command: AlterStream, sequence: int, now: int, config: EngineConfig
 ) -> tuple[int, StreamAltered | None]:
-    """Return (stream ID, event), without an event if nothing changes.
+    """Return the stream's ID and the event, or None for the event if nothing changes.
 
-    Raises NotFound, and AlreadyExists with the name of a column that exists, if need be with another type.
+    Raises NotFound for an unknown stream, and AlreadyExists with the name of a column that the stream has already. With
+    IF NOT EXISTS, the column may exist with the same type.
     """
     check_budget(command.sql, defines=True)
     alteration = alter_stream(command.sql, new=True)
@@ -83,7 +84,7 @@ def decide_alter(
 
 
 def _missing_columns(spec: StreamSpec, alteration: Alteration) -> tuple[Attribute, ...]:
-    """Return the columns that the stream lacks; raises AlreadyExists, and InvalidInput for too many."""
+    """Return the columns that the stream lacks. Raises AlreadyExists, and InvalidInput for too many columns."""
     present = {attribute.name.lower(): attribute for attribute in spec.schema.attributes}
     missing = tuple(attribute for attribute in alteration.attributes if attribute.name.lower() not in present)
     for attribute in alteration.attributes:
@@ -125,7 +126,7 @@ def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:
 
 
 def check_archive(spec: StreamSpec, stored: bool) -> None:
-    """Raise FailedPrecondition if `spec` has an archive, and closed chunks are not `stored`."""
+    """Raise FailedPrecondition if `spec` has an archive, but the service does not store chunks (`stored`)."""
     if spec.retention.archive and not stored:
         raise FailedPrecondition(
             f"stream {spec.name!r} asks for an ARCHIVE, and nothing is kept on disk here; leave ARCHIVE out, or run the"
@@ -136,10 +137,10 @@ def check_archive(spec: StreamSpec, stored: bool) -> None:
 
 
 def decide_drop(stream: KnownStream, command: DropStream, users: Array, sequence: int) -> Prepared:
-    """Decide to drop a stream; raises NotFound if the name now means another stream.
+    """Decide to drop a stream. Raises NotFound if the name now means another stream.
 
-    Raises FailedPrecondition while `users` (int64[k]), the queries over it, remain. The command may drop them too, if
-    it names their number.
+    `users`: the queries over the stream, int64[k]. If there are any, raises FailedPrecondition. But if the command has
+    their right number, it drops them, too.
     """
     if command.stream_id not in (None, stream.stream_id):
         raise NotFound(

@@ -1,4 +1,4 @@
-"""The differences, in words, between an existing stream and a CREATE STREAM statement.
+"""A text about the differences between an existing stream and a CREATE STREAM statement.
 
 existing    CREATE STREAM s (a BIGINT) RETENTION 3 DAYS
 commanded   CREATE STREAM s (a BIGINT, b TEXT) RETENTION 4 DAYS
@@ -18,7 +18,7 @@ _SHOWN = 8
 
 
 def differences(existing: StreamSpec, wanted: StreamSpec) -> str:
-    """Describe the differences, column by column and clause by clause; "" if there are none."""
+    """Describe the differences, column by column and clause by clause. Returns "" if there are none."""
     differing = [*_columns(existing, wanted), *_clauses(existing, wanted)]
     more = [f"and {len(differing) - _SHOWN} more"] if len(differing) > _SHOWN else []
     return "; ".join([*differing[:_SHOWN], *more])
@@ -69,7 +69,7 @@ def _duration(micros: int | None) -> str:
 
 
 def _kept(retention: Retention) -> str:
-    """A RETENTION clause as it is written."""
+    """The text of a RETENTION clause in SQL, or `absent`."""
     whole = retention.duration if retention.rows is None else retention.rows
     if whole is None:
         return "absent"

@@ -4,8 +4,8 @@
                                   ├─ replace ──> the new query takes its place, in one event
                                   └─ else ────> Conflict: the differences, and the way out
 
-A block with keys is accepted as a whole or not at all. The differences are read from the writer's published state.
-Before it is published, or if several queries differ, the conflict says only that the earlier call was another.
+A block with keys is accepted as a whole or not at all. The error gets the differences from the writer's published
+state. If the earlier call is not published yet, or several queries differ, the error says only that the calls differ.
 """
 
 from __future__ import annotations
@@ -29,17 +29,21 @@ _SHOWN = 120
 
 
 class KeyHolders(NamedTuple):
-    """The queries that have the keys of a call. With a `sequence`, an earlier call was the same: its queries remain."""
+    """The queries that have the keys of a call. If an earlier call was the same, `sequence` is that of its event."""
 
     replaced: Array
-    """For each key, the query that the new one replaces, or -1; int64[n]."""
+    """The query that each new query replaces, or -1: int64[n]."""
     sequence: int = 0
     first: int = 0
-    """The first query of the earlier call."""
+    """The ID of the first query of the same earlier call."""
 
 
 class RegistrationCall(NamedTuple):
-    """The call to decide on. `query`: binds the query of a row; None if the call will be refused."""
+    """The call to decide on. `tags`: its keys and labels. `replace`: whether it may replace the queries with its keys.
+
+    `same`: whether a digest is that of this call. `query`: returns the query of a row, or None if the call will be
+    refused. `expires`: the lifetime of the queries in days.
+    """
 
     tenant: str
     tags: TagColumns
@@ -56,7 +60,7 @@ def check_replace(replace: bool, keyed: bool) -> None:
 
 
 def held(new_call: RegistrationCall, tags_in_use: KnownTags, owners: Owners) -> KeyHolders | None:
-    """The queries with some of the keys; None if all keys are free. Raises Conflict."""
+    """Find the queries that have some of the call's keys. None if all keys are free. Raises Conflict."""
     queries, tags = tags_in_use.queries_of(new_call.tenant, new_call.tags, owners), new_call.tags
     taken = np.flatnonzero(queries >= 0)
     if not len(taken):
@@ -76,7 +80,7 @@ def held(new_call: RegistrationCall, tags_in_use: KnownTags, owners: Owners) -> 
 
 
 def _differences(record: QueryRecord, call: RegistrationCall, row: int) -> list[str]:
-    """The parts in which a registered query differs from the new one, in words."""
+    """Texts about the parts in which a registered query differs from the new one: its text, labels and lifetime."""
     differences, query, tag = [], call.query(row), call.tags.tag(row)
     if query is None or record.query.text != query.text:
         text = " ".join(record.query.text.split())

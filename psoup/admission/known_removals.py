@@ -1,6 +1,6 @@
-"""Removals of many queries by request ID, so that a repeated call gets the same answer.
+"""Calls that removed many queries, by request ID, so that a repeated call gets the same answer.
 
-    request ID ──> digest of the selection, number of removed queries, event          the latest of each tenant
+    request ID ──> digest of the selection, number of removed queries, event          the latest calls of each tenant
 
 The state depends only on adopted events; the log keeps the events that are needed (`psoup.config.Remembered`).
 """
@@ -21,7 +21,7 @@ from psoup.events.events import UnregisteredMany
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The result of a call: `count` queries were removed, by the event `sequence`."""
+    """The result of a call: the event `sequence` removed `count` queries. `digest`: of the selection."""
 
     digest: bytes
     count: int
@@ -35,11 +35,11 @@ class KnownRemovals:
     _done: OrderedDict[str, Removed] = field(default_factory=OrderedDict)
 
     def items(self) -> Iterator[tuple[str, Removed]]:
-        """Request IDs and the removals, oldest first."""
+        """Yield request IDs and the results of their calls, oldest first."""
         yield from self._done.items()
 
     def earlier(self, command: UnregisterMany) -> Removed | None:
-        """The result of an earlier call with this request ID; raises Conflict if it selected other queries."""
+        """The result of an earlier call with this request ID, or None. Raises Conflict if it selected other queries."""
         removed = self._done.get(command.request_id) if command.request_id else None
         if removed is not None and removed.digest != removal_digest(command):
             raise Conflict(
@@ -50,7 +50,7 @@ class KnownRemovals:
         return removed
 
     def remember(self, event: UnregisteredMany, limit: int) -> None:
-        """Keep the result of a removal, and drop the oldest beyond `limit`."""
+        """Keep the result of a removal. Drop the oldest results if there are more than `limit`."""
         if event.request_id:
             self._done.pop(event.request_id, None)
             self._done[event.request_id] = Removed(event.digest, event.count, event.sequence)
@@ -59,7 +59,7 @@ class KnownRemovals:
 
 
 def removal_digest(command: UnregisterMany) -> bytes:
-    """16 bytes that identify the selection of queries."""
+    """The digest of the selection of queries in a command: 16 bytes."""
     if command.query_ids is not None:
         content = b"ids" + np.unique(command.query_ids).astype("<i8").tobytes()
     else:

@@ -1,6 +1,6 @@
 """Exactly-once pushes: the last batches of each producer by (epoch, number), with their acknowledgements.
 
-    epoch 7:   0 1 2 3 4 5 | 6 = expected next           a greater epoch starts again at 0 and fences 7 off
+    epoch 7:   0 1 2 3 4 5 | 6 = expected next           a greater epoch starts at 0, and fences epoch 7
                    '-----'
                    remembered: digest and acknowledgement, so that a repeat is answered but not accepted twice
 
@@ -8,13 +8,13 @@
            a     b | c     d            a and b made way for others: the horizon is 52
 
 A producer is forgotten after a long idle time. It is forgotten earlier if there are too many producers, or if its
-tenant's producers take too much memory (`MemoryBudget.full_of_producers`). Its batches may be sent again. So after the
-horizon has moved, an unknown name must prove that it is new. Its sender names an event after the horizon that happened
-before number 0 was first sent (`since`). Batches of forgotten producers are not after the horizon, so no number 0 is
-accepted twice.
+tenant's producers take too much memory (`MemoryBudget.full_of_producers`). Its client may still send a batch again. So
+as soon as the horizon has moved, a producer with an unknown name must prove that it is new. Its client names an event
+(`since`) that happened before it first sent number 0; this event must be after the horizon. All batches of forgotten
+producers are at or before the horizon, so no batch is accepted twice.
 
-There is one such table for each stream. Only `record` changes it. Its state depends only on events: the log must keep
-the remembered batches, and the last event that moved the horizon.
+Each stream has one such table. Only `record` changes it. The state depends only on events, so the log must keep the
+remembered batches, and the last event that moved the horizon.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ from psoup.values.digests import comparable
 MAX_NAME_BYTES = 256
 """The most bytes of a producer's name."""
 PRODUCER_BYTES = 1_000
-"""Measured bytes of a producer in memory."""
+"""Bytes of a producer in memory, as measured, without its acknowledgements."""
 ACKNOWLEDGEMENT_BYTES = 300
-"""Measured bytes of each of its acknowledgements."""
+"""Bytes of each remembered acknowledgement of a producer, as measured."""
 _MAX_INT64 = 2**63 - 1
 
 
 @dataclass(slots=True)
 class _KnownProducer:
-    """`kept`: number -> (digest, sequence, accepted, late, ahead, watermark); contiguous, up to `expected`.
+    """A remembered producer. `expected`: the number of its next batch. `rows`: as in ProducerAcknowledgement.
 
-    `last`: the time of its last batch, `sequence`: its event. `rows`: as in ProducerAcknowledgement.
+    `last`, `sequence`: the time and the event of its last batch. `kept`: the last batches by number, without a gap, as
+    (digest, sequence, accepted, late, ahead, watermark).
     """
 
     epoch: int
@@ -59,7 +60,7 @@ class _KnownProducer:
 
 
 class Producers:
-    """The producers of one stream, the longest silent first. `nbytes`: their charge."""
+    """The producers of one stream, the longest silent first. `nbytes`: the bytes charged for them."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.nbytes = 0
@@ -67,7 +68,7 @@ class Producers:
         self._known: OrderedDict[str, _KnownProducer] = OrderedDict()
         self._horizon = 0
         self._moved = 0
-        """The time when the horizon moved; after the idle time of a producer the horizon no longer matters."""
+        """The time when the horizon last moved. After the idle time of producers the horizon no longer matters."""
 
     def __len__(self) -> int:
         """The number of remembered producers."""
@@ -77,11 +78,11 @@ class Producers:
         return name in self._known
 
     def admit(self, command: Push | Recall, digest: bytes, now: int, sequence: int) -> PushAcknowledgement | None:
-        """Return None for the next batch in order; the acknowledgement of a batch that was accepted before.
+        """Return None for the producer's next batch, or the acknowledgement of a batch that was accepted before.
 
-        `sequence`: of the last event. Raises FailedPrecondition for a gap, a fenced epoch, a repeat too old to
-        recognise, or a producer that may be forgotten. Raises Conflict for a repeat with another digest, and
-        ResourceExhausted for one producer too many. Changes nothing. O(1).
+        `sequence`: the sequence of the last event. Raises FailedPrecondition for a gap, a fenced epoch, a repeat of a
+        batch that is no longer remembered, or an unknown producer that may be a forgotten one. Raises Conflict for a
+        repeat with another digest, and ResourceExhausted for one producer too many. Changes nothing. O(1).
         """
         producer = self._standing(command.producer, now)
         if producer is None:
@@ -112,11 +113,11 @@ class Producers:
         return self._remembered(command, digest, producer)
 
     def making_way(self, command: Push | Recall, now: int, full: ResourceExhausted | None = None) -> int:
-        """The event up to which producers must be forgotten to make room for this batch; 0 if none must.
+        """The event up to which producers must be forgotten, so that this batch has room. 0 if none must be forgotten.
 
-        `full`: the error if the tenant's producers may take no more memory. The memory of the longest silent producer
-        is more than a batch needs. Raises `full`, or ResourceExhausted for one producer too many, if no producer has
-        been silent for long enough.
+        `full`: the error if the tenant's producers may take no more memory, or None. The longest silent producer takes
+        more memory than a batch needs. If it has not been silent for long enough, raises `full`, or ResourceExhausted
+        for one producer too many.
         """
         is_known = command.producer in self._known
         if full is None and (is_known or len(self._known) < self._config.producers):
@@ -136,7 +137,7 @@ class Producers:
         )
 
     def position(self, command: Locate, now: int) -> ProducerAcknowledgement:
-        """The place where a producer stopped; raises NotFound if it is not known. Changes nothing. O(1)."""
+        """The epoch of a producer, and the number of its next batch. Raises NotFound for an unknown producer. O(1)."""
         producer = self._standing(command.producer, now)
         if producer is None:
             raise NotFound(
@@ -152,18 +153,18 @@ class Producers:
         )
 
     def sent_before(self, command: Push) -> int | None:
-        """The number of rows that the producer has sent in its epoch before this batch; None: not known."""
+        """The number of rows that the producer has sent in its epoch before this batch. None if it is not known."""
         return self._known[command.producer].rows if command.number else 0
 
     def needed(self, command: Push | Pushed) -> int:
-        """Bytes charged for remembering this batch, without bytes of forgotten producers. O(1)."""
+        """Bytes charged for remembering this batch. Does not subtract bytes of producers forgotten for it. O(1)."""
         producer = self._known.get(command.producer)
         if producer is None:
             return PRODUCER_BYTES + ACKNOWLEDGEMENT_BYTES
         return ACKNOWLEDGEMENT_BYTES if len(producer.kept) < self._config.kept_acknowledgements else 0
 
     def record(self, event: Pushed) -> None:
-        """Record an accepted batch, and forget the producers that were silent for too long before it."""
+        """Record an accepted batch. Forget the producers that made room for it, or were silent for too long."""
         self._move_horizon(event)
         producer = self._standing(event.producer, event.time)
         if producer is None or producer.epoch != event.epoch or producer.expected != event.number:
@@ -177,14 +178,14 @@ class Producers:
         self._forget_idle(event.time)
 
     def state(self) -> dict[str, object]:
-        """All that decisions depend on, as plain values."""
+        """The state on which decisions depend, as plain values."""
         producers = {
             name: (p.epoch, p.expected, p.last, p.sequence, p.rows, dict(p.kept)) for name, p in self._known.items()
         }
         return {"horizon": (self._horizon, self._moved), "known": producers}
 
     def check(self) -> None:
-        """Check that remembered numbers are contiguous, end before the expected one, and are not too many."""
+        """Check that remembered numbers have no gap, end before the expected one, and are not too many."""
         total = sum(producer.nbytes for producer in self._known.values())
         ensure(self.nbytes == total, self, "it is charged otherwise than it holds", charged=self.nbytes, held=total)
         last = self._horizon
@@ -207,7 +208,7 @@ class Producers:
         return None if producer is None or now - producer.last > self._config.producer_idle else producer
 
     def _check_not_forgotten(self, command: Push | Recall, now: int, sequence: int) -> None:
-        """Raise FailedPrecondition if an unknown producer may have been forgotten, and could send twice."""
+        """Raise FailedPrecondition if an unknown producer may be a forgotten one, as it could send a batch twice."""
         if command.since > sequence:
             raise FailedPrecondition(
                 f"producer {command.producer!r} is new since event {command.since}, and the last event is {sequence}:"
@@ -270,7 +271,7 @@ class Producers:
         producer.rows = None if event.before is None else event.before + event.accepted + refused.count
 
     def _move_horizon(self, event: Pushed) -> None:
-        """Forget the producers that made way for the event's producer."""
+        """Forget the producers that made room for the event's batch, and set the horizon to the last of them."""
         if not event.forgotten:
             return
         self._horizon = event.forgotten
@@ -294,7 +295,7 @@ class Producers:
 
 
 def _as_many(command: Push | Recall, record: tuple[bytes, int, int, int, int, int | None]) -> bool:
-    """Whether a batch has as many rows as the accepted one."""
+    """Whether a repeated batch has as many rows as the accepted batch."""
     _, _, accepted, late, ahead, _ = record
     return isinstance(command, Push) and command.table.num_rows == accepted + late + ahead
 

@@ -7,8 +7,8 @@
     system time
       every row of the batch gets max(clock, last physical ID)
 
-A batch must be its producer's next, and there must be room for it. Rows stay in the order they were sent; a release
-sorts them by time. Functions here change nothing; the state changes when the event is adopted.
+A batch must be its producer's next one, and fit into the memory budget. Rows stay in the order in which the client sent
+them; the release sorts them by time. The functions change nothing. The state changes when admission adopts the event.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ from psoup.values.from_arrow import columns_from_arrow
 from psoup.values.kinds import TYPES
 
 _LEAST = -(2**63)
-"""The least time."""
+"""The least time, in microseconds."""
 _GREATEST = 2**63 - 1
-"""The greatest time."""
+"""The greatest time, in microseconds."""
 _NO_TIMES: Array = np.zeros(0, np.int64)
 _NO_TIMES.flags.writeable = False
 NONE_REFUSED = RefusedTuples(_NO_TIMES, _NO_TIMES)
-"""No refused row; shared, read-only."""
+"""The value without any refused row. All events share it, so its arrays are read-only."""
 
 
 def read_columns(
     spec: StreamSpec, table: pa.RecordBatch | pa.Table, config: EngineConfig, *, staged: bool = False
 ) -> tuple[Column, ...]:
-    """The checked columns of a push; raises InvalidBatch. O(bytes); columns whose types fit are not copied.
+    """Check the columns of a push, and convert them to the stream's types. Raises InvalidBatch. O(bytes).
 
-    The buffers are verified before they are read: a payload off the wire may have offsets or UTF-8 that point outside
-    its memory. `staged`: all parts of a batch, which may have more rows.
+    A column that has its type already is not copied. All buffers are verified before they are read, as a payload from
+    the wire may have invalid UTF-8, or offsets that point outside its memory. `staged`: `table` has all parts of a
+    staged batch, which may have more rows.
     """
     limit = config.staged_rows if staged else config.batch_rows
     if table.num_rows > limit:
@@ -75,9 +76,9 @@ def read_columns(
 
 
 def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int) -> None:
-    """Refuse rows whose columns would grow too much, before they are converted.
+    """Raise InvalidBatch if the converted columns would take more than `limit` bytes. O(columns).
 
-    A missing column gets a value for each row, and a byte becomes eight. O(columns).
+    Conversion may take much memory: a missing column gets a value for each row, and a value of one byte becomes eight.
     """
     kinds = [attribute.type.kind for attribute in spec.schema.attributes]
     grown = table.num_rows * sum(1 if kind is Kind.BOOLEAN else 8 for kind in kinds)
@@ -94,7 +95,7 @@ def _check_growth(spec: StreamSpec, table: pa.RecordBatch | pa.Table, limit: int
 
 
 def check_text(name: str, column: Column, limit: int) -> None:
-    """Raise InvalidBatch for a text of more than `limit` bytes. O(rows) at most."""
+    """Raise InvalidBatch for a text of more than `limit` bytes. O(rows); O(1) if the whole column has fewer bytes."""
     if int(column.values[-1] - column.values[0]) <= limit:
         return
     lengths = np.diff(column.values)
@@ -111,7 +112,7 @@ def check_text(name: str, column: Column, limit: int) -> None:
 
 
 def check_finite(name: str, column: Column) -> None:
-    """Refuse infinite times and dates: at the ends of their integers they would be taken as ordinary values."""
+    """Raise InvalidBatch for an infinite time or date. Its integer would be taken for an ordinary value."""
     last = TYPES[column.type.kind].infinite
     if last is None or not len(column):
         return
@@ -133,7 +134,7 @@ def check_finite(name: str, column: Column) -> None:
 
 
 def payload_digest(columns: tuple[Column, ...]) -> bytes:
-    """The digest of the values of a batch, for a caller that sent none. O(bytes)."""
+    """The digest of the values of a batch, for a client that sent no digest. O(bytes)."""
     return digest_of(part for column in columns for part in _parts(column))
 
 
@@ -168,10 +169,10 @@ def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
 def in_event_time(
     spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int, *, whole: bool = False
 ) -> tuple[Batch, RefusedTuples, int | None]:
-    """Find the accepted rows, the refused times, and the new watermark. `bound`: the greatest time accepted.
+    """Find the accepted rows, the refused times, and the new watermark. `bound`: the greatest accepted time.
 
-    Raises InvalidBatch for a NULL time. With `whole` it raises FailedPrecondition if a row would be refused, also if
-    its rows came one after the other. Without refused rows nothing is copied.
+    Raises InvalidBatch for a NULL time. `whole`: raise FailedPrecondition if a row would be refused, in this batch or
+    if each row came in a push of its own. Without refused rows nothing is copied.
     """
     assert spec.time_attribute is not None
     check_times(spec, columns)
@@ -195,7 +196,7 @@ def in_event_time(
 
 
 def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:
-    """Return the rows with one physical ID, at least the last tuple's, and that ID as the watermark."""
+    """Give all rows one physical ID: the clock time, but at least the watermark. Returns them and the new watermark."""
     if not rows:
         return Batch(columns, _NO_TIMES), watermark
     physical = now if watermark is None else max(now, watermark)
@@ -204,20 +205,23 @@ def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """The event of a push to the stream `spec`, for work that is done before the decision."""
+    """The event that a push will likely get. The spooler writes its columns to disk before the decision.
+
+    `spec`: the definition of the stream at that time.
+    """
 
     spec: StreamSpec
     event: Pushed
 
     @property
     def columns(self) -> tuple[Column, ...] | None:
-        """The checked columns of all rows; None if some rows were refused."""
+        """The checked columns of all rows. None if some rows were refused."""
         return None if self.event.refused.count else self.event.batch.columns
 
     def same(self, event: Pushed) -> Pushed:
-        """The decided event for the same stream, with the very columns that were foreseen if the rows are the same.
+        """The decided event, for the same stream. If it has the same rows, it gets the column objects of this event.
 
-        O(late).
+        O(refused rows).
         """
         before, now = self.event.refused, event.refused
         if not (np.array_equal(before.late, now.late) and np.array_equal(before.ahead, now.ahead)):
@@ -227,8 +231,11 @@ class Foreseen:
 
 @dataclass(frozen=True, slots=True)
 class PushRows:
-    """The rows that a push would accept. `rows`, `late`, `ahead`: numbers of accepted and of refused rows, int64,
-    ascending."""
+    """The rows that a push would accept, and those that it would refuse.
+
+    `rows`, `late`, `ahead`: the positions of accepted rows and of refused rows, int64, ascending. `batch`: the accepted
+    rows.
+    """
 
     columns: tuple[Column, ...]
     times: Array
@@ -239,7 +246,7 @@ class PushRows:
     ahead: Array
 
     def refused_for(self) -> str:
-        """The reason why a push would refuse a single row; empty if it would accept it."""
+        """The reason why a push of a single row would be refused. Empty if it would be accepted."""
         if len(self.late):
             return "it is too late: its time is below the watermark"
         return "it is too far ahead of the clock" if len(self.ahead) else ""
@@ -253,7 +260,7 @@ def offered(
     config: EngineConfig,
     now: int,
 ) -> PushRows:
-    """Find the rows of `table` that a push would accept at clock time `now`; raises as a push does. O(bytes)."""
+    """Find the rows of `table` that a push would accept at clock time `now`. Raises InvalidBatch. O(bytes)."""
     columns = read_columns(spec, table, config)
     rows, none = np.arange(table.num_rows), np.zeros(0, np.int64)
     if not spec.event_time:
@@ -279,9 +286,10 @@ def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
 def decide_heartbeat(
     stream: KnownStream, command: Heartbeat, config: EngineConfig, sequence: int, now: int
 ) -> Prepared:
-    """Return the event of a heartbeat, or the acknowledgement if its time was reached before. `sequence`: of the event.
+    """Decide on a heartbeat. `sequence`: the sequence that its event gets.
 
-    Raises FailedPrecondition for a stream in system time or fed by a job; InvalidInput, OutOfRange.
+    Raises FailedPrecondition for a stream in system time, or fed by a job with lateness. Raises InvalidInput or
+    OutOfRange for a time that is not allowed.
     """
     if not stream.spec.event_time:
         raise FailedPrecondition(
@@ -307,15 +315,16 @@ def decide_heartbeat(
     if reached and stream.spec.idle_after is None:
         return Prepared(HeartbeatAcknowledgement(sequence - 1, True, stream.watermark))
     watermark = stream.watermark if reached and stream.watermark is not None else command.time
-    # at least it shows that the stream is alive
+    # even if the watermark stays, the event shows that the stream is alive
     event = WatermarkRaised(sequence, stream.tenant, stream.stream_id, watermark, now)
     return Prepared(HeartbeatAcknowledgement(event.sequence, reached, event.watermark), event)
 
 
 def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, now: int) -> Prepared:
-    """Decide whether a batch was accepted, after event `sequence`; raises as its push would.
+    """Find out whether a batch was accepted. `sequence`: the last event. Raises the errors of the batch's push.
 
-    For Locate, find the place where a producer stopped; raises NotFound. O(1).
+    For Locate, find a producer's position: its epoch and the number of its next batch. Raises NotFound for an unknown
+    producer. O(1).
     """
     if isinstance(command, Locate):
         return Prepared(stream.producers.position(command, now))
@@ -333,9 +342,9 @@ def decide_push(
     now: int,
     foreseen: Foreseen | None = None,
 ) -> Prepared:
-    """Decide on a push after event `sequence`; raises if it is refused. Changes nothing. O(bytes).
+    """Decide on a push. `sequence`: the last event. Raises an error if the push is refused. Changes nothing. O(bytes).
 
-    `foreseen`: an earlier decision, used if the stream has not changed: its columns are not read again.
+    `foreseen`: the result of an earlier decision. If the stream's definition has not changed, its columns are used.
     """
     foreseen = foreseen if foreseen is not None and foreseen.spec is stream.spec else None
     check_push(stream.spec, stream.past)
@@ -382,7 +391,7 @@ def decide_push(
 def _taken(
     stream: KnownStream, command: Push, columns: tuple[Column, ...], config: EngineConfig, now: int
 ) -> tuple[Batch, RefusedTuples, int | None]:
-    """Split the rows: the accepted ones, the times of the refused ones, and the new watermark."""
+    """Divide the rows of a push. Returns the accepted rows, the times of refused rows, and the new watermark."""
     if stream.spec.event_time:
         bound = latest_time(stream.spec, config, now)
         return in_event_time(stream.spec, columns, stream.watermark, bound, whole=command.whole)

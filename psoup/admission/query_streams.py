@@ -1,11 +1,11 @@
-"""The stream ID of every standing query, in arrays: 8 bytes a query, and 8 for each side of a join.
+"""The stream ID of every standing query, in arrays: 8 bytes for each query, and for each side of a join.
 
     page 0       query IDs 0 to 4,095       [ -  7  7  7  -  9 … ]        - : the query does not exist
     page 2       query IDs 8,192 to 12,287  [ 7  7  … ]                   a page is dropped with its last query
     page 2**28   sides of 0 to 4,095        [ -  -  7  -  -  - … ]        query 2 is a join; its first side is on 7
 
-IDs are assigned in order and never reused, so pages are filled one after the other. A join is on the streams of its
-sides, which are added and removed with it. Callers use only IDs of queries; the ID of a side is not one.
+IDs are assigned in order and never reused, so pages are filled one after the other. A join belongs to the streams of
+its sides, which are added and removed with it. Callers use only IDs of queries, not of sides.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _NO_STREAM = -1
 
 
 class Owners:
-    """A map query ID -> stream ID."""
+    """A map from query IDs to stream IDs."""
 
     def __init__(self, page: int = Shape().owner_page) -> None:
         self._page = page
         self._pages: dict[int, Array] = {}
         self._counts: dict[int, int] = {}
-        """The number of queries on each page."""
+        """The number of queries, or of sides, on each page."""
         self._streams: dict[int, int] = {}
         """The number of queries and sides of each stream."""
         self._places = 0
-        """The most sides of any query so far."""
+        """The greatest number of sides that a query has had so far."""
 
     def __len__(self) -> int:
         return sum(self._counts.values())
@@ -51,7 +51,7 @@ class Owners:
         return None if stream_id == _NO_STREAM else stream_id
 
     def stand(self, query_ids: Array) -> Array:
-        """Flags of queries that are registered: bool[n]. O(n), in pages."""
+        """For each query ID (int64[n]), whether it is registered: bool[n]. O(n) in NumPy, a step for each page."""
         standing: Array = np.zeros(len(query_ids), np.bool_)
         numbers = query_ids // self._page
         for number in np.unique(numbers).tolist():
@@ -62,7 +62,7 @@ class Owners:
         return standing
 
     def streams(self, query_ids: Array) -> Array:
-        """The stream ID of each query (int64[k], ascending), int64[k]; -1 for queries that do not exist."""
+        """The stream ID of each query (int64[k], ascending): int64[k], -1 for queries that do not exist."""
         owners: Array = np.full(len(query_ids), _NO_STREAM, np.int64)
         if not len(query_ids):
             return owners
@@ -74,26 +74,26 @@ class Owners:
         return owners
 
     def standing(self, first_id: int, count: int) -> int:
-        """The number of standing queries among first_id, first_id + 1, ... O(count), in pages."""
+        """The number of registered queries among the `count` IDs from `first_id` on. O(count) in NumPy."""
         return sum(int((part != _NO_STREAM).sum()) for part in self._parts(first_id, count))
 
     def stands_any(self, first_id: int, count: int) -> bool:
-        """Whether any of these queries exists."""
+        """Whether a query with one of the `count` IDs from `first_id` on is registered."""
         return any(bool((part != _NO_STREAM).any()) for part in self._parts(first_id, count))
 
     def _parts(self, first_id: int, count: int) -> Iterator[Array]:
-        """The entries of these queries on existing pages."""
+        """Yield the parts of existing pages with the `count` IDs from `first_id` on."""
         for number in range(first_id // self._page, (first_id + count - 1) // self._page + 1):
             page = self._pages.get(number)
             if page is not None:
                 yield page[max(first_id - number * self._page, 0) : first_id + count - number * self._page]
 
     def count(self, stream_id: int) -> int:
-        """The number of queries and sides on a stream. O(1)."""
+        """The number of queries and sides of a stream. O(1)."""
         return self._streams.get(stream_id, 0)
 
     def adopt(self, event: Registered | RegisteredMany) -> None:
-        """Add the queries of an event, and the sides of its joins. O(queries), in pages."""
+        """Add the queries of an event, and the sides of its joins. O(queries) in NumPy, a step for each page."""
         if isinstance(event, Registered):
             self.add(event.query_id, 1, event.stream_id)
             if event.side_streams:
@@ -111,12 +111,12 @@ class Owners:
         self._places = max(self._places, len(streams))
 
     def _with_sides(self, query_ids: Array) -> Array:
-        """Queries (int64[k], ascending) and their sides, ascending. O(k), in pages."""
+        """The IDs of queries (int64[k], ascending) and of their sides, ascending. O(k)."""
         sides = [query_ids + side_id(0, place) for place in range(self._places)]
         return np.concatenate([query_ids, *(ids[self.stand(ids)] for ids in sides)])
 
     def add(self, first_id: int, count: int, stream_id: int) -> None:
-        """Add the queries first_id, first_id + 1, ... of one stream. O(count), in pages."""
+        """Add the `count` queries with the IDs from `first_id` on, all of one stream. O(count) in NumPy."""
         self._streams[stream_id] = self.count(stream_id) + count
         end = first_id + count
         while first_id < end:
@@ -130,7 +130,10 @@ class Owners:
             first_id += stop - start
 
     def add_block(self, first_id: int, count: int, stream_ids: Sequence[int]) -> None:
-        """Add queries with a stream for each, or one for all. O(count) bytes, and a step for each change of stream."""
+        """Add the `count` queries with the IDs from `first_id` on. O(count) in NumPy, and a step for each stream.
+
+        `stream_ids`: the stream of each query, or a single one for all.
+        """
         ids = np.array(stream_ids, np.int64)
         starts = np.flatnonzero(np.diff(ids, prepend=ids[:1] - 1))
         ends = [*starts[1:].tolist(), count]
@@ -155,7 +158,7 @@ class Owners:
             del self._streams[stream_id]
 
     def remove_all(self, query_ids: Array) -> None:
-        """`remove` for some queries (int64[k], ascending). O(k), in pages."""
+        """Remove some queries (int64[k], ascending), which must exist. O(k) in NumPy, a step for each page."""
         query_ids = self._with_sides(query_ids) if self._places else query_ids
         numbers, starts = np.unique(query_ids // self._page, return_index=True)
         for number, own_ids in zip(numbers.tolist(), np.split(query_ids, starts[1:]), strict=True):
@@ -172,21 +175,21 @@ class Owners:
                     del self._streams[stream_id]
 
     def of_stream(self, stream_id: int) -> Array:
-        """The IDs of the queries on a stream, or with a side on it: int64, ascending. O(pages)."""
+        """The IDs of the queries over a stream, and of joins with a side on it: int64, ascending. O(pages)."""
         pages = sorted(self._pages.items()) if stream_id in self._streams else []
         places = [np.flatnonzero(page == stream_id) + number * self._page for number, page in pages]
         ids = np.concatenate([np.zeros(0, np.int64), *places])
         return np.unique(ids % FIRST_SIDE) if self._places else ids
 
     def items(self) -> Iterator[tuple[int, int]]:
-        """(query ID, stream ID) of all queries, ascending, then of all sides."""
+        """Yield pairs of an ID and its stream ID: of all queries, ascending, then of all sides."""
         for number in sorted(self._pages):
             page = self._pages[number]
             for at in np.flatnonzero(page != _NO_STREAM).tolist():
                 yield number * self._page + at, int(page[at])
 
     def check(self) -> None:
-        """Check the counts against the pages."""
+        """Check that the counts agree with the pages. Raises Corrupt."""
         counts = {number: int((page != _NO_STREAM).sum()) for number, page in self._pages.items()}
         ensure(counts == self._counts, self, "queries of a page are miscounted", found=counts, counted=self._counts)
         streams: dict[int, int] = {}

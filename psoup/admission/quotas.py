@@ -1,12 +1,12 @@
-"""The quotas of tenants that follow from events: the use of each, and the refusal above it.
+"""The quotas of tenants that admission checks: it refuses an event that would exceed one.
 
     counted at each event           streams, queries, their bytes, producers
     read from published state       bytes of tuples in memory and on disk, plus bytes accepted since
     both                            bytes of tuples in memory, with producers' last batches
 
-Only events that add something are checked, after all other checks; a smaller quota removes nothing. Without a quota an
-event costs a few comparisons. Published bytes are added up only if the last sum and all bytes since would exceed the
-quota: O(streams of the tenant).
+Only events that add something are checked, after all other checks. A smaller quota removes nothing. Without a quota an
+event costs a few comparisons. Published bytes are added up again, in O(streams of the tenant), only if the last sum
+plus all bytes accepted since would exceed the quota.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from psoup.events.tenants import Tenant, over_quota
 from psoup.published.snapshot import Snapshot, StreamView
 
 LOOK = 64
-"""Events between two counts of bytes on disk: tuples get there long after they were accepted."""
+"""The number of events between two counts of bytes on disk. Tuples get there long after they were accepted."""
 
 _LESS = "drop streams, or lessen a RETENTION"
 
 
 class Judge:
-    """Checks events that are not adopted yet against the quotas of their tenants. One thread, admission's.
+    """Checks events against the quotas of their tenants, before admission adopts them. Only the sequencer uses it.
 
-    `known`: the tenants with their quotas; `tenants`, `streams`: the state of each, by name and by ID; `remembered`:
-    bytes of their producers' last batches.
+    `quotas_of_tenants`: the tenants with their quotas. `tenants`, `streams`: their states, by name and by ID.
+    `remembered`: the bytes of producers' last batches for each tenant.
     """
 
     def __init__(
@@ -49,28 +49,28 @@ class Judge:
         self._published: Callable[[], Snapshot] | None = None
 
     def share(self, published: Callable[[], Snapshot]) -> None:
-        """Read bytes of tuples from `published`; before, they are not checked."""
+        """Read bytes of tuples from the snapshots that `published` returns. Before that, they are not checked."""
         self._published = published
 
     def queries(self, tenant: str) -> int:
-        """The number of standing queries. From any thread, like the next three."""
+        """The number of a tenant's registered queries. Any thread may call this and the next three methods."""
         return self._of(tenant).use.queries
 
     def query_bytes(self, tenant: str) -> int:
-        """Bytes charged for the queries."""
+        """Bytes charged for a tenant's queries."""
         return self._of(tenant).use.query_bytes
 
     def producers(self, tenant: str) -> int:
-        """The number of remembered producers."""
+        """The number of a tenant's remembered producers."""
         return self._of(tenant).use.producers
 
     def producer_bytes(self, tenant: str) -> int:
-        """Bytes of producers' last batches, which count like tuples."""
+        """Bytes of the remembered batches of a tenant's producers. They count as bytes of tuples."""
         return self._remembered.of(tenant)
 
     def check(self, event: Event) -> None:
-        """Raise ResourceExhausted, reason QUOTA, for an event above its tenant's quotas. Changes nothing but cached
-        sums."""
+        """Raise ResourceExhausted with the reason QUOTA if an event would exceed a quota of its tenant. Changes only
+        cached sums."""
         if isinstance(event, Pushed):
             self._check_push(event)
         elif isinstance(event, Registered | RegisteredMany):
@@ -85,7 +85,7 @@ class Judge:
                 self._check_disk(tenant, event.sequence, sum(chunk.source.nbytes for chunk in event.chunks))
 
     def note(self, event: Event) -> None:
-        """Record an accepted event. O(1), amortised."""
+        """Record the bytes of an accepted push, if its tenant has a quota of tuple bytes. Amortised O(1)."""
         if not isinstance(event, Pushed) or self._published is None:
             return
         tenant, size = self._known.get(event.tenant), event.batch.nbytes
@@ -124,9 +124,9 @@ class Judge:
             self._check_disk(tenant, event.sequence, 0)
 
     def _check_tuples(self, tenant: Tenant, event: Pushed) -> None:
-        """Raise ResourceExhausted if tuples, with producers' last batches, exceed the tenant's quota."""
+        """Raise ResourceExhausted if a push and the tenant's tuples and producers would exceed its quota of bytes."""
         quotas, remembered, needed = tenant.quotas, self._remembered.of(event.tenant), event.batch.nbytes
-        if event.producer and not event.forgotten:  # a producer that makes way for another has more than a batch needs
+        if event.producer and not event.forgotten:  # a forgotten producer frees more bytes than this batch needs
             needed += self._streams[event.stream_id].producers.needed(event)
         if not needed:
             return
@@ -147,7 +147,7 @@ class Judge:
             use.most = in_memory + sum(size for _, size in use.coming)
 
     def _check_disk(self, tenant: Tenant, sequence: int, needed: int) -> None:
-        """Raise ResourceExhausted if bytes on disk, plus `needed` bytes that will be added, exceed the quota."""
+        """Raise ResourceExhausted if the tenant's bytes on disk plus `needed` bytes exceed its quota."""
         if self._published is None:
             return
         use = self._of(tenant.name).use
@@ -166,6 +166,6 @@ class Judge:
 
 
 def _forget(use: QuotaUse, sequence: int) -> None:
-    """Drop pushes up to a published event."""
+    """Drop the recorded pushes up to the event `sequence`, as the writer has published them."""
     while use.coming and use.coming[0][0] <= sequence:
         use.coming.popleft()

@@ -1,9 +1,9 @@
 """Registration: the decision to register queries, and its event.
 
     command ──repeated?──> the earlier answer
-       └──bind (`bind_steps`), now or beside──> does it fit, are its streams unchanged? ──> event
+       └──bind (`bind_steps`), now or on the binder's thread──> does it fit, are its streams unchanged? ──> event
 
-Functions here change no state on which decisions depend.
+The functions change no state on which decisions depend.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SHOWN = 120
 
 
 class EventPlace(NamedTuple):
-    """Stamps of the next event: its sequence, the ID of its first query, the clock."""
+    """The next event's sequence, the ID of its first query, and the clock time."""
 
     sequence: int
     query_id: int
@@ -46,7 +46,7 @@ class EventPlace(NamedTuple):
 
 
 class RegistryState(NamedTuple):
-    """The state after the last event: the registered queries, their keys and labels, the memory budget."""
+    """The state after the last event: the registered queries, their keys and labels, and the memory budget."""
 
     owners: Owners
     tags: KnownTags
@@ -61,9 +61,9 @@ def decide_registration(
     place: EventPlace,
     config: EngineConfig,
 ) -> Prepared:
-    """Decide on one query, or a block. `binding`: of the command, if it was bound before.
+    """Decide on one query, or a block. `binding`: the binding of the command, if another thread has made it.
 
-    Raises the errors of binding, and Conflict, ResourceExhausted.
+    Raises the errors of binding, Conflict and ResourceExhausted.
     """
     if isinstance(command, RegisterMany):
         check_block(command, config)
@@ -76,7 +76,7 @@ def decide_registration(
 def _decide_register(
     binding: Binding, command: Register, tenant: KnownTenant, standing: RegistryState, place: EventPlace
 ) -> Prepared:
-    """Decide on one query. Raises the errors of binding, and Conflict, ResourceExhausted."""
+    """Decide on one query. Raises the errors of binding, Conflict and ResourceExhausted."""
     tag, keyed, expires = command.tag, bool(command.tag.key), lifetime_days(command.expires_after)
     same = partial(is_call, command.sql, tag, expires)
     check_replace(command.replace, keyed)
@@ -120,7 +120,7 @@ def _decide_register(
 def _decide_register_many(
     binding: Binding, command: RegisterMany, tenant: KnownTenant, standing: RegistryState, place: EventPlace
 ) -> Prepared:
-    """Decide on a block, all of it or nothing. Raises as `decide_register`."""
+    """Decide on a block, which is accepted as a whole or not at all. Raises the same errors as `_decide_register`."""
     tags, keyed, expires = binding.tags(), command.keyed, lifetime_days(command.expires_after)
     check_replace(command.replace, keyed)
     replaced: Array | None = None
@@ -161,7 +161,7 @@ def _decide_register_many(
 
 
 def check_pairs(queries: Sequence[StandingQuery]) -> None:
-    """Raise InvalidInput if pairs are to be kept for queries that cannot have kept pairs."""
+    """Raise InvalidInput for a query that cannot have kept pairs. The call asks for them, for all `queries`."""
     for row in range(1 if isinstance(queries, BoundBlock) else len(queries)):
         if join_with_pairs(queries[row].plan) is None:
             raise InvalidInput(
@@ -173,7 +173,10 @@ def check_pairs(queries: Sequence[StandingQuery]) -> None:
 
 
 def _streams_of(queries: Sequence[StandingQuery], tenant: KnownTenant) -> tuple[list[int], list[tuple[int, ...]]]:
-    """The streams of queries (one for all of a template), and of their sides; no sides if no query is a join."""
+    """The stream of each query, and the streams of its sides. The queries of a template have one entry for all.
+
+    The list of sides is empty if no query is a join.
+    """
     if isinstance(queries, BoundBlock):
         streams = [tenant.stream(source.spec.name).stream_id for source in queries.template.sources]
         return streams[:1], [tuple(streams)] if len(streams) > 1 else []
@@ -184,7 +187,7 @@ def _streams_of(queries: Sequence[StandingQuery], tenant: KnownTenant) -> tuple[
 
 
 def _finish(binding: Binding, tenant: KnownTenant, budget: MemoryBudget) -> None:
-    """Bind the rest of the command, and check it against the present state."""
+    """Finish the binding. Raises its error, or FailedPrecondition if a stream has changed, or ResourceExhausted."""
     binding.advance()
     binding.check()
     if not binding.stands(tenant):
@@ -195,7 +198,7 @@ def _finish(binding: Binding, tenant: KnownTenant, budget: MemoryBudget) -> None
 
 
 def check_block(command: RegisterMany, config: EngineConfig) -> None:
-    """Raise InvalidInput for a block that is empty, too large, or mixed."""
+    """Raise InvalidInput for a block that is empty or too large, or has rows of values but not just one statement."""
     if command.rows is not None and len(command.statements) != 1:
         raise InvalidInput(
             f"rows of parameters belong to one statement, not to {len(command.statements)}", reason="BLOCK"
@@ -213,7 +216,7 @@ def check_block(command: RegisterMany, config: EngineConfig) -> None:
 
 
 def check_count(queries: int, config: EngineConfig) -> None:
-    """Raise InvalidInput for a block without queries, or with too many; also called before its values are decoded."""
+    """Raise InvalidInput for a block with no queries, or too many. The service checks this before it decodes values."""
     if not queries:
         raise InvalidInput("the block holds no queries; give at least one", reason="BLOCK")
     if queries > config.block_queries:

@@ -4,7 +4,7 @@
     labels, a prefix    of keys: all that exist, perhaps none
     request ID          a retry gets the answer of the first call (`psoup.admission.known_removals`)
 
-Functions here change nothing.
+The functions change nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMED = 3
 def decide_unregister(
     command: Unregister, tenant: KnownTenant, queries: Owners, streams: Mapping[int, KnownStream], sequence: int
 ) -> Prepared:
-    """Decide on the removal of one query; raises NotFound, which names the query that replaced it."""
+    """Decide on the removal of one query. Raises NotFound; the error names the query that has replaced it, if any."""
     stream_id = queries.get(command.query_id)
     if stream_id is None or streams[stream_id].tenant != command.tenant:
         raise tenant.no_query(command.query_id)
@@ -50,9 +50,9 @@ def decide_unregister_many(
     sequence: int,
     now: int,
 ) -> Prepared:
-    """Decide on the removal of some queries; raises NotFound, which names missing IDs, and InvalidInput.
+    """Decide on the removal of some queries. Raises NotFound, with missing IDs, and InvalidInput.
 
-    `sequence`: of the event, if there is one. `now`: the clock, for queries that have expired.
+    `sequence`: the sequence that the event gets. `now`: the clock time, which decides whether a query has expired.
     """
     check_request_id(command.request_id)
     earlier = tenant.removals.earlier(command)
@@ -77,7 +77,7 @@ def decide_unregister_many(
 
 
 def _standing(ids: Array, tenant: str, queries: Owners, streams: Mapping[int, KnownStream]) -> Array:
-    """The IDs, which must all belong to queries of the tenant."""
+    """Return the IDs, if all are queries of the tenant. Otherwise raise NotFound, with missing IDs."""
     owners = queries.streams(ids)
     used = np.unique(owners[owners >= 0]).tolist()
     mine = [stream_id for stream_id in used if streams[stream_id].tenant == tenant]

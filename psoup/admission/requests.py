@@ -1,4 +1,4 @@
-"""Registrations by request ID, so that a repeated call gets the same answer.
+"""The calls that registered queries, by request ID, so that a repeated call gets the same answer.
 
     request ID ──> digest of the call, its queries, the event                     the latest `kept_requests`
     query ID   ──> request ID                                                    while one of its queries exists
@@ -30,7 +30,7 @@ MAX_REQUEST_ID_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class RegistrationOutcome:
-    """The result of a call: `count` queries with the IDs from `first_id` on, by the event `sequence`."""
+    """The result of a call: its event `sequence` registered `count` queries with the IDs from `first_id` on."""
 
     digest: bytes
     first_id: int
@@ -44,21 +44,21 @@ class KnownRequests:
 
     _calls: OrderedDict[str, RegistrationOutcome] = field(default_factory=OrderedDict)
     _names: SortedDict[int, str] = field(default_factory=SortedDict)
-    """The request IDs by the first of their queries."""
+    """The request IDs by the ID of their first query."""
 
     def items(self) -> Iterator[tuple[str, RegistrationOutcome]]:
-        """Request IDs and their registrations, oldest first."""
+        """Yield request IDs and the results of their calls, oldest first."""
         yield from self._calls.items()
 
     def knows(self, request_id: str) -> bool:
-        """Whether a call with this ID registered queries, some of which still exist; from any thread."""
+        """Whether a call with this ID registered queries, and one of them still exists. Any thread may call this."""
         return request_id in self._calls
 
     def earlier(self, request_id: str, same: Callable[[bytes], bool], owners: Owners) -> RegistrationOutcome | None:
-        """The result of an earlier call with this ID, whose queries all exist; None if there is none.
+        """The result of an earlier call with this ID, if all its queries exist. None if there was no such call.
 
         Raises Conflict if its content was different (`same` compares digests). Raises FailedPrecondition if only some
-        of its queries exist: neither the old IDs nor new queries would be what the caller wants.
+        of its queries exist, as neither the old IDs nor new queries would be what the caller wants.
         """
         check_request_id(request_id)
         call = self._calls.get(request_id) if request_id else None
@@ -87,7 +87,7 @@ class KnownRequests:
         return call
 
     def remember(self, event: Registered | RegisteredMany, limit: int) -> None:
-        """Keep the result of a registration, and drop the oldest beyond `limit`."""
+        """Keep the result of a registration. Drop the oldest results if there are more than `limit`."""
         if not event.request_id:
             return
         if isinstance(event, Registered):
@@ -103,9 +103,9 @@ class KnownRequests:
             self._forget(next(iter(self._calls)))
 
     def unregistered(self, query_ids: Sequence[int], owners: Owners) -> None:
-        """Record that queries (ascending) were removed from `owners`; a request ID is dropped with its last query.
+        """Record that queries (ascending) were removed from `owners`. Drops request IDs that have no query left.
 
-        O(log n) for each call.
+        O(log n) for each of their calls.
         """
         for first_id, request_id, _ in meeting(query_ids, self._names, self._count_of):
             if not owners.stands_any(first_id, self._calls[request_id].count):
@@ -140,7 +140,7 @@ def is_call(text: str, tag: Tag, expires: int, digest: bytes) -> bool:
 
 
 def call_digest(text: str, tag: Tag = NO_TAG, expires: int = 0) -> bytes:
-    """16 bytes that identify the content of a call: 65,536 texts of 64 KiB would take 4 GiB."""
+    """The digest of the content of a call, 16 bytes. It is kept instead of the text, which may have 64 KiB."""
     more = [] if tag is NO_TAG else [tag.key, *(part for label in tag.labels for part in label)]
     whole = "\0".join([text, *more, *([f"expires {expires}"] if expires else [])])
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -4,11 +4,11 @@
             '----- a half, by weight -----'
 
 A tenant within its reserved part is never refused, whatever other tenants use. Bytes beyond the reserved parts come
-from the other half. Reserved parts follow the tenants that exist: a new tenant makes the other parts smaller, and
-nothing is removed. So the limit holds, except for bytes taken while there were fewer tenants. A single tenant may take
-all of it.
+from the other half. The existing tenants share the first half. So a new tenant makes the reserved parts of others
+smaller, but removes none of their bytes. Then the sum may exceed the limit, by bytes taken while there were fewer
+tenants. A single tenant may take the whole limit.
 
-Bytes and decisions follow only from events. One owner; any thread may call `of` and `used`.
+Bytes and decisions depend only on events. Only the sequencer changes a room; any thread may call `of` and `used`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psoup.admission.tenants import KnownTenants
 
 
 class SharedRoom:
-    """The bytes of each tenant in this room. `known`: the tenants with their weights."""
+    """The bytes of each tenant under one limit. `tenants`: the known tenants with their weights."""
 
     def __init__(self, limit: int, tenants: KnownTenants) -> None:
         self.limit = limit
@@ -27,7 +27,7 @@ class SharedRoom:
         self._known = tenants
         self._own = limit // 2
         self._beyond = 0
-        """Bytes of tenants beyond their reserved parts, at the time of `_changes`."""
+        """The sum of the bytes of tenants beyond their reserved parts. Outdated if tenants have changed since."""
         self._changes = tenants.changes
 
     @property
@@ -44,11 +44,11 @@ class SharedRoom:
         return int(self._own * self._known.share(tenant))
 
     def most(self, tenant: str) -> int:
-        """The most bytes of a tenant: its reserved part, and the shared half. O(1)."""
+        """The most bytes that a tenant may take: its reserved part and the shared half. O(1)."""
         return self.limit - self._own + self.own(tenant)
 
     def fits(self, tenant: str, needed: int) -> bool:
-        """Whether a tenant may take `needed` more bytes. O(1); O(tenants) after a change of tenants."""
+        """Whether a tenant may take `needed` more bytes. O(1), but O(tenants) after a change of tenants."""
         used, reserved = self.of(tenant), self.own(tenant)
         if needed <= 0 or used + needed <= reserved:
             return True
@@ -58,10 +58,10 @@ class SharedRoom:
         return self._beyond + used + needed - max(used, reserved) <= self.limit - self._own
 
     def add(self, tenant: str, size: int) -> None:
-        """Add `size` bytes to a tenant's; negative to remove them. O(1)."""
+        """Add `size` bytes to those of a tenant. A negative size removes bytes. O(1)."""
         used, reserved = self.of(tenant), self.own(tenant)
         self.used += size
-        # worthless if tenants have changed since
+        # if tenants have changed since, `fits` computes `_beyond` again, so a wrong value does no harm
         self._beyond += max(used + size - reserved, 0) - max(used - reserved, 0)
         if used + size:
             self.held[tenant] = used + size
@@ -69,10 +69,10 @@ class SharedRoom:
             self.held.pop(tenant, None)
 
     def beyond(self) -> int:
-        """Bytes of tenants beyond their reserved parts. O(tenants)."""
+        """The sum of the bytes of tenants beyond their reserved parts. O(tenants)."""
         return sum(max(used - self.own(tenant), 0) for tenant, used in self.held.items())
 
     def counted(self) -> bool:
-        """Whether the sums agree with the bytes of the tenants: an invariant. O(tenants)."""
+        """Whether the kept sums agree with the bytes of the tenants. An invariant, for checks. O(tenants)."""
         current = self._changes != self._known.changes or self._beyond == self.beyond()
         return current and self.used == sum(self.held.values()) and min(self.held.values(), default=1) > 0

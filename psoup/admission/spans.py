@@ -1,9 +1,9 @@
-"""Spans of query IDs (first, count), one for each call, and the search for spans that contain queries.
+"""Spans of query IDs (first, count), one for each call, and the search for the spans that contain given queries.
 
     spans    [3 … 9]      [12]     [20 …… 99]
     queries    5 7    10       15     23 … 80        meeting: (3, 2 queries), (20, 58 queries)
 
-The search takes a step for each span, not for each query: removing a whole block costs one look-up.
+The search takes a step for each span, not for each query. So the removal of a whole block costs one look-up.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ V = TypeVar("V")
 def meeting(
     query_ids: Sequence[int], spans: SortedDict[int, V], count_of: Callable[[V], int]
 ) -> Iterator[tuple[int, V, int]]:
-    """The spans that contain some queries (ascending): first ID, value, and the number of the queries.
+    """Yield the spans that contain some of the queries (ascending): first ID, value, and number of these queries.
 
-    Spans do not overlap; the caller may remove a span after it was yielded. O((spans met) log n).
+    Spans must not overlap. The caller may remove a span as soon as it is yielded. O(log n) for each yielded span, and
+    for each query in no span.
     """
     at = 0
     while at < len(query_ids):

@@ -1,10 +1,10 @@
-"""Keys and labels in admission: their form, the query with a key, the label names of a tenant.
+"""Keys and labels in admission: their valid form, the query that has a key, and the label names of a tenant.
 
-    key ──> published runs (the writer's), and runs of events not yet published ──> its query, if it exists
+    key ──> runs that the writer has published, and runs of events not yet published ──> its query, if it exists
     query ID ──> the call that registered it: digest, label names     while one of its queries exists
 
-So the writer keeps all keys, and admission only those of events that the writer has not published. A key is free as
-soon as its query is removed, a label name after the last query with it.
+The writer keeps all keys. Admission keeps only those of events that the writer has not published. A key is free as soon
+as its query is removed. A label name is free as soon as no call with it has a query left.
 """
 
 from __future__ import annotations
@@ -38,18 +38,21 @@ MAX_LABEL_BYTES = 64
 MAX_LABELS = 8
 """The most labels of one query, or of one block."""
 MAX_LABEL_NAMES = 32
-"""The most names of labels that the queries of a tenant may have at a time."""
+"""The most different names of labels that the registered queries of a tenant may have."""
 
 _SHOWN = 60
 """The most characters of a text in a message."""
 _LISTED = 8
 """The most columns that a message lists."""
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_integer, pa.types.is_null)
-"""Types of a column of keys or labels; it is converted to texts."""
+"""The types that a column of keys or labels may have. Its values are converted to texts."""
 
 
 class TaggedCall(NamedTuple):
-    """A call that registered some `queries` with keys or labels by the event `sequence`; `digest`: of its request."""
+    """A call that registered queries with keys or labels. `queries`: their number. `sequence`: the call's event.
+
+    `digest`: of the call's content. `names`: the names of its labels.
+    """
 
     tenant: str
     queries: int
@@ -62,25 +65,25 @@ _QUERIES_OF: Callable[[TaggedCall], int] = attrgetter("queries")
 
 
 class KnownTags:
-    """Keys and labels of all tenants. `published`: the writer's, after some event that admission has prepared."""
+    """The keys and labels of all tenants: those that the writer has published, and those of later events."""
 
     def __init__(self) -> None:
         self._published: Callable[[], Published] = NothingPublished
         self._ahead: Runs = ()
-        """Keys of events that were not published when they were last looked up."""
+        """The runs of keys of events that the writer had not published at the last `_catch_up`."""
         self._coming: list[Registered | RegisteredMany] = []
-        """Events not yet published, for their labels and the texts of their keys."""
+        """The events that the writer had not published at the last `_catch_up`, for their labels and keys as texts."""
         self._calls: SortedDict[int, TaggedCall] = SortedDict()
-        """Calls by their first query."""
+        """The calls by the ID of their first query."""
         self._names: dict[tuple[str, str], int] = {}
-        """The number of calls with a label name, by tenant and name."""
+        """The number of calls that have a label name, by tenant and name."""
 
     def share(self, published: Callable[[], Published]) -> None:
         """Read the writer's keys and labels from `published` from now on."""
         self._published = published
         self._catch_up()
 
-    # Looking -----------------------------------------------------------------------------------------------
+    # Reading -----------------------------------------------------------------------------------------------
 
     def check_names(self, tenant: str, names: Iterable[str]) -> None:
         """Raise InvalidInput if a tenant would have too many label names."""
@@ -96,12 +99,12 @@ class KnownTags:
             )
 
     def query_of(self, tenant: str, key: str, owners: Owners) -> int:
-        """The standing query with this key, or -1."""
+        """The ID of the registered query with this key, or -1."""
         queries = self._standing(key_names(tenant, pa.array([key], pa.string())), owners)
         return int(queries[0])
 
     def meant(self, tenant: str, labels: Labels, prefix: str, owners: Owners) -> Array:
-        """The queries of a tenant with all of some labels, or keys that begin with `prefix`: int64[k], ascending."""
+        """The queries of a tenant with all these labels, or with keys that begin with `prefix`: int64[k], ascending."""
         published = self._published()
         ids = [with_labels(published, tenant, labels) if labels else with_prefix(published, tenant, prefix)]
         ids += [among(event, labels, prefix) for event in self._coming if event.tenant == tenant]
@@ -109,31 +112,31 @@ class KnownTags:
         return every[owners.stand(every)]
 
     def queries_of(self, tenant: str, tags: TagColumns, owners: Owners) -> Array:
-        """For each key of a block the standing query with it, or -1: int64[n]."""
+        """For each key of a block, the registered query with this key, or -1: int64[n]."""
         run = key_run(tenant, tags)
-        # sorted, so that neighbours are looked up together
+        # the run has sorted the keys, so that neighbouring look-ups read the same memory
         sought = self._standing(np.stack([run.high, run.low], axis=1), owners)
         queries: Array = np.empty_like(sought)
         queries[run.ids] = sought
         return queries
 
     def record(self, query_id: int) -> QueryRecord | None:
-        """The published query; None if it is not published yet."""
+        """The record of a query, or None if the writer has not published it yet."""
         return self._published().queries.get(query_id)
 
     def lifetimes(self) -> Lifetimes:
-        """The queries that expire, from the writer's published state."""
+        """The times at which queries expire, from the writer's published state."""
         return self._published().lifetimes
 
     def _standing(self, names: Array, owners: Owners) -> Array:
-        """For each name its standing query, or -1: the newest query of the name, as no other may exist."""
+        """The registered query of each key name, or -1. Only the newest query of a name may still exist."""
         queries = find((*self._published().tags.keys, *self._ahead), names)
         taken = np.flatnonzero(queries >= 0)
         queries[taken[~owners.stand(queries[taken])]] = -1
         return queries
 
     def call_of(self, query_id: int) -> tuple[int, TaggedCall]:
-        """The call of a standing query with a key, and its first query. O(log n)."""
+        """The first query and the call that registered a given query, which must have a key. O(log n)."""
         first, call = self._calls.peekitem(self._calls.bisect_right(query_id) - 1)
         ensure(query_id < first + call.queries, self, "a key is of no call", query=query_id, first=first)
         return first, call
@@ -160,15 +163,15 @@ class KnownTags:
             self._names[event.tenant, name] = self._names.get((event.tenant, name), 0) + 1
 
     def _catch_up(self) -> None:
-        """Drop the keys and labels that the writer has published."""
+        """Drop the keys and labels of events that the writer has published meanwhile."""
         published = self._published().tags.sequence
         self._ahead = tuple(run for run in self._ahead if run.sequence > published)
         self._coming = [event for event in self._coming if event.sequence > published]
 
     def unregistered(self, query_ids: Sequence[int], owners: Owners) -> None:
-        """Record that queries (ascending) were removed from `owners`; a call is dropped with its last query.
+        """Record that queries (ascending) were removed from `owners`. Drops calls that have no query left.
 
-        O(log n) for each call.
+        O(log n) for each of their calls.
         """
         for first, call, _ in meeting(query_ids, self._calls, _QUERIES_OF):
             if owners.stands_any(first, call.queries):
@@ -180,7 +183,7 @@ class KnownTags:
                     del self._names[call.tenant, name]
 
     def items(self) -> Iterator[tuple[int, TaggedCall]]:
-        """All that future decisions depend on: the calls by their first query, ascending."""
+        """Yield the state on which later decisions depend: the calls by their first query, ascending."""
         yield from self._calls.items()
 
     def check(self, owners: Owners) -> None:
@@ -205,7 +208,7 @@ def check_tag(tag: Tag) -> None:
 
 
 def tag_in(key: str, labels: Mapping[str, str]) -> Tag:
-    """The tag of a request, checked as by `check_tag`; too many labels are refused before they are read."""
+    """Make the tag of a request. Raises the errors of `check_tag`; refuses too many labels before it reads them."""
     _check_count(len(labels))
     tag = tag_of(key, labels)
     check_tag(tag)
@@ -213,7 +216,7 @@ def tag_in(key: str, labels: Mapping[str, str]) -> Tag:
 
 
 def tags_of(table: pa.Table, key: str, labels: Sequence[str], number: int = 1) -> TagColumns:
-    """The tags in columns of a table off the wire. Raises InvalidInput with the name of a missing or wrong column."""
+    """The tags in columns of a table from the wire. Raises InvalidInput, which names a missing or invalid column."""
     _check_count(len(labels))
     wanted = [*([key] if key else ()), *labels]
     lacking = [name for name in dict.fromkeys(wanted) if name not in table.column_names]
@@ -247,7 +250,7 @@ def _texts(table: pa.Table, name: str, number: int) -> pa.StringArray:
             column=name[:_SHOWN],
         )
     try:
-        column.validate(full=True)  # offsets and UTF-8 come off the wire
+        column.validate(full=True)  # offsets and UTF-8 come from the wire
         whole = column.cast(pa.string()).combine_chunks()
     except pa.ArrowException as problem:
         said = str(problem).splitlines()[0][:200]
@@ -256,14 +259,14 @@ def _texts(table: pa.Table, name: str, number: int) -> pa.StringArray:
 
 
 def check_prefix(prefix: str) -> None:
-    """Raise InvalidInput for a prefix that no key can have; "" means no prefix."""
+    """Raise InvalidInput for a prefix that no key can have. The prefix "" is allowed, and means none."""
     if prefix:
         _check_text(prefix, "prefix of keys", MAX_KEY_BYTES)
 
 
 def check_tags(tags: TagColumns, tenant: str, number: int = 1) -> None:
-    """Check the tags of a block, as `check_tag`, and its keys for duplicates. `number`: of its first query.
-    O(bytes)."""
+    """Check the tags of a block as `check_tag` does, and its keys for duplicates. `number`: that of its first query,
+    for errors. O(bytes)."""
     _check_count(len(tags.labels))
     for name in tags.names:
         _check_text(name, f"name of label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)

@@ -1,9 +1,9 @@
-"""Decisions about tenants: creation, quotas, and removal.
+"""Decisions about tenants: their creation, their quotas, and their removal.
 
     always exists    `default`, which cannot be dropped
     dropped          only without streams (and so without queries), and without access tokens
 
-Functions here change nothing, except for `KnownTenants.adopt`.
+Only `KnownTenants.adopt` changes state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from psoup.model import DEFAULT_TENANT
 from psoup.phrases import counted
 
 MOST_TENANTS = 1_000
-"""The most tenants."""
+"""The most tenants that a service may have."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _MOST = 2**53
@@ -43,7 +43,7 @@ _NAMES = {field.name for field in fields(Quotas)}
 
 
 class KnownTenants(dict[str, Tenant]):
-    """The tenants by their names, after the last prepared event. `changes`: the number of events of tenants."""
+    """The tenants by their names, after the last prepared event. `changes`: the number of adopted tenant events."""
 
     def __init__(self) -> None:
         super().__init__({DEFAULT_TENANT: FIRST_TENANT})
@@ -57,16 +57,16 @@ class KnownTenants(dict[str, Tenant]):
         else:
             self[event.tenant.name] = event.tenant
         self.changes += 1
-        # an exact sum, so the same in any order
+        # fsum is exact, so the order of the tenants makes no difference
         self._weights = math.fsum(tenant.quotas.weight for tenant in self.values())
 
     def share(self, name: str) -> float:
-        """A tenant's part by weight: above 0, at most 1. A tenant that does not exist has weight 1. O(1)."""
+        """The tenant's share of the sum of all weights: above 0, at most 1. An unknown tenant has weight 1. O(1)."""
         tenant = self.get(name)
         return min(1.0, (1.0 if tenant is None else tenant.quotas.weight) / self._weights)
 
     def known(self, name: str) -> Tenant:
-        """The tenant of this name; raises NotFound."""
+        """The tenant of this name. Raises NotFound."""
         tenant = self.get(name)
         if tenant is None:
             raise no_tenant(name)
@@ -81,10 +81,11 @@ def decide_tenant(
     sequence: int,
     now: int,
 ) -> Prepared:
-    """Decide on a tenant. `streams`: the number of its streams; `sequence`: of the event. O(tokens).
+    """Decide on creating, altering or dropping a tenant. `streams`: the number of its streams. O(tokens).
 
-    Raises InvalidInput for an invalid name or quota, AlreadyExists, NotFound, and ResourceExhausted with too many
-    tenants. Raises FailedPrecondition for the removal of a tenant that is not empty, or is `default`.
+    `sequence`: the sequence that the event gets. Raises InvalidInput for an invalid name or quota, AlreadyExists,
+    NotFound, and ResourceExhausted for one tenant too many. Raises FailedPrecondition for the removal of a tenant that
+    is not empty, or is `default`.
     """
     event: TenantEvent
     if isinstance(command, CreateTenant):
@@ -125,7 +126,7 @@ def _check_new(command: CreateTenant, tenants: KnownTenants) -> None:
 
 
 def _checked(values: Mapping[str, int | float]) -> Quotas:
-    """The quotas of these values; raises InvalidInput for an invalid one."""
+    """Make quotas from values by name. Raises InvalidInput for an unknown name or an invalid value."""
     for name, value in values.items():
         if name not in _NAMES:
             raise InvalidInput(

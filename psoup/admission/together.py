@@ -4,8 +4,8 @@
     push  2 rows├──> push of 4 rows, whole ──> one event, one sequence ──> each caller gets the answer for its rows
     push  1 row ┘
 
-Each push must have the same result as without joining. Pushes of producers have numbers, and are not joined. If a row
-would be refused, or a column has an error, each push is prepared separately.
+Each push must have the same result as if it were prepared alone. Pushes of producers have numbers, and are not joined.
+If a row would be refused, or a column has an error, the sequencer prepares each push alone.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from psoup.events.acknowledgements import PushAcknowledgement
 from psoup.events.commands import Command, Push
 
 SMALL_ROWS = 64
-"""The most rows of a push that is joined: for larger ones preparing a row takes longer than copying it."""
+"""The most rows of a push that shares an event. For larger pushes the saved work is small against the copy."""
 
 MOST = 256
 """The most pushes in one event."""
 MOST_BYTES = 4 * 1024 * 1024
-"""The most bytes in one event: few rows may have long texts, and an event is one row of the log."""
+"""The most bytes in one event. Few rows may have long texts, and the log stores an event as one row."""
 
 
 def may_join(first: Command, other: Command) -> bool:
@@ -40,17 +40,17 @@ def may_join(first: Command, other: Command) -> bool:
 
 
 def is_small(command: Command) -> TypeGuard[Push]:
-    """Whether a command can share an event."""
+    """Whether a command is a small push without a producer, which can share an event."""
     if not isinstance(command, Push) or command.producer or command.epoch or command.number:
         return False
     return isinstance(command.table, pa.RecordBatch) and 0 < command.table.num_rows <= SMALL_ROWS
 
 
 def join(pushes: Sequence[Push]) -> Push:
-    """The rows of all `pushes`, in their order. Raises InvalidBatch if the rows of one cannot be read. O(bytes)."""
+    """Join `pushes` to one push of all rows, in their order. Raises InvalidBatch if rows cannot be read. O(bytes)."""
     try:
         table = pa.Table.from_batches([push.table for push in pushes])
-        table.validate(full=True)  # before it is copied: offsets may point outside its memory
+        table.validate(full=True)  # before the copy, as offsets may point outside the table's memory
         return Push(pushes[0].stream, table.combine_chunks(), tenant=pushes[0].tenant, whole=True)
     except pa.ArrowException as problem:
         raise InvalidBatch(f"the pushes cannot be joined: {problem}", reason="CORRUPT_BATCH") from problem

@@ -27,8 +27,8 @@ from psoup.plan.canonical import expr_text
 from psoup.values.columns import Array
 
 MOST_RAISES = 3
-"""The number of exceptions of an expression at which its clauses leave the index. One may be a passing lack of memory.
-"""
+"""The number of exceptions of an expression at which its clauses leave the index. A single one may be a passing lack of
+memory."""
 
 _SHOWN = 300
 """The most characters of an expression in a log."""

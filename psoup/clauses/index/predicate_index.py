@@ -73,7 +73,7 @@ class PredicateIndex:
         wanted = np.asarray(slots, np.int64)
         if not len(self.slots):
             return np.full(len(wanted), -1, np.int64)
-        alike = wanted.astype(self.slots.dtype)  # with another type NumPy would convert all of `slots` for one look-up
+        alike = wanted.astype(self.slots.dtype)  # else NumPy would convert all of `slots` for one look-up
         position = np.minimum(np.searchsorted(self.slots, alike), len(self.slots) - 1)
         return np.where(self.slots[position] == wanted, position, -1)
 
