@@ -93,7 +93,7 @@ def _check_new(command: IssueToken, tokens: KnownTokens, now: int) -> None:
 
 
 def _check_share(tenant: str, tokens: KnownTokens) -> None:
-    """Raise ResourceExhausted if a tenant other than `default` has as many tokens as it may. O(tokens)."""
+    """Raise ResourceExhausted if a tenant other than `default` may have no further token. O(tokens)."""
     count, left = sum(other.tenant == tenant for other in tokens.values()), MOST_TOKENS - RESERVED - len(tokens)
     limit = min(MOST_OF_TENANT, max(left // SHARE, 1)) if left > 0 else 0
     if count < limit:

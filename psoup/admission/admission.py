@@ -196,7 +196,7 @@ class Admission:
         self._budget.tuples -= size
 
     def state(self) -> dict[str, object]:
-        """All that future decisions depend on, as plain values that can be compared. O(its size)."""
+        """The state on which later decisions depend, as plain values that can be compared. O(size of the state)."""
         return self._books.state(self._sequence, (self._next_stream, self._next_query))
 
     def check(self) -> None:

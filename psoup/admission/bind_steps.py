@@ -143,13 +143,13 @@ class Binding:
         return bool(len(self.queries)) and all(_spec(tenant, name) is spec for name, spec in self._specs.items())
 
     def digest(self) -> bytes:
-        """16 bytes that identify the content of a block, without its request ID. O(bytes), once."""
+        """The digest of a block's content without its request ID, 16 bytes. Computed once, in O(bytes)."""
         assert isinstance(self.command, RegisterMany)
         self._digest = self._digest or block_digest(self.command)
         return self._digest
 
     def is_digest(self, digest: bytes) -> bool:
-        """Whether a `digest` belongs to the block."""
+        """Whether `digest` is that of the block."""
         return digest == self.digest()
 
     # Inside ---------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def _name(number: int, problem: PSoupError) -> None:
 
 
 def block_digest(command: RegisterMany) -> bytes:
-    """16 bytes that identify the content of a block, without the request ID. O(bytes)."""
+    """The digest of a block's content without its request ID, 16 bytes. O(bytes)."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr(command.names).encode())
     if command.key or command.labels:

@@ -80,9 +80,10 @@ class Producers:
     def admit(self, command: Push | Recall, digest: bytes, now: int, sequence: int) -> PushAcknowledgement | None:
         """Return None for the producer's next batch, or the acknowledgement of a batch that was accepted before.
 
-        `sequence`: the sequence of the last event. Raises FailedPrecondition for a gap, a fenced epoch, a repeat of a
-        batch that is no longer remembered, or an unknown producer that may be a forgotten one. Raises Conflict for a
-        repeat with another digest, and ResourceExhausted for one producer too many. Changes nothing. O(1).
+        `sequence`: the sequence of the last event. Raises FailedPrecondition for a gap, a fenced epoch, or a repeat of
+        a batch that is no longer remembered. Raises it, too, for an unknown producer that may be a forgotten one. Raises
+        Conflict for a repeat with another digest, and ResourceExhausted for one producer too many. Changes nothing.
+        O(1).
         """
         producer = self._standing(command.producer, now)
         if producer is None:

@@ -49,9 +49,9 @@ def read_columns(
 ) -> tuple[Column, ...]:
     """Check the columns of a push, and convert them to the stream's types. Raises InvalidBatch. O(bytes).
 
-    A column that has its type already is not copied. All buffers are verified before they are read, as a payload from
-    the wire may have invalid UTF-8, or offsets that point outside its memory. `staged`: `table` has all parts of a
-    staged batch, which may have more rows.
+    A column that has its type already is not copied. A payload from the wire may have invalid UTF-8, or offsets that
+    point outside its memory, so all buffers are verified first. `staged`: `table` has all parts of a staged batch,
+    which may have more rows.
     """
     limit = config.staged_rows if staged else config.batch_rows
     if table.num_rows > limit:

@@ -5,8 +5,8 @@
     both                            bytes of tuples in memory, with producers' last batches
 
 Only events that add something are checked, after all other checks. A smaller quota removes nothing. Without a quota an
-event costs a few comparisons. Published bytes are added up again, in O(streams of the tenant), only if the last sum
-plus all bytes accepted since would exceed the quota.
+event costs a few comparisons. If the last sum of published bytes plus all bytes accepted since would exceed the quota,
+the sum is computed again, in O(streams of the tenant).
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def check_request_id(request_id: str) -> None:
 
 
 def is_call(text: str, tag: Tag, expires: int, digest: bytes) -> bool:
-    """Whether a `digest` belongs to a call with this text, key, labels and lifetime in days."""
+    """Whether `digest` is that of a call with this text, key and labels, and lifetime in days."""
     return digest == call_digest(text, tag, expires)
 
 

@@ -23,7 +23,7 @@ class SharedRoom:
         self.limit = limit
         self.used = 0
         self.held: dict[str, int] = {}
-        """The bytes of each tenant with more than 0."""
+        """The bytes of each tenant that has any."""
         self._known = tenants
         self._own = limit // 2
         self._beyond = 0
@@ -32,7 +32,7 @@ class SharedRoom:
 
     @property
     def alone(self) -> bool:
-        """Whether there is a single tenant, who may take the whole limit."""
+        """Whether the service has a single tenant, which may take the whole limit."""
         return len(self._known) <= 1
 
     def of(self, tenant: str) -> int:

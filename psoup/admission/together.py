@@ -57,7 +57,7 @@ def join(pushes: Sequence[Push]) -> Push:
 
 
 def share(answer: PushAcknowledgement, pushes: Sequence[Push]) -> list[PushAcknowledgement]:
-    """Split the answer to the joined push into answers to each of `pushes`."""
+    """Make the answer to each of `pushes` from the answer to the joined push."""
     answers, first = list[PushAcknowledgement](), 0
     for push in pushes:
         rows = push.table.num_rows

@@ -217,7 +217,7 @@ class FoldRoom:
         return folds
 
     def middle(self, sqc_id: int, recipe: Recipe, ids: tuple[int, int]) -> Fold | None:
-        """The fold of tuple IDs [low, high) of a clause; None if it is not kept. O(1)."""
+        """The kept fold of the tuple IDs [low, high) of a clause, or None. O(1)."""
         folds = self._kept.get((sqc_id, recipe))
         if folds is None or (fold := folds.middles.get(ids)) is None:
             return None

@@ -39,7 +39,7 @@ class KeptBytes:
         return sum(part(tenant) for part in self._parts)
 
     def free(self, tenant: str) -> int:
-        """The bytes that a tenant may still add, negative above its limit; NO_LIMIT without a limit."""
+        """The bytes that a tenant may still add, negative above its limit. Without a limit: NO_LIMIT."""
         limit = self.limit(tenant)
         return limit - self.held(tenant) if limit else NO_LIMIT
 

@@ -34,7 +34,7 @@ def leaf_of(
     """The fold pack of a sealed chunk for the `wanted` clauses, which must cover the chunk.
 
     `columns`: the columns of the chunk. `ids`: the wanted SQC IDs. O(clauses + matches). Raises TryNext if the chunk
-    has errors, if a clause has another form than a list, or if this module does not serve a measure.
+    has errors, or a clause has another form than a list. It also raises TryNext for a measure that is not served here.
     """
     if results.open is not None or len(results.packs) != 1 or results.errors or results.failures is not NO_FAILURES:
         raise TryNext

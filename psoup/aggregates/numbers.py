@@ -132,7 +132,7 @@ class KeyNumbers(ABC):
         """The number of each row's value, int32[n] in `room`; new values get numbers. Raises `over_keys`."""
 
     def text_bytes(self, numbers: Array) -> int:
-        """The bytes of the texts that have these numbers (int64[k]); 0 for other types."""
+        """The bytes of the texts that have these numbers (int64[k]). Returns 0 for other types."""
         return 0
 
     @abstractmethod
@@ -226,7 +226,7 @@ class Integers(KeyNumbers):
         return numbers
 
     def keys(self) -> Array:
-        """The key that has each number, int64[count]; 0 for NULL."""
+        """The key that has each number, int64[count]. The key of NULL is 0."""
         return self._entries[: self.count]
 
     def order(self) -> Array:
@@ -346,7 +346,10 @@ class Texts(KeyNumbers):
         return self._nulls_last(order)
 
     def _words(self, word: int, lengths: Array) -> Array:
-        """Bytes word * 8 to word * 8 + 7 of each text, zero-padded, as integers in the same order: int64[count]."""
+        """One word of each text (the eight bytes from word * 8 on) as an integer: int64[count].
+
+        Short texts are padded with zeros. The integers have the order of the bytes.
+        """
         assert self._texts.data is not None
         ends = self._texts.values
         data = np.zeros(int(ends[-1]) + _WORD, np.uint8)

@@ -93,7 +93,7 @@ class Sketch(ABC):
         return tuple(runs)
 
     def _entries(self, state: State) -> tuple[Array, Array]:
-        """The entries of all runs as one run."""
+        """The entries of all runs of a state, merged into one run."""
         runs = _arrays(state)
         if len(runs) == 2:
             return runs[0], runs[1]
@@ -181,7 +181,7 @@ class LogBuckets(Sketch):
     bits, adds = _BUCKET_BITS, True
 
     def entries(self, column: Column) -> tuple[Array, Array]:
-        """The bucket of each value, and 1. Buckets are in the order of their values."""
+        """The bucket of each value, and a count of 1 for each. The buckets have the order of their values."""
         values = column.values.astype(np.float64)
         size = np.abs(values)
         with np.errstate(all="ignore"):

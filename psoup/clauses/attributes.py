@@ -17,7 +17,7 @@ from psoup.invariants import ensure
 
 
 class Attributes(Mapping[int, Expr]):
-    """Expressions by their IDs. Only the writer calls methods that change it."""
+    """A map from IDs to expressions. Only the writer changes it."""
 
     def __init__(self) -> None:
         self._ids: dict[Expr, int] = {}

@@ -67,7 +67,10 @@ class CostTally:
 
 
 class ClauseCosts:
-    """The counters of one stream's clauses. `parts` is the Query SteM's list; the writer counts, any thread reads."""
+    """The counters of one stream's clauses. The writer counts, and any thread may read.
+
+    `parts`: the list of the Query SteM's parts, which the Query SteM changes.
+    """
 
     def __init__(self, parts: list[Part]) -> None:
         self._parts = parts
@@ -97,8 +100,8 @@ class ClauseCosts:
         return self._by_slot.nbytes + hits + left + gone
 
     def check(self) -> None:
-        """Check that no count is negative, that no clause was added after the last tuple, and that parts have a count
-        for each cell. Raises Corrupt."""
+        """Check that no count is negative, and no clause was added after the last tuple. Parts must have a count for
+        each cell. Raises Corrupt."""
         ensure((self._by_slot >= 0).all(), self, "a count is negative", by_slot=self._by_slot.min(axis=1))
         born, left = self._by_slot[3].max(), max((upto for _, upto in self._left), default=0)
         ensure(max(born, left) <= self.tuples, self, "tuples are miscounted", born=born, left=left, tuples=self.tuples)

@@ -1,4 +1,4 @@
-"""Names of clauses, 128 bits each, equal for equal clauses; and a table from names to slots.
+"""The names of clauses, 128 bits each, which are equal for equal clauses. A hash table maps names to slots.
 
     price > 3 AND sym = 'a'      name of (price in [4, ..]) + name of (sym in 'a')      in any order
     columns of many clauses      the same names, computed for all clauses at once

@@ -119,7 +119,7 @@ class Outside:
     ids: Array
 
     def reasons(self, sqc_id: int, attributes: Sequence[int]) -> list[Reason]:
-        """The reasons why a clause is not in the index; empty if it is in the index."""
+        """The reasons why a clause is not in the index. Empty if it is in the index."""
         reasons = [self.attributes[a] for a in attributes if a in self.attributes] if self.attributes else []
         return [*reasons, self.clauses[sqc_id]] if sqc_id in self.clauses else reasons
 

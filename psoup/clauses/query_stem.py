@@ -207,7 +207,7 @@ class QuerySteM:
         return slots if self.texts is None else np.concatenate([slots, self.texts.bar(attribute)])
 
     def attributes_for(self, factors: Iterable[Factor]) -> list[int]:
-        """The IDs of the attributes of some factors, each once, ascending; new attributes get an ID."""
+        """The IDs of the attributes of some factors, each once, ascending. New attributes get an ID."""
         return sorted({self.attributes.id_of(term.attribute) for factor in factors for term in factor.terms})
 
     def readers(self, attributes: Collection[int]) -> Array:
@@ -379,7 +379,7 @@ class QuerySteM:
         return clauses_to_arrow(combine(sources), self.attributes)
 
     def check(self) -> None:
-        """Check the invariants; raises Corrupt. O(size)."""
+        """Check the invariants. Raises Corrupt. O(size)."""
         seen: set[int] = set()
         for part in self._all_parts():
             part.index.check()

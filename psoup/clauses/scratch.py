@@ -45,7 +45,7 @@ class Scratch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The bytes of all kept arrays."""
         return sum(array.nbytes for array in list(self._arrays.values())) + sum(
             other.nbytes for other in list(self._others.values())
         )

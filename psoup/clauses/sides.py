@@ -32,7 +32,7 @@ class Side:
 
     parts: Sequence[Part]
     attributes: Mapping[int, Expr]
-    """The columns and expressions behind the attribute IDs."""
+    """The column or expression of each attribute ID."""
     scratch: Scratch
     config: EngineConfig
     costs: ClauseCosts | None = None
@@ -64,7 +64,7 @@ class Subset:
         self._parts = parts
         self._searched = searched
         self.attributes = attributes
-        """The columns and expressions behind the attribute IDs."""
+        """The column or expression of each attribute ID."""
         self._config = config
         self._barred = barred
         self._scratch = scratch or Scratch()

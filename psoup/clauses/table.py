@@ -261,7 +261,7 @@ class ClauseTable:
 
     @property
     def sqc_of_slot(self) -> Array:
-        """The SQC ID of each slot, int64; -1 for a slot that was never used. For the writer; readers get `share`."""
+        """The SQC ID of each slot, int64, or -1 for a slot that was never used. Only for the writer."""
         return self._slots.sqc_of_slot
 
     def share(self) -> Array:

@@ -1,1 +1,1 @@
-"""The writer: turns events into effects and a snapshot. Readers and admission never import it."""
+"""The engine: its writer turns events into effects and snapshots. Readers and admission never import this package."""

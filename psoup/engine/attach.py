@@ -14,9 +14,9 @@ from psoup.events.events import Attached
 
 
 def attach(state: StreamState, event: Attached) -> None:
-    """Apply `event`; O(chunks of the archive).
+    """Apply `event`. O(chunks of the archive).
 
-    If live tuples have expired since admission checked the event, all of the history has expired too. Then only the
+    If live tuples have expired since admission checked the event, the whole history has expired, too. Then only the
     watermark moves.
     """
     state.take(event)

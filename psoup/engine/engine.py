@@ -66,7 +66,7 @@ BY_HAND = "taken out by the operator"
 _NAMED = 8
 """The most query IDs in a message for the operator."""
 RELIEF_SHARE = 4
-"""A quarter of the memory is kept free of tuples and queries while there are tuples to archive."""
+"""The divisor of the memory that tuples and queries leave free, while there are tuples to archive: a quarter."""
 
 
 class Engine:
@@ -112,9 +112,9 @@ class Engine:
         self._agenda = Agenda(self._board, self._rooms.kept)
         self.offers = self._rooms.offers
         self._tokens: dict[str, AccessToken] = {}
-        """The valid access tokens; a new dictionary after each change, as snapshots share the old one."""
+        """The valid access tokens. Each change makes a new dictionary, as snapshots share the old one."""
         self._tenants: dict[str, Tenant] = {FIRST_TENANT.name: FIRST_TENANT}
-        """The tenants; a new dictionary after each change."""
+        """The tenants. Each change makes a new dictionary."""
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
@@ -122,20 +122,20 @@ class Engine:
         self._precautions = precautions
 
     def news(self) -> list[LeftIndex]:
-        """Return the clauses that left the index since the last call, with reasons. For the writer."""
+        """Return the clauses that left the index since the last call, with reasons. Only the writer calls this."""
         news, self._news = self._news, []
         return news
 
     def kept_out(self) -> dict[int, list[str]]:
-        """Digests, by stream ID, of expressions that must be in quarantine at the next start too. For the writer."""
+        """The digests of expressions that must be in quarantine at the next start, too, by stream ID."""
         return {i: sorted(state.clauses.kept) for i, state in self._streams.items() if state.clauses.kept}
 
     def snapshot(self) -> Snapshot:
-        """The published snapshot. O(1), from any thread."""
+        """The published snapshot. Any thread may call this. O(1)."""
         return self._snapshot
 
     def apply(self, events: Sequence[Event]) -> Effects:
-        """Apply consecutive events and publish. Pushes between two changes of queries are evaluated together.
+        """Apply consecutive events and publish. Pushes between two changes of queries are evaluated in one step.
 
         Raises Corrupt if a check finds a broken structure. Then nothing is published, and the caller must stop.
         """
@@ -243,7 +243,7 @@ class Engine:
         return freed
 
     def expire(self, clock: int) -> int:
-        """Drop chunks that are older than their stream's retention at the time `clock`; returns the bytes freed.
+        """Drop chunks that are older than their stream's retention at the time `clock`. Returns the bytes freed.
 
         `apply` also drops them, by the time of the last tuple. This method is for a full memory: pushes are refused
         then, so a stream in system time gets no later tuple. Stored chunks of archived streams leave memory, too.
@@ -292,7 +292,7 @@ class Engine:
         return freed
 
     def _relieve(self, allowed: int) -> int:
-        """Drop stored chunks of archived streams from memory while it has more than `allowed` bytes."""
+        """Drop stored chunks of archived streams from memory while `Rooms.taken` is above `allowed` bytes."""
         ready = [state for state in self._archiving.values() if state.shelf.can_leave]
         over, freed = self._rooms.taken(self._streams.values()) - allowed if ready else 0, 0
         for state in ready:

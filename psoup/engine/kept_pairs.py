@@ -59,7 +59,7 @@ class PairRoom:
         return self.held + size <= self.limit and not self._kept.over(tenant, size)
 
     def bound(self, limit: int) -> None:
-        """Set the limit for later pairs."""
+        """Set the limit of bytes. It applies to pairs that tasks make later."""
         self.limit = limit
 
     def take(self, size: int) -> None:
@@ -214,7 +214,7 @@ class KeptJoins:
         return bool(self._joins)
 
     def held_by(self, tenant: str) -> int:
-        """Bytes of the pairs of one tenant. O(joins). From any thread."""
+        """The bytes of the pairs of one tenant. Any thread may call this. O(joins)."""
         return sum(kept_join.table.nbytes for kept_join in list(self._joins.values()) if kept_join.tenant == tenant)
 
     def ask(self, event: Registered | RegisteredMany, streams: Mapping[int, StreamState]) -> None:
@@ -312,7 +312,7 @@ def _by_join(queries: Sequence[StandingQuery], side_streams: Sequence[tuple[int,
 
 
 def _numbers(shelf: Shelf) -> tuple[int, int]:
-    """The number of the first closed chunk in memory, and the number after the last."""
+    """The closed chunks in memory: the number of the first one, and the number after the last one."""
     if shelf.archived == len(shelf.entries):
         return (shelf.entries[-1].data.number + 1,) * 2 if shelf.entries else (0, 0)
     return shelf.entries[shelf.archived].data.number, shelf.entries[-1].data.number + 1

@@ -201,7 +201,7 @@ class Registry:
         self._why_gone = {**self._why_gone, tenant: departed.freeze()}
 
     def clauses_of_query(self, query_id: int) -> list[ClauseRecord]:
-        """The clause of a query, or the clauses of a join's sides; empty if the query is not registered."""
+        """The clause of a query, or the clauses of a join's sides. Empty if the query is not registered."""
         record = self._queries.get(query_id)
         records = [] if record is None else [record, *map(self._queries.get, record.side_ids)]
         clauses = [self._clauses.get(record.sqc_id) for record in records if record is not None]

@@ -22,7 +22,7 @@ class Spent:
         self._matches = defaultdict[str, int](int)
 
     def begin(self, state: StreamState, tenants: Mapping[str, Tenant]) -> None:
-        """Start counting the matches of a stream, if its tenant has a quota of matches; else stop it."""
+        """Start counting the matches of a stream if its tenant has a quota of matches. Otherwise stop counting."""
         tenant = tenants.get(state.tenant)
         state.count_matches(wanted=tenant is not None and bool(tenant.quotas.matches_per_second))
 

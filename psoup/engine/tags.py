@@ -51,7 +51,7 @@ class Tags:
         self._renew()
 
     def freeze(self, sequence: int) -> PublishedTags:
-        """Keys and labels for readers; the same object while no query has a tag."""
+        """The keys and labels for readers, after the event `sequence`. The same object while no query has a tag."""
         if self._keys or self._labels or self._frozen.keys or self._frozen.labels:
             self._frozen = frozen = PublishedTags(sequence, self._keys, self._labels)
             return frozen

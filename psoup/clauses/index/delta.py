@@ -173,7 +173,7 @@ class Delta:
         return _CLAUSE_BYTES * len(self) + _INTERVAL_BYTES * intervals + _BOUNDARY_BYTES * boundaries
 
     def check(self) -> None:
-        """Check the invariants; raises Corrupt. O(size)."""
+        """Check the invariants. Raises Corrupt. O(size)."""
         counted: dict[int, dict[Key, int]] = {}
         for position in self._where.values():
             for i in range(*self._intervals(position)):

@@ -111,7 +111,7 @@ class PredicateIndex:
         return bounds.key(code - 1) if 1 <= code <= len(bounds) else None
 
     def check(self) -> None:
-        """Check the invariants; raises Corrupt. O(size)."""
+        """Check the invariants. Raises Corrupt. O(size)."""
         problems = []
         if (np.diff(self.slots.astype(np.int64)) <= 0).any():
             problems.append("slots are not ascending")  # find would miss a clause, and pairs come out unsorted
@@ -249,7 +249,7 @@ class Part:
         return position if position >= 0 and self.alive[position] else -1
 
     def holds(self, slots: Array) -> bool:
-        """Whether one of `slots` (int64[k]) has a live clause here. O(k log S)."""
+        """Whether the part has a live clause in one of `slots` (int64[k]). O(k log S)."""
         positions = self.index.find(slots)
         return bool(self.alive[positions[positions >= 0]].any())
 

@@ -32,7 +32,7 @@ def longest_ago(tenants: Collection[str]) -> str:
 
 
 def tenant_of(task: object) -> str | None:
-    """The tenant that a task evaluates for; None for upkeep."""
+    """The tenant for which a task evaluates. None for a task of upkeep."""
     return task.tenant if isinstance(task, CoverTask | pair.PairTask) else None
 
 
@@ -46,7 +46,7 @@ class Agenda:
         """Whether the last task was an evaluation."""
 
     def next(self, streams: Streams, everything: bool, choose: Choose) -> Task | None:
-        """The next task; None if nothing is due. O(streams that need attention)."""
+        """The next task, or None if nothing is due. O(streams that need attention)."""
         task = None if self._evaluated else self._evaluation(streams, everything, choose)
         task = task or self._upkeep(streams, everything) or self._evaluation(streams, everything, choose)
         self._evaluated = tenant_of(task) is not None

@@ -68,7 +68,7 @@ class RefusedTask:
     stream_id: int
 
     def install(self, state: StreamState) -> bool:
-        """Take the task's clauses out of the index."""
+        """Take all clauses of the stream that compute expressions out of the index."""
         state.put_out_derived()
         return True
 

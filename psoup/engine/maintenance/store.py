@@ -2,7 +2,7 @@
 
 Results are not stored, as they follow from the tuples and the queries. If a chunk is past its retention before it is
 stored, it is *passed*: it leaves the log and then memory, without a file. If the disk is full, the chunk stays in
-memory and in the log, and the stream's next event makes the rule try again.
+memory and in the log. Then the stream's next event makes the rule try again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StoreTask:
 
 @dataclass(frozen=True, slots=True)
 class ChunkStored:
-    """The result: a chunk is on disk. `entry` reads its file; None if its stream has no archive."""
+    """The result: a chunk is on disk. `entry` reads its file. It is None if the stream has no archive."""
 
     stream_id: int
     number: int

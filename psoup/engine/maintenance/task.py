@@ -30,7 +30,7 @@ class Installable(Protocol):
 
 
 class Task(Protocol):
-    """Due work."""
+    """Work that a rule has found due."""
 
     @property
     def name(self) -> str:

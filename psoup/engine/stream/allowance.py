@@ -15,18 +15,18 @@ go."""
 
 
 class Allowance:
-    """The allowed work of one event over the open chunks of all streams. For the writer."""
+    """The work for new clauses that one event may still cause, over the open chunks of all streams."""
 
     def __init__(self, limit: int) -> None:
         self.most = limit
         self._left = limit
 
     def begin(self) -> None:
-        """Start the next event."""
+        """Begin the next event, which may cause work of `most` again."""
         self._left = self.most
 
     def allows(self, work: int) -> bool:
-        """Whether `work` more is allowed; if so it is counted."""
+        """Whether the event may cause this work, too. If so, it is subtracted from what is left."""
         if work > self._left:
             return False
         self._left -= work

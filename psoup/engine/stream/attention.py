@@ -20,7 +20,7 @@ class Board:
         self._changed: dict[int, None] = {}
         self._may_be_due: dict[int, None] = {}
         self._aside: dict[str, dict[int, None]] = {}
-        """Streams that wait for a turn of their tenant; the tenant that was served longest ago comes first."""
+        """Streams that wait for a turn of their tenant. The tenant that was served longest ago comes first."""
 
     def change(self, stream_id: int) -> None:
         """Put the stream on the list for publication, as readers must see a change. O(1)."""
@@ -42,7 +42,7 @@ class Board:
         return stream_ids
 
     def take_due(self) -> int | None:
-        """Return the next stream to check, and remove it from the board; None if nothing may be due."""
+        """Return the next stream to check, and remove it from the board. None if nothing may be due."""
         stream_id = next(iter(self._may_be_due), None)
         if stream_id is not None:
             del self._may_be_due[stream_id]
@@ -50,7 +50,7 @@ class Board:
 
     @property
     def aside(self) -> Collection[str]:
-        """The tenants that wait for a turn; the one that was served longest ago comes first."""
+        """The tenants that wait for a turn. The tenant that was served longest ago comes first."""
         return self._aside.keys()
 
     def set_aside(self, stream_id: int, tenant: str) -> None:

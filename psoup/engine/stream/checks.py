@@ -85,7 +85,7 @@ def _check_open_follows(state: StreamState) -> None:
 
 
 def check_coverage(state: StreamState, clauses: Sequence[ClauseRecord], checked: Checked) -> None:
-    """Check that a clause counted as evaluated over a closed chunk has exactly the matches of its tuples.
+    """Check the results of closed chunks: a clause that covers a chunk must have exactly the matches of its tuples.
 
     Skips results and clauses that were `checked` before and have not changed.
     """

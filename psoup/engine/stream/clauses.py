@@ -6,8 +6,8 @@
     raised   failures of an expression are counted; at a limit, all clauses that read it move to the quarantine
     remove   clauses are removed; the quarantine of an expression ends with the last clause that reads it
 
-Only the engine's writer calls this module. It knows neither tuples nor results; `psoup.engine.stream.state` brings them
-and the clauses together.
+Only the engine's writer calls this module. It knows neither tuples nor results: `psoup.engine.stream.state` calls the
+parts of a stream in the right order.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ class StreamClauses:
     # What cannot be evaluated ----------------------------------------------------------------------------
 
     def raised(self, failed: Mapping[int, str]) -> Array:
-        """Count failures of attributes, given with their reasons. At the limit, clauses leave the index; returns their
-        slots."""
+        """Count a failure of each attribute, given with its reason. At the limit, the clauses that read it leave the
+        index. Returns their slots."""
         attributes = [a for a in failed if a in self._uses and a in self.index.attributes]  # the index may have changed
         out = [attribute for attribute in attributes if self.quarantine.counts(attribute)]
         return self.put_out({attribute: failed[attribute] for attribute in out})

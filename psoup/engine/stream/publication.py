@@ -40,7 +40,7 @@ class Publication:
     def view(
         self, feed: StreamFeed, data: DataSteM, clauses: StreamClauses, results: OpenResults, shelf: Shelf
     ) -> StreamView:
-        """The stream in its present state. Copies one pointer for each chunk."""
+        """Make a view of the stream in its present state. Copies one pointer for each chunk."""
         chunk, names = data.open.view(), clauses.table.share()
         open_entry = ChunkEntry(
             chunk,

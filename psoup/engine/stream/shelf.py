@@ -42,7 +42,7 @@ class Shelved(ChunkEntry):
 
 
 class Shelf:
-    """The closed chunks of one stream; see the module. For the writer."""
+    """The closed chunks of one stream; see the module. Only the writer calls it."""
 
     def __init__(self, attention: Attention, count_gone: Callable[[Packed], None], config: EngineConfig | None) -> None:
         """`count_gone`: is called with dropped results. `config`: None if the engine stores no chunks."""
@@ -58,7 +58,7 @@ class Shelf:
         self.folds_since: int | None = None
         """The number of the first chunk on disk whose folds may be only in memory. None if there is none."""
         self.next_to_store = 0
-        """The number of the first chunk that is neither stored nor passed; 0 if chunks are never stored."""
+        """The number of the first chunk that is neither stored nor passed. Stays 0 if the engine stores no chunks."""
         self._passed_before = -(2**62)
         """The number after the last passed chunk. Chunks with smaller numbers must be dropped, not stored."""
         self.overdue = 0
@@ -148,7 +148,7 @@ class Shelf:
         return len(self.entries) - first
 
     def drop(self, count: int) -> int:
-        """Drop the oldest `count` chunks; returns the bytes of memory freed."""
+        """Drop the oldest `count` chunks. Returns the bytes of memory freed."""
         if not count:
             return 0
         gone = self.entries[:count]
@@ -225,7 +225,7 @@ class Shelf:
         return None if waits else data
 
     def stored(self, number: int, file: ArchivedChunk | None) -> None:
-        """Record that the next chunk is on disk. `file` reads it there; None if the chunk must stay in memory."""
+        """Record that the next chunk is on disk. `file` reads it. It is None if the chunk must stay in memory."""
         entry = self._leave_log(number)
         self.entries[number - self.first_number] = Shelved(entry.data, entry.results, file)
         self._tell()  # readers share the entries
@@ -242,7 +242,7 @@ class Shelf:
         return self.entries[number - self.first_number]
 
     def take_turn(self) -> bool:
-        """Whether storing comes before sealing this time, if both are due."""
+        """Whether storing goes before sealing this time, if both are due. The answer alternates."""
         before, self._store_first = self._store_first, not self._store_first
         return before
 
@@ -265,7 +265,7 @@ class Shelf:
 
     @property
     def first_number(self) -> int:
-        """The number of the oldest chunk; 0 without chunks."""
+        """The number of the oldest chunk, or 0 if there is none."""
         return self.entries[0].data.number if self.entries else 0
 
     def replace(self, number: int, seen: ChunkResults, results: ChunkResults) -> bool:
@@ -279,7 +279,7 @@ class Shelf:
         return True
 
     def give_up(self, wanted: int) -> int:
-        """Evict results of the oldest sealed chunks until `wanted` bytes are free; returns the bytes freed."""
+        """Evict results of the oldest sealed chunks until `wanted` bytes are free. Returns the bytes freed."""
         freed = 0
         for at in range(self.archived, len(self.entries)):
             if freed >= wanted:
