@@ -3,8 +3,8 @@
     no token yet     the first must be an operator's, as only an operator can issue the next
     some tokens      an unexpired operator's token must remain, for the same reason
 
-In this module, an operator is an operator of the tenant `default`, as operators of other tenants serve only their own
-tenant. Only `KnownTokens.adopt` changes state.
+In this module, only operators of the tenant `default` count as operators. Operators of other tenants serve only their
+own tenant. Only `KnownTokens.adopt` changes state.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def decide_token(
     """Decide on issuing or revoking a token. `sequence`: the sequence that its event gets. O(tokens).
 
     Raises AlreadyExists if `command` asks for the first token and there are tokens. Raises InvalidInput for a first
-    token that is not an operator's. Raises ResourceExhausted above a limit, NotFound for an unknown token or tenant,
-    and FailedPrecondition for the removal of the last operator's token.
+    token that is not an operator's. Raises ResourceExhausted above a limit, and NotFound for an unknown token or
+    tenant. Raises FailedPrecondition for the removal of the last operator's token.
     """
     if isinstance(command, IssueToken):
         tenants.known(command.token.tenant)

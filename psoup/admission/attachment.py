@@ -29,7 +29,7 @@ MAX_JOB_BYTES = 256
 
 @dataclass(slots=True)
 class Past:
-    """The past of a stream. `tuples`: the number of tuples so far, without history. `chunks`, `rows`: those of history.
+    """The past of a stream. `tuples`: the number of tuples so far, without history. `chunks`, `rows`: of history.
 
     `jobs`: the sequence of the event that attached history, for each job. `batches`: the number and the sequence of the
     last batch, for each job that feeds the stream. `next_chunk`: the number of the first chunk of the next batch.

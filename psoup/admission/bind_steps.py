@@ -149,7 +149,7 @@ class Binding:
         return self._digest
 
     def is_digest(self, digest: bytes) -> bool:
-        """Whether `digest` is that of the block."""
+        """Whether `digest` belongs to the block."""
         return digest == self.digest()
 
     # Inside ---------------------------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def block_charge(queries: BoundBlock | Sequence[StandingQuery]) -> int:
 def row_charge(block: BoundBlock) -> int:
     """Bytes charged for each query of a block. A join is charged for each of its sides.
 
-    The charge depends on the mean bytes of a row's values, and on the number of intervals of the first row.
+    The charge depends on the mean bytes of a row's values, and on the first row's number of intervals.
     """
     if not len(block):
         return ROW_BYTES

@@ -29,7 +29,7 @@ _SHOWN = 120
 
 
 class KeyHolders(NamedTuple):
-    """The queries that have the keys of a call. If an earlier call was the same, `sequence` is that of its event."""
+    """The queries that have the keys of a call. `sequence`: the event of an earlier call that was the same, or 0."""
 
     replaced: Array
     """The query that each new query replaces, or -1: int64[n]."""
@@ -41,7 +41,7 @@ class KeyHolders(NamedTuple):
 class RegistrationCall(NamedTuple):
     """The call to decide on. `tags`: its keys and labels. `replace`: whether it may replace the queries with its keys.
 
-    `same`: whether a digest is that of this call. `query`: returns the query of a row, or None if the call will be
+    `same`: whether a digest belongs to this call. `query`: returns the query of a row, or None if the call will be
     refused. `expires`: the lifetime of the queries in days.
     """
 

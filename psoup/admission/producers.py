@@ -10,10 +10,10 @@
 A producer is forgotten after a long idle time. It is forgotten earlier if there are too many producers, or if its
 tenant's producers take too much memory (`MemoryBudget.full_of_producers`). Its client may still send a batch again. So
 as soon as the horizon has moved, a producer with an unknown name must prove that it is new. Its client names an event
-(`since`) that happened before it first sent number 0; this event must be after the horizon. All batches of forgotten
+(`since`) that happened before it first sent number 0. This event must be after the horizon. All batches of forgotten
 producers are at or before the horizon, so no batch is accepted twice.
 
-Each stream has one such table. Only `record` changes it. The state depends only on events, so the log must keep the
+Each stream has one such table. Only `record` changes it. The state depends only on events. So the log must keep the
 remembered batches, and the last event that moved the horizon.
 """
 
@@ -81,9 +81,8 @@ class Producers:
         """Return None for the producer's next batch, or the acknowledgement of a batch that was accepted before.
 
         `sequence`: the sequence of the last event. Raises FailedPrecondition for a gap, a fenced epoch, or a repeat of
-        a batch that is no longer remembered. Raises it, too, for an unknown producer that may be a forgotten one. Raises
-        Conflict for a repeat with another digest, and ResourceExhausted for one producer too many. Changes nothing.
-        O(1).
+        a batch that was forgotten. An unknown producer that may be a forgotten one gets this error, too.
+        Raises Conflict for a repeat with another digest, and ResourceExhausted for one producer too many. O(1).
         """
         producer = self._standing(command.producer, now)
         if producer is None:

@@ -49,9 +49,9 @@ def read_columns(
 ) -> tuple[Column, ...]:
     """Check the columns of a push, and convert them to the stream's types. Raises InvalidBatch. O(bytes).
 
-    A column that has its type already is not copied. A payload from the wire may have invalid UTF-8, or offsets that
-    point outside its memory, so all buffers are verified first. `staged`: `table` has all parts of a staged batch,
-    which may have more rows.
+    A column that has its type already is not copied. All buffers are verified first. A payload from the wire may have
+    invalid UTF-8, or offsets that point outside its memory. `staged`: `table` has all parts of a staged batch, which
+    may have more rows.
     """
     limit = config.staged_rows if staged else config.batch_rows
     if table.num_rows > limit:
@@ -171,8 +171,8 @@ def in_event_time(
 ) -> tuple[Batch, RefusedTuples, int | None]:
     """Find the accepted rows, the refused times, and the new watermark. `bound`: the greatest accepted time.
 
-    Raises InvalidBatch for a NULL time. `whole`: raise FailedPrecondition if a row would be refused, in this batch or
-    if each row came in a push of its own. Without refused rows nothing is copied.
+    Raises InvalidBatch for a NULL time. `whole`: raise FailedPrecondition if a row would be refused. That includes rows
+    that would be refused if each came in a separate push. Without refused rows nothing is copied.
     """
     assert spec.time_attribute is not None
     check_times(spec, columns)

@@ -5,8 +5,8 @@
     both                            bytes of tuples in memory, with producers' last batches
 
 Only events that add something are checked, after all other checks. A smaller quota removes nothing. Without a quota an
-event costs a few comparisons. If the last sum of published bytes plus all bytes accepted since would exceed the quota,
-the sum is computed again, in O(streams of the tenant).
+event costs a few comparisons. Admission keeps the last sum of published bytes, and adds all bytes accepted since. If
+this bound exceeds the quota, it computes the sum again, in O(streams of the tenant).
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def _finish(binding: Binding, tenant: KnownTenant, budget: MemoryBudget) -> None
 
 
 def check_block(command: RegisterMany, config: EngineConfig) -> None:
-    """Raise InvalidInput for a block that is empty or too large, or has rows of values but not just one statement."""
+    """Raise InvalidInput for a block that is empty or too large, or has rows of values and several statements."""
     if command.rows is not None and len(command.statements) != 1:
         raise InvalidInput(
             f"rows of parameters belong to one statement, not to {len(command.statements)}", reason="BLOCK"

@@ -58,7 +58,7 @@ class KnownRequests:
         """The result of an earlier call with this ID, if all its queries exist. None if there was no such call.
 
         Raises Conflict if its content was different (`same` compares digests). Raises FailedPrecondition if only some
-        of its queries exist, as neither the old IDs nor new queries would be what the caller wants.
+        of its queries exist. Then neither the old IDs nor new queries would be what the caller wants.
         """
         check_request_id(request_id)
         call = self._calls.get(request_id) if request_id else None
@@ -135,7 +135,7 @@ def check_request_id(request_id: str) -> None:
 
 
 def is_call(text: str, tag: Tag, expires: int, digest: bytes) -> bool:
-    """Whether `digest` is that of a call with this text, key and labels, and lifetime in days."""
+    """Whether `digest` belongs to a call with this text, key and labels, and lifetime in days."""
     return digest == call_digest(text, tag, expires)
 
 

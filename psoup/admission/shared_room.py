@@ -4,9 +4,9 @@
             '----- a half, by weight -----'
 
 A tenant within its reserved part is never refused, whatever other tenants use. Bytes beyond the reserved parts come
-from the other half. The existing tenants share the first half. So a new tenant makes the reserved parts of others
-smaller, but removes none of their bytes. Then the sum may exceed the limit, by bytes taken while there were fewer
-tenants. A single tenant may take the whole limit.
+from the other half. The existing tenants share the first half. So a new tenant makes the other reserved parts smaller,
+but removes no bytes. Then the sum may exceed the limit, by bytes taken while there were fewer tenants. A single tenant
+may take the whole limit.
 
 Bytes and decisions depend only on events. Only the sequencer changes a room; any thread may call `of` and `used`.
 """
@@ -58,7 +58,7 @@ class SharedRoom:
         return self._beyond + used + needed - max(used, reserved) <= self.limit - self._own
 
     def add(self, tenant: str, size: int) -> None:
-        """Add `size` bytes to those of a tenant. A negative size removes bytes. O(1)."""
+        """Add `size` bytes to a tenant's bytes. A negative size removes bytes. O(1)."""
         used, reserved = self.of(tenant), self.own(tenant)
         self.used += size
         # if tenants have changed since, `fits` computes `_beyond` again, so a wrong value does no harm

@@ -3,8 +3,8 @@
     key ──> runs that the writer has published, and runs of events not yet published ──> its query, if it exists
     query ID ──> the call that registered it: digest, label names     while one of its queries exists
 
-The writer keeps all keys. Admission keeps only those of events that the writer has not published. A key is free as soon
-as its query is removed. A label name is free as soon as no call with it has a query left.
+The writer keeps all keys. Admission keeps only the keys of events that the writer has not published. A key is free as
+soon as its query is removed. A label name is free as soon as no call with it has a query left.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _QUERIES_OF: Callable[[TaggedCall], int] = attrgetter("queries")
 
 
 class KnownTags:
-    """The keys and labels of all tenants: those that the writer has published, and those of later events."""
+    """The keys and labels of all tenants, as the writer has published them and as later events add to them."""
 
     def __init__(self) -> None:
         self._published: Callable[[], Published] = NothingPublished
@@ -265,8 +265,8 @@ def check_prefix(prefix: str) -> None:
 
 
 def check_tags(tags: TagColumns, tenant: str, number: int = 1) -> None:
-    """Check the tags of a block as `check_tag` does, and its keys for duplicates. `number`: that of its first query,
-    for errors. O(bytes)."""
+    """Check the tags of a block as `check_tag` does, and its keys for duplicates. `number`: of its first query, for
+    errors. O(bytes)."""
     _check_count(len(tags.labels))
     for name in tags.names:
         _check_text(name, f"name of label {name[:_SHOWN]!r}", MAX_LABEL_BYTES)

@@ -116,12 +116,12 @@ class Folds:
     def too_large(self, first: int, stop: int) -> bool:
         """Whether the fold of the chunks [first, stop) is likely too large to keep.
 
-        True if the latest fold that was too large had at most as many chunks, and these chunks overlap or follow it.
+        True if the latest fold that was too large had at most as many chunks, and begins before `stop`.
         """
         return self.beyond is not None and stop - first >= len(self.beyond) and first < self.beyond.stop
 
     def shared(self, fold: Fold) -> Fold:
-        """A copy of the fold that shares the key arrays of an earlier fold with equal groups, if there is one."""
+        """The fold, with the key arrays of an earlier fold if one with equal groups exists."""
         return self.tables.shared(self.recipe.keys, fold) if fold.keys else fold
 
     def _folded(self, missing: list[range], leaf: Leaf) -> dict[range, Fold]:

@@ -5,8 +5,8 @@
     window     IBM SUN ─┘
     chunk 18   IBM ORCL      a separate table
 
-A table never changes. A reader that meets another key copies the table (`Keys.fork`), and the fold of the next window
-gets a new table. A table is freed with the last fold that refers to it.
+A table never changes. A reader that meets another key copies the table (`Keys.fork`). The fold of the next window gets
+a new table. A table is freed with the last fold that refers to it.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class KeyNumbers(ABC):
     def fork(self, limit: int, hold: Hold) -> Self:
         """A copy with the same numbers, to which a reader may add values. O(1), as arrays are shared until then.
 
-        Other readers may use the original, so nobody may add values to it any more.
+        Other readers may use the original, so it must get no further values.
         """
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
@@ -162,7 +162,7 @@ class KeyNumbers(ABC):
         return np.full(size, -1, np.int32)
 
     def _table_size(self) -> int:
-        """The size of the hash table: a power of two, of which at most half is used, as it has open addressing."""
+        """The size of the hash table, a power of two. At most half of the places are used, for open addressing."""
         return 1 << (2 * len(self._entries) - 1).bit_length()
 
     def _nulls_last(self, order: Array) -> Array:
@@ -244,7 +244,7 @@ class Integers(KeyNumbers):
         return Column(self.type, keys.astype(TYPES[self.type.kind].dtype, copy=False), valid)
 
     def _reach(self, low: int, high: int) -> None:
-        """Extend the array indexed by key to the keys from `low` to `high`, or replace it by the hash table."""
+        """Extend the array indexed by key to the keys from `low` to `high`, or change to the hash table."""
         assert self._near is not None
         if len(self._near):
             low, high = min(low, self._base), max(high, self._base + len(self._near) - 1)
@@ -346,7 +346,7 @@ class Texts(KeyNumbers):
         return self._nulls_last(order)
 
     def _words(self, word: int, lengths: Array) -> Array:
-        """One word of each text (the eight bytes from word * 8 on) as an integer: int64[count].
+        """The eight bytes of each text from word * 8 on, as an integer: int64[count].
 
         Short texts are padded with zeros. The integers have the order of the bytes.
         """

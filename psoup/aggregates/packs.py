@@ -4,9 +4,10 @@
     at           1       3     places among `ids` of the clauses with a match; None: every clause has a state
     states      16      40     columns, in the narrowest integers that hold them
 
-The spans are those of `psoup.aggregates.folds`: a chunk, or 16 of them, 256, … A span may have several packs, which
-readers made at different times for different clauses. If a clause is in no pack, its matches are unknown: a reader must
-fold it. Packs never change, and every pack may be dropped at any time. Spans are combined in the order of the stream.
+The spans are as in `psoup.aggregates.folds`: a chunk, 16 chunks, 256 chunks and so on. A span may have several packs.
+Readers made them at different times, for different clauses. If a clause is in no pack, its matches are unknown: a
+reader must fold it. Packs never change, and every pack may be dropped at any time. Spans are combined in the order of
+the stream.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NARROW = (np.int8, np.int16, np.int32)
 _PACK_BYTES = 1_000
 """Approximate bytes of the objects of a pack, without its arrays."""
 _SMALL = 1 << 16
-"""The greatest bytes of a narrower span's pack that stays when a wider span gets a pack of the same clauses."""
+"""If a wider span gets a pack of the same clauses, narrower spans keep packs of at most these bytes."""
 _ROSTERS = 64
 """The number of arrays of IDs that are remembered, so that new packs of the same clauses share them."""
 _INNER = 4
@@ -262,7 +263,7 @@ class Packs:
         self._changed()
 
     def put_inner(self, chunks: tuple[int, int], pack: FoldPack) -> None:
-        """Keep the pack of a window's whole chunks. Drop those of all but the latest windows."""
+        """Keep the pack of a window's whole chunks. Drop the packs of all but the latest windows."""
         for old in [other for other in self.inner if other != chunks][: 1 - _INNER]:
             self.nbytes -= sum(inner_pack.nbytes for inner_pack in self.inner.pop(old, ()))
         self.inner[chunks] = (*self.inner.get(chunks, ()), pack)[-MOST_PACKS:]
@@ -366,7 +367,7 @@ class PackRoom:
         self._settle(packs.tenant)
 
     def _settle(self, tenant: str) -> None:
-        """Drop packs if a limit is exceeded: first the tenant's limit, then that of all packs."""
+        """Drop packs if a limit is exceeded: first the tenant's limit, then the room's."""
         if over := self._kept_bytes.over(tenant):
             self.give_up(over + self._kept_bytes.limit(tenant) // 8, tenant)
         if self.held > self.limit:

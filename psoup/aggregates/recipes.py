@@ -56,7 +56,7 @@ class Recipe:
     plain: tuple[tuple[int, ...], ...] | None
     """For each state, the columns of the stream that it reads. None if a state needs computed values."""
     numbers: tuple[int, ...] | None
-    """All columns that the states read. None if a state is no count, integer sum or extreme of a plain column."""
+    """All columns that the states read. None unless each state is a count, integer sum or extreme of a plain column."""
     keys: tuple[Expr, ...] = ()
     """The keys of GROUP BY."""
     commutes: bool = False

@@ -4,7 +4,7 @@
     bytes    compressed:  queries: first ID, number, time of registration | at | matched | errors | states
 
 SQC IDs begin again at each start, query IDs do not. So on disk, the ID of one of its queries names a clause, with the
-time of the query's registration. After a backup is restored, the engine may give an ID a second time; the time tells
+time of the query's registration. After a backup is restored, the engine may give an ID a second time. The time tells
 the two queries apart.
 """
 

@@ -114,7 +114,7 @@ class Registers(Sketch):
     bits, adds = _REGISTER_BITS, False
 
     def entries(self, column: Column) -> tuple[Array, Array]:
-        """The register of each value, from a hash with constant seeds, and the rank of the other bits of the hash."""
+        """The register of each value, from a hash with constant seeds, and the rank of the remaining bits."""
         hashes: Array = np.zeros((len(column), 2), np.uint64)
         if column.type.kind is Kind.TEXT:
             assert column.data is not None
@@ -211,7 +211,7 @@ class LogBuckets(Sketch):
 
 
 def _of_bucket(places: Array) -> Array:
-    """The value in the middle of each bucket. `places`: the buckets, counted from that of 0."""
+    """The value in the middle of each bucket. `places`: the buckets, counted from the bucket of 0."""
     size = np.abs(places)
     with np.errstate(all="ignore"):
         value = np.exp((size - 40_000.0) * math.log(_GAMMA)) * (2 * _GAMMA / (1 + _GAMMA))

@@ -260,8 +260,7 @@ class ShelfOnDisk:
             self.disk.sidecars.put(span, contents)
 
     def _ended(self, since: int, fan: int) -> Iterator[Span]:
-        """The spans of all levels whose chunks are all on disk, and whose last chunk has the number `since` or a later
-        one."""
+        """Yield the spans whose chunks are all on disk, and end with a chunk number of at least `since`."""
         level, size = 0, 1
         while size <= self.disk.stop - self.disk.first:
             yield from ((level, number) for number in range(since // size, self.disk.stop // size))

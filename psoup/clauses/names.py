@@ -84,7 +84,7 @@ class ClauseNames:
         total += np.frombuffer(self._digest(factor_text(factor)), np.uint64)
 
     def _words_of(self, attribute: Expr, interval: Interval) -> list[int]:
-        """The words of one interval of an attribute. They equal the words of `_words` after those of the attribute."""
+        """The words of one interval of an attribute, as in `_words`, but without the words of the attribute."""
         low, high = interval.low, interval.high
         if attribute.type.kind is not Kind.TEXT:
             first, beyond = ends(attribute.type)

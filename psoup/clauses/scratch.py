@@ -21,7 +21,7 @@ class Scratch:
         self._others: dict[tuple[int, int], Scratch] = {}
 
     def of(self, shard: int, part: int) -> Scratch:
-        """The scratch for one of several joins that run in parallel: that of a `shard` and a `part`."""
+        """The scratch for one of several joins that run in parallel. `shard`, `part`: identify the join."""
         if shard == part == 0:
             return self
         return self._others.setdefault((shard, part), Scratch())

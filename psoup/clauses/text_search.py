@@ -8,7 +8,7 @@
 
 Such clauses are in separate parts of the usual form. So they are described, merged and removed like other clauses. The
 search structure of this module joins such a part with tuples. For a pattern with inner wildcards, the automaton finds
-the longest piece between wildcards, and then the whole pattern is compared. If many clauses share a pattern, it is an
+the longest piece between wildcards. Then the whole pattern is compared. If many clauses share a pattern, it is an
 ordinary attribute, which is evaluated once for all of them.
 """
 
@@ -213,7 +213,7 @@ class Searched:
         return replace(self, stripped=stripped, place=place, evaluated=counters, tuples=0, searched=0, early=None)
 
     def inherit(self, others: Sequence[Searched]) -> None:
-        """Take over the counts of the parts that were merged into this part, as these were joined with the same tuples.
+        """Take over the counts of the parts that were merged into this part. They were joined with the same tuples.
         O(P)."""
         self.tuples = max((other.tuples for other in others), default=0)
         self.searched = max((other.searched for other in others), default=0)

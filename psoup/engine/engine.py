@@ -357,7 +357,7 @@ class Engine:
         return [*states, *self._registry.replace(event.tenant, pairs, self._streams)] if len(pairs.later) else states
 
     def _put_out_by_hand(self, query_ids: range) -> None:
-        """Take those of the new queries out of the index that are on the operator's list."""
+        """Take the new queries that are on the operator's list out of the index."""
         for query_id in self._precautions.by_hand:
             for clause in self._registry.clauses_of_query(query_id) if query_id in query_ids else ():
                 self._streams[clause.stream_id].put_out_by_hand(clause, BY_HAND)

@@ -6,7 +6,7 @@
     no room ───────────────> the writer drops pairs; no task makes new ones until a chunk comes or leaves
     a task has no budget ──> no task makes new ones until then either, and EXPLAIN gives the reason
 
-A block has the pairs of one left chunk with one right chunk; a row has the blocks of one left chunk. Only closed chunks
+A block has the pairs of one left chunk with one right chunk. A row has the blocks of one left chunk. Only closed chunks
 in memory have blocks. No answer depends on kept pairs. Only the writer changes them; readers get immutable tables.
 """
 
@@ -68,7 +68,7 @@ class PairRoom:
 
 
 class Missing(NamedTuple):
-    """The work of one task: the rows of the left chunks `lefts`, of which the first has the number `first`.
+    """The work of one task: the rows of the left chunks `lefts`. The first of them has the number `first`.
 
     `rows`: the present rows, None for a chunk without one. `rights`: the right chunks whose blocks the task adds to
     each row. The task removes the blocks of right chunks with numbers below `least`.
@@ -143,7 +143,7 @@ class KeptJoin:
         return Missing(lowest, lefts, rows, _chunks(self._shelves[1], range(at, at + columns)), first_right)
 
     def install(self, first: int, seen: Sequence[PairRow | None], rows: Sequence[PairRow | None]) -> bool:
-        """Replace each row of `seen` by its new row, unless the row has changed since or the memory has no room."""
+        """Replace each row of `seen` by its new row. Skips rows that have changed since, or that have no room."""
         stop = self._seen[0][1]
         changed = [*self.table.rows, *[None] * (stop - self.table.first - len(self.table.rows))]
         more = 0

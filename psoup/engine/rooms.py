@@ -40,7 +40,7 @@ BEHIND_SHARE = 16
 
 
 class Rooms:
-    """The caches of one engine. The writer sets their limits; readers fill those of key indexes, folds and packs."""
+    """The caches of one engine. The writer sets their limits. Readers fill the key indexes, the folds and the packs."""
 
     def __init__(self, config: EngineConfig, board: Board, limit: Bytes, others: Callable[[], int]) -> None:
         """`limit`: the most bytes of a tenant's caches. `others`: returns the bytes charged for all but tuples."""
@@ -60,7 +60,7 @@ class Rooms:
         """The caches that all streams share."""
 
     def taken(self, states: Iterable[StreamState]) -> int:
-        """The bytes of the budget that results cannot use: those of tuples, the predicate index and `others`."""
+        """The bytes of the budget that results cannot use: of tuples, of the predicate index and of `others`."""
         return self._others() + sum(state.tuple_bytes + state.clauses.index.nbytes for state in states)
 
     def look(self, states: Collection[StreamState]) -> int:

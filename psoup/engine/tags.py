@@ -1,7 +1,7 @@
 """The writer's table of the keys and labels of queries.
 
-registered    each event adds a run of keys and a run of labels; the next snapshot has them
-unregistered  the removals are recorded; once half of the queries are removed, new runs are made without them
+registered    each event adds a run of keys and a run of labels. The next snapshot has them.
+unregistered  the removals are recorded. Once half of the queries are removed, new runs are made without them.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ def _cells(
 def _tested(rows: ClauseRows, anchor: Array, limit: int) -> tuple[Array, Array]:
     """The other intervals that the lists test for each clause: int32[S, limit], -1 for none.
 
-    Also returns flags of the clauses of which the lists test all factors.
+    Also returns flags of the clauses whose factors are all tested in the lists.
     """
     owner = np.repeat(np.arange(len(rows.slots)), np.diff(rows.clause_ptr))
     other = np.diff(rows.factor_ptr) == 1

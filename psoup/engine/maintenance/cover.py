@@ -107,8 +107,8 @@ class CoverTask:
     def compute(self, run: Runner = serial, resting: Resting = _never) -> Covered:
         """Evaluate the clauses over the chunks. `resting`: gives each thread a function that pauses between chunks.
 
-        Each thread holds the results of one chunk for `cover_at_once` clauses, and bitmaps of a piece of at most
-        128 MiB. It also holds the texts of an expression (`TextLimits.together`). The packs of all chunks take at most
+        Each thread holds the results of one chunk (for `cover_at_once` clauses), and a piece's bitmaps (at most
+        128 MiB). It also holds the texts of an expression (`TextLimits.together`). The packs of all chunks take at most
         256 MiB (`cover_pairs`).
         """
         lanes = min(threads_of(run), len(self.entries))

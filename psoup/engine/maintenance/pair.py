@@ -34,7 +34,7 @@ class PairTask:
     def compute(self, run: Runner = serial, budget: ReadBudget = UNBOUNDED) -> NewPairs | RefusedPairs:
         """Find the pairs of the chunks, within a budget of bytes and time. O(rows of the chunks + pairs).
 
-        If the budget is too small for all rows, the task makes only the first half; a later task makes the rest.
+        If the budget is too small for all rows, the task makes only the first half. A later task makes the rest.
         """
         count = len(self.work.lefts)
         while True:

@@ -18,5 +18,5 @@ class Replace:
     results: ChunkResults
 
     def install(self, state: StreamState) -> bool:
-        """Install the results. Returns False if the chunk was dropped, or its results are no longer `seen`."""
+        """Install the results. Returns False if the chunk was dropped, or has other results than `seen` now."""
         return state.shelf.replace(self.number, self.seen, self.results)

@@ -1,6 +1,6 @@
 """Sealing as maintenance: the open results of a full chunk become a pack, and its columns get codes for searches.
 
-Until then the results keep their open form, which takes a bitmap of the whole chunk for each clause with many matches.
+Until then the results keep their open form. That takes a bitmap of the whole chunk for each clause with many matches.
 """
 
 from __future__ import annotations

@@ -217,8 +217,8 @@ class StreamClauses:
         )
 
     def put_out_dear(self, clause: ClauseRecord, exprs: Collection[Expr], why: str) -> Array:
-        """Put those of `exprs` that a clause computes into quarantine, or the clause alone if it computes none. Returns
-        the slots of all clauses that leave the index."""
+        """Put all `exprs` that a clause computes into quarantine, or the clause alone if it computes none. Returns the
+        slots of all clauses that leave the index."""
         if not self._stands(clause) or self._is_out(clause):
             return _NONE
         dear = [a for a in clause.attributes if self.index.attributes[a] in exprs]
@@ -320,7 +320,7 @@ class StreamClauses:
             self._announced = []
 
     def _known(self, exprs: Sequence[Expr]) -> tuple[int, ...]:
-        """The attribute IDs of a clause's expressions, ascending. Those on the host's list go into quarantine."""
+        """The attribute IDs of a clause's expressions, ascending. Expressions on the host's list go into quarantine."""
         used = sorted({self.index.attributes.id_of(expr) for expr in exprs})
         for attribute in used:
             expr = self.index.attributes[attribute]

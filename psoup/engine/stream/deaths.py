@@ -1,8 +1,8 @@
-"""The list of removed clauses of which a chunk's packs may still have a column, until a compaction drops it.
+"""The list of removed clauses whose columns may still be in a chunk's packs, until a compaction drops them.
 
 chunk    3  4  5            deaths  7 | 2  9 | 4
 mark     1  1  3            chunks 3 and 4 still have columns of 2, 9, 4. Chunk 5 has one of 4 only.
-                                7 is no longer listed
+                                7 has left the list
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class StreamFeed:
         return self._pending.nbytes - before
 
     def forget_before(self, tuple_id: int) -> None:
-        """Drop the arrival numbers of tuples with smaller IDs, which are no longer in memory."""
+        """Drop the arrival numbers of tuples with smaller IDs, which have left memory."""
         self._arrivals.forget_before(tuple_id)
 
     @property

@@ -269,7 +269,7 @@ class Shelf:
         return self.entries[0].data.number if self.entries else 0
 
     def replace(self, number: int, seen: ChunkResults, results: ChunkResults) -> bool:
-        """Replace a chunk's results `seen` by `results`. Returns False if the chunk was dropped or has others now."""
+        """Replace a chunk's results `seen` by `results`. Returns False if it was dropped or has other results."""
         at = number - self.first_number
         if not self.archived <= at < len(self.entries) or self.entries[at].results is not seen:
             return False

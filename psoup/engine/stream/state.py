@@ -123,7 +123,7 @@ class StreamState:
         """Drop chunks past the retention, if they are stored or need no storing. Returns the bytes freed.
 
         Stored chunks in the archive's part of the retention leave memory. `clock`: the present time. Without it, a
-        stream in system time takes the time of its last tuple; with it, the open chunk may be dropped, too. `edge`: an
+        stream in system time takes the time of its last tuple. With it, the open chunk may be dropped, too. `edge`: an
         upper bound of the time for streams in system time.
         """
         data, shelf = self.data, self.shelf
