@@ -38,7 +38,7 @@ class KnownTokens(dict[str, AccessToken]):
     """The valid tokens by their IDs, after the last prepared event."""
 
     def adopt(self, event: TokenIssued | TokenRevoked) -> None:
-        """Apply an event. O(1)."""
+        """Add the issued token, or remove the revoked one. O(1)."""
         if isinstance(event, TokenIssued):
             self[event.token.token_id] = event.token
         else:

@@ -22,7 +22,7 @@ from psoup.values.columns import Array, Column, concat_columns, empty_column
 from psoup.values.kinds import TYPES
 
 _MOST = 2**31 - 1
-"""The limit of groups: the greatest int32."""
+"""The limit of the number of groups: the greatest int32."""
 _PARTS = 64
 """The number of parts from which the parts of a list are merged into one."""
 

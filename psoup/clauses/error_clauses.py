@@ -33,7 +33,7 @@ class Hopeful:
     hopeful: PredicateIndex
 
     def parts(self, whole: Part) -> tuple[Part, Part]:
-        """Both indexes as parts, with the clauses that are alive in `whole`."""
+        """Both indexes as parts, with flags of the clauses that are live in `whole`."""
         alive = whole.alive[self.clauses]
         live = int(np.count_nonzero(alive))
         return replace(Part.of(self.plain), alive=alive, live=live), replace(

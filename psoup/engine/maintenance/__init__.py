@@ -1,1 +1,4 @@
-"""Maintenance: tasks that keep structures small and answers ready. A thread computes them, the writer installs."""
+"""Maintenance: tasks that keep structures small and answers ready.
+
+Another thread than the writer's computes a task. The writer installs its result.
+"""

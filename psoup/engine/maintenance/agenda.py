@@ -1,7 +1,7 @@
 """The choice of the next task: upkeep of streams in turn, and evaluation for tenants in turn.
 
-    upkeep       seal, store, merge, …  ──> stream after stream                   ┐ in turn: after an evaluation, upkeep
-    evaluation   cover, pair            ──> the tenant with the least time (`Choose`)  ┘ comes first if it is due
+    upkeep       seal, store, merge, …  ──> one stream after the other                 ┐ after an evaluation, upkeep
+    evaluation   cover, pair            ──> the tenant with the least time (`Choose`)  ┘ goes first if it is due
 
 Upkeep keeps memory and log small; its cost grows with the accepted tuples. An evaluation task prepares answers of one
 tenant. It takes some tenths of a second, as its chunks and clauses are limited. So a tenant with any number of new

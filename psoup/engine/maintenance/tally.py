@@ -21,7 +21,7 @@ class TallyTask:
     name: str = "tally"
 
     def compute(self, run: Runner = serial) -> Tallied:
-        """Add the counters up by clause."""
+        """Add up the counters for each clause."""
         return Tallied(self.stream_id, self.costs.tally(self.sqc_of_slot))
 
 
