@@ -64,7 +64,7 @@ _BATCH_BYTES = 1 << 30
 
 
 class _FoldedOnDisk(Exception):
-    """One pass over the aggregates of a piece would read too much on disk.
+    """A pass over the aggregates of a piece would read too much on disk.
 
     An aggregate alone may use the folds on disk instead.
     """

@@ -76,7 +76,7 @@ class Routes:
 
 
 class Eddy:
-    """One evaluation of the join for some rows of the first source.
+    """An evaluation of the join for some rows of the first source.
 
     `in_order`: whether all steps so far followed the order of FROM, so that tuples come in that order. `forced`:
     whether the next steps must follow it.

@@ -90,7 +90,7 @@ class PairRow:
         return PairRow(self.first + skip, *arrays)
 
     def followed_by(self, later: PairRow) -> PairRow:
-        """One row with the right chunks of this row and those of `later`, which must follow them. O(pairs)."""
+        """A row with the right chunks of this row and those of `later`, which must follow them. O(pairs)."""
         ensure(self.stop == later.first, self, "pairs do not follow", stop=self.stop, first=later.first)
         starts = np.concatenate([self.starts, later.starts[1:] + self.starts[-1]])
         arrays, more = (self.kept, self.left, self.right), (later.kept, later.left, later.right)

@@ -70,7 +70,7 @@ NOTHING = Earlier((), None, 0, b"")
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:
-    """One page of a change. After this page the client holds the first `end` rows of the current answer.
+    """A page of a change. After this page the client holds the first `end` rows of the current answer.
 
     `left`: the number of rows of the current answer after `end`. `dropped`: the number of these that the client held.
     The client drops them now, and gets them again with a later page.
