@@ -19,7 +19,7 @@ from typing import Protocol
 from psoup.joins.steps import Step
 
 _EXPLORE = 32
-"""The number of hybrids of which one takes the step that was not taken for the longest time."""
+"""Of this many hybrids, one takes the step that was not taken for the longest time."""
 _FEW = 1_024
 """The most tuples of a hybrid that may try a step without statistics."""
 _NEAR = 0.1
