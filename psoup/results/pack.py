@@ -168,7 +168,7 @@ def merge_packs(packs: list[Pack]) -> Pack:
 
 
 def _select(packs: list[Pack], keeps: list[Array]) -> Pack:
-    """A pack with the columns of all packs that `keeps` flags (bool[k] for each pack), in the order of IDs."""
+    """A pack with some columns of several packs, in the order of IDs. `keeps`: their flags, bool[columns] a pack."""
     ids = np.concatenate([p.ids[k] for p, k in zip(packs, keeps, strict=True)])
     counts = np.concatenate([p.counts[k] for p, k in zip(packs, keeps, strict=True)])
     list_base = np.cumsum([0] + [len(p.lists) for p in packs[:-1]])

@@ -265,7 +265,7 @@ class StreamState:
         return len(slots) > 0
 
     def raised(self, failed: Mapping[int, str]) -> None:
-        """Count the failures of attributes that maintenance could not compute, given with the reasons."""
+        """Count failures of attributes that maintenance could not compute. The argument has the reasons."""
         slots = self.clauses.raised(failed)
         self._leave_out(self.clauses.table.sqc_of_slot[slots], self.data.open.length)
 

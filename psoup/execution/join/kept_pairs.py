@@ -212,7 +212,7 @@ def _found(hole: _Hole, case: JoinCase, sides: Sequence[Side]) -> list[Array]:
 
 
 def _places(cut: Side, part: Side, places: Sequence[int]) -> list[int]:
-    """The place in the whole side of each match in `cut`. `places`: the places of the matches of `part`."""
+    """The place of each match of `cut` among all matches of the side. `places`: the same for each match of `part`."""
     known = {match.data.number: place for match, place in zip(part, places, strict=True)}
     return [known[match.data.number] for match in cut if match.count]
 

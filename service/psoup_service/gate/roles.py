@@ -4,8 +4,8 @@
     registrar   the same, and registering and removing queries
     producer    pushes, and the facts that a producer needs for them
     owner       all of these, and streams
-    operator    tokens, jobs that read and write the disk; no data, unless by another role. Of the tenant `default` he
-                is the service's: tenants, backups, and tokens of all tenants are his alone
+    operator    tokens, and jobs that read and write the disk; data only with another role beside it. An operator of
+                the tenant `default` runs the service: only this role manages tenants, backups and all tokens
 
 A token has at least one role. `ANYBODY` is the role without a credential, for a probe that checks whether the service
 serves.

@@ -86,7 +86,7 @@ class ChunkRow(NamedTuple):
 
 
 def checked_row(values: Iterable[Any]) -> ChunkRow:
-    """A row of the manifest from its values. Raises Internal, reason DATA_DAMAGED, if its file has no chunk's name.
+    """A row of the manifest from its values. Raises Internal (DATA_DAMAGED) if the file is not named like a chunk.
 
     A restored database may come from an untrusted source, so its names must not lead out of the folder.
     """
