@@ -21,7 +21,7 @@ from psoup.execution.aggregate.window_case import WindowCase
 from psoup.execution.join.located_side import chunks_of, count_of, errors_of, found_sides
 from psoup.execution.plan import Reading, rows_of
 from psoup.execution.rows.answer_case import AnswerCase, AnswerPart
-from psoup.execution.rows.record_batch import Message, form_of, read, row_bytes
+from psoup.execution.rows.record_batch import Message, form_of, read
 from psoup.execution.select.clause_matches import Matches, packed
 from psoup.execution.select.window import Ranges, Reach, WindowChoice
 from psoup.execution.ways import ANSWER, WINDOW
@@ -158,7 +158,6 @@ class Answer:
         A message has at most `max_bytes`, or one row. A batch has about half of that, if texts have usual lengths.
         """
         self._reading.begin()
-        max_rows = min(max_rows, max(max_bytes // (2 * row_bytes(self._select)), 1))
         max_bytes = min(max_bytes, _BATCH_BYTES)
         for part in ANSWER.take(self._plan, self._case(max_rows, max_bytes)):
             if not isinstance(part, Message):

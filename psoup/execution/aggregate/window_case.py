@@ -21,7 +21,7 @@ from psoup.execution.aggregate.single_row import StreamAggregate, folding_of
 from psoup.execution.select import many_matches
 from psoup.execution.select.clause_matches import ChunkMatches, Side, known_matches
 from psoup.execution.select.match_bits_at_ends import EndBits, end_bits
-from psoup.plan.nodes import Node
+from psoup.plan.nodes import Aggregate, Node
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.results.chunk_results import ALL
@@ -70,6 +70,8 @@ class WindowCase:
     plan: Node
     snapshot: Snapshot
     budget: ReadBudget
+    folding: StreamAggregate | None = field(init=False)
+    """The Aggregate of the plan and its recipe. None if the plan has no aggregates that can be folded."""
     keeps_folds: bool = field(init=False)
     """Whether the service keeps folds of chunks for the clause."""
     middle: Middle | None = field(init=False, default=None)
@@ -81,7 +83,8 @@ class WindowCase:
 
     def __post_init__(self) -> None:
         """Look up the kept fold of the window's middle, if the plan has aggregates. O(1)."""
-        folding, sqc_id = folding_of(self.plan), self.clause.sqc_id
+        self.folding = folding = folding_of(self.plan)
+        sqc_id = self.clause.sqc_id
         self.keeps_folds = folding is not None and sqc_id < ALL and self.view.folds.fan > 1
         if folding is not None and self.keeps_folds:
             self.middle = middle_of(self.low, self.high, self.snapshot.config.chunk_rows)
@@ -94,11 +97,16 @@ class WindowCase:
         return self.view, self.clause, self.low, self.high
 
     @property
-    def folding(self) -> StreamAggregate:
-        """The Aggregate of the plan and its recipe. The plan must have one."""
-        folding = folding_of(self.plan)
-        assert folding is not None
-        return folding
+    def recipe(self) -> Recipe:
+        """The recipe of the folds, of a plan with aggregates."""
+        assert self.folding is not None
+        return self.folding.recipe
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """The Aggregate of the plan, of a plan with aggregates."""
+        assert self.folding is not None
+        return self.folding.node
 
     @property
     def inner(self) -> Inner | None:

@@ -52,10 +52,10 @@ def window_folds(case: WindowCase) -> Ends:
     """
     inner = case.inner
     assert inner is not None
-    view, clause, recipe, config = case.view, case.clause, case.folding.recipe, case.snapshot.config
+    view, clause, recipe, config = case.view, case.clause, case.recipe, case.snapshot.config
     folds, shelf = _folds_of(case, inner)
     sides: list[Side] = [(view, clause, case.low, inner.low), (view, clause, inner.high, case.high)]
-    leaves = _Leaves(sides, case.folding.node, recipe, case.snapshot, case.budget)
+    leaves = _Leaves(sides, case.aggregate, recipe, case.snapshot, case.budget)
     base = view.chunks[inner.first].data.number
     stop = base + inner.stop - inner.first
     oldest = view.chunks[0].data.number
@@ -126,7 +126,7 @@ def _folds_of(case: WindowCase, inner: Inner) -> tuple[Folds, ShelfOnDisk | None
 
     Raises TryNext if the folds are too large, or at the first reading of a clause without folds on disk.
     """
-    view, clause, recipe = case.view, case.clause, case.folding.recipe
+    view, clause, recipe = case.view, case.clause, case.recipe
     folds = view.folds.known(clause.sqc_id, recipe, view.tenant)
     shelf = None if inner.first >= view.archived else shelf_of(view.stream_id, view.chunks, view.archived)
     if folds is None and shelf is None:

@@ -43,7 +43,7 @@ def window_middle(case: WindowCase) -> Ends:
 
     Raises TryNext if these matches are not stored, have errors, or lie in more than four chunks.
     """
-    middle, recipe = case.middle, case.folding.recipe
+    middle, recipe = case.middle, case.recipe
     assert middle is not None
     between = Between(recipe, (case.low, case.high), case.folded_middle, middle.low)
     return Ends(_tails(case, middle, recipe), between)
@@ -116,7 +116,7 @@ def _fold_middle(case: WindowCase, folds: Folds, middle: Middle, ends: Ends, bet
         return ends
     if len(tails) > MOST_MATCHES:
         return ends
-    parts = [fold_of(case.folding.node, own, case.snapshot, case.budget) for own in (left, right)]
+    parts = [fold_of(case.aggregate, own, case.snapshot, case.budget) for own in (left, right)]
     whole = recipe.joined([parts[0], *([] if fold is None else [fold]), parts[1]])
     if recipe.keys:
         whole = folds.tables.numbered(recipe.keys, whole)

@@ -15,7 +15,7 @@ from psoup.results.chunk_results import ALL
 
 def window_rows(case: WindowCase) -> Ends:
     """Return all matches of the window. Raises as `matches_in`."""
-    recipe = case.folding.recipe
+    recipe = case.recipe
     return with_middle(case, Ends(_matches(case, recipe), Between(recipe, (case.low, case.high))))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from psoup.execution.rows.record_batch import Message
+from psoup.execution.rows.record_batch import Message, row_bytes
 from psoup.execution.rows.source_rows import Reading
 from psoup.plan.nodes import Node
 from psoup.values.columns import Column
@@ -26,12 +26,17 @@ class AnswerCase:
 
     plan: Node
     reading: Reading
-    most_rows: int
-    """The most rows of a part."""
+    max_rows: int
+    """The most rows of a part that the caller takes."""
     most_bytes: int
     """The most bytes of a message. A message of a single row may have more."""
     rows_of: Callable[[Node, Reading], Any]
     """The function `psoup.execution.plan.rows_of`, which evaluates the nodes of the plan."""
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows of a part, so that a message of usual texts has half of `most_bytes`."""
+        return min(self.max_rows, max(self.most_bytes // (2 * row_bytes(self.plan.schema)), 1))
 
     def rows(self) -> Any:
         """The rows of the plan as references to tuples. This reads no tuple yet."""

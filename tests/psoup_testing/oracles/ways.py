@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
+from psoup.execution.ways import STEPS
 from psoup.plan.way import Way, Ways
 
 AnyWay = Way[Any, Any]
@@ -54,9 +56,14 @@ def wrapped(patch: pytest.MonkeyPatch, name: str, wrap: Callable[[Callable[..., 
 
 def _change(patch: pytest.MonkeyPatch, change: Callable[[AnyWays, AnyWay], AnyWay | None]) -> None:
     """Let `change` replace each way that serves a node, or leave it out."""
-    serving = Ways.serving
+    for step in STEPS:
+        patch.setattr(step, "serving", partial(_changed, step, step.serving, change))
 
-    def changed(ways: AnyWays, node: object) -> tuple[AnyWay, ...]:
-        return tuple([new for way in serving(ways, node) if (new := change(ways, way)) is not None])
 
-    patch.setattr(Ways, "serving", changed)
+def _changed(
+    ways: AnyWays,
+    serving: Callable[[object], tuple[AnyWay, ...]],
+    change: Callable[[AnyWays, AnyWay], AnyWay | None],
+    node: object,
+) -> tuple[AnyWay, ...]:
+    return tuple([new for way in serving(node) if (new := change(ways, way)) is not None])
