@@ -25,7 +25,7 @@ from psoup_client.schema import StreamInfo
 from psoup_proto.v1 import streams_pb2
 
 PAGE = 1_000
-"""The number of elements in one reply of a call that lists."""
+"""The number of elements in one page of a list call, such as the list of streams."""
 
 T = TypeVar("T")
 

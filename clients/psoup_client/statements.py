@@ -35,7 +35,7 @@ class Statement:
         return first_word(self.text)
 
     def place(self, line: int, column: int) -> tuple[int, int]:
-        """Convert a line and a column of the statement to those of the whole text."""
+        """Convert a line and a column of the statement to the line and the column of the whole text."""
         return self.line + line - 1, column + (self.column - 1 if line == 1 else 0)
 
 

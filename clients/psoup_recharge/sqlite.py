@@ -41,7 +41,7 @@ class File:
             return self._db.execute(sql, values).fetchall()
 
     def try_run(self, sql: str, *values: Any) -> None:
-        """Run an optional statement. It is skipped if the file is read-only, or another program is writing."""
+        """Run a statement that may be left out. A read-only file, or another program that writes, leaves it out."""
         self._db.set_busy_timeout(0)
         try:
             self.run(sql, *values)

@@ -106,7 +106,7 @@ class Store:
         return self.entry(name)
 
     def adopt(self, entries: Sequence[Entry]) -> None:
-        """Add all entries, for example those of a profile, or none of them if one is invalid."""
+        """Add all entries, for example of a profile. If one entry is invalid, none is added."""
         for entry in entries:
             entry.check()
         with self._file.changing():

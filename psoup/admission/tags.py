@@ -187,7 +187,7 @@ class KnownTags:
         yield from self._calls.items()
 
     def check(self, owners: Owners) -> None:
-        """Check that each call has an existing query, and that the label names are those of the calls."""
+        """Check that each call has an existing query, and that the label names equal the names in the calls."""
         names: dict[tuple[str, str], int] = {}
         for first, call in self._calls.items():
             stands = owners.stands_any(first, call.queries)

@@ -358,7 +358,7 @@ _NO_PAIRS = pa.table({"row": pa.array([], pa.int64()), "query": pa.array([], pa.
 
 
 def _names_of(label_columns: object, first: str) -> Sequence[str]:
-    """Check the names of labels. Raises TypeError, and ValueError for a name that would be that of two columns."""
+    """Check the names of labels. Raises TypeError; ValueError if two columns would have one name."""
     if isinstance(label_columns, str) or not isinstance(label_columns, Sequence):
         raise TypeError(f"label_columns is {label_columns!r}: give a list of names of labels")
     for name in label_columns:

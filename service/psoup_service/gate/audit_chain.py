@@ -76,7 +76,7 @@ def verify(file: Path, expected: str = "") -> Verified:
 
 
 def _is_torn(raw: bytes) -> bool:
-    """Whether these bytes may be an incomplete line of a killed service."""
+    """Whether the bytes may be a line that a killed service did not finish."""
     text = raw.rstrip(b"\n")
     if not (text.startswith(_BEGINS) or _BEGINS.startswith(text)):
         return False
