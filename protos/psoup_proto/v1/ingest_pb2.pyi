@@ -125,6 +125,102 @@ class PushResponse(_message.Message):
 Global___PushResponse: _TypeAlias = PushResponse  # noqa: Y015
 
 @_typing.final
+class PushRowsRequest(_message.Message):
+    """Some rows in JSON."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    PRODUCER_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    stream: _builtins.str
+    """The stream's name, in any case."""
+    rows: _builtins.bytes
+    """The rows: an array of objects in JSON (UTF-8), each with the values of a row by column. At most 1 MiB and 50,000
+    values. Over HTTP the array itself, not a text of it.
+
+    BOOLEAN true, false; DOUBLE a number, or "NaN", "Infinity", "-Infinity"; BIGINT and DECIMAL a number or the text of
+    one, exact in all its digits; TEXT a text; TIMESTAMP and DATE a text in ISO 8601, UTC without a zone. NULL is null, or
+    a missing name. A value that does not fit without loss is refused.
+    """
+    producer: _builtins.str
+    """As in PushRequest."""
+    epoch: _builtins.int
+    """As in PushRequest."""
+    number: _builtins.int
+    """As in PushRequest. A repeat has the same bytes in `rows`; over HTTP the same JSON but for blanks."""
+    since: _builtins.int
+    """As in PushRequest."""
+    def __init__(
+        self,
+        *,
+        stream: _builtins.str = ...,
+        rows: _builtins.bytes = ...,
+        producer: _builtins.str = ...,
+        epoch: _builtins.int = ...,
+        number: _builtins.int = ...,
+        since: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "number", b"number", "producer", b"producer", "rows", b"rows", "since", b"since", "stream", b"stream"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PushRowsRequest: _TypeAlias = PushRowsRequest  # noqa: Y015
+
+@_typing.final
+class PushRowsResponse(_message.Message):
+    """What became of some rows; as PushResponse."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    LATE_FIELD_NUMBER: _builtins.int
+    AHEAD_FIELD_NUMBER: _builtins.int
+    WATERMARK_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    FIRST_ROW_FIELD_NUMBER: _builtins.int
+    sequence: _builtins.int
+    """As in PushResponse."""
+    accepted: _builtins.int
+    """As in PushResponse."""
+    late: _builtins.int
+    """As in PushResponse."""
+    ahead: _builtins.int
+    """As in PushResponse."""
+    duplicate: _builtins.bool
+    """As in PushResponse."""
+    first_row: _builtins.int
+    """As in PushResponse."""
+    @_builtins.property
+    def watermark(self) -> _timestamp_pb2.Timestamp:
+        """As in PushResponse."""
+
+    def __init__(
+        self,
+        *,
+        sequence: _builtins.int = ...,
+        accepted: _builtins.int = ...,
+        late: _builtins.int = ...,
+        ahead: _builtins.int = ...,
+        watermark: _timestamp_pb2.Timestamp | None = ...,
+        duplicate: _builtins.bool = ...,
+        first_row: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["watermark", b"watermark"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "ahead", b"ahead", "duplicate", b"duplicate", "first_row", b"first_row", "late", b"late", "sequence", b"sequence", "watermark", b"watermark"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PushRowsResponse: _TypeAlias = PushRowsResponse  # noqa: Y015
+
+@_typing.final
 class TupleIdsRequest(_message.Message):
     """Of TupleIds."""
 

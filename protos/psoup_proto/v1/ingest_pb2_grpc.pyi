@@ -56,6 +56,13 @@ class IngestServiceStub:
     for others (see `since`); nothing was taken now, and its metadata `sequence` is the last event there is.
     UNAVAILABLE: the service is starting or draining; repeat the call after the RetryInfo's delay.
     """
+    PushRows: _grpc.UnaryUnaryMultiCallable[_ingest_pb2.PushRowsRequest, _ingest_pb2.PushRowsResponse]
+    """Pushes a few rows that are written in JSON, for clients without Arrow. It is Push otherwise: the same values, limits,
+    numbers of a producer and errors. Bulk goes by Push, which is some hundred times as fast.
+
+    INVALID_ARGUMENT, reason JSON: `rows` is not an array of objects, or a value does not fit its column. The message
+    names row (from 0), column and value, and the metadata has `row` and `column`.
+    """
     PushStream: _grpc.StreamStreamMultiCallable[_ingest_pb2.PushStreamRequest, _ingest_pb2.PushStreamResponse]
     """Pushes batch after batch without waiting for the replies: the fast way in. One reply comes for each batch, in
     order. The first batch that is refused ends the call with the status that Push would give; its ErrorInfo
@@ -115,6 +122,13 @@ class IngestServiceAsyncStub(IngestServiceStub):
     has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
     for others (see `since`); nothing was taken now, and its metadata `sequence` is the last event there is.
     UNAVAILABLE: the service is starting or draining; repeat the call after the RetryInfo's delay.
+    """
+    PushRows: _aio.UnaryUnaryMultiCallable[_ingest_pb2.PushRowsRequest, _ingest_pb2.PushRowsResponse]  # type: ignore[assignment]
+    """Pushes a few rows that are written in JSON, for clients without Arrow. It is Push otherwise: the same values, limits,
+    numbers of a producer and errors. Bulk goes by Push, which is some hundred times as fast.
+
+    INVALID_ARGUMENT, reason JSON: `rows` is not an array of objects, or a value does not fit its column. The message
+    names row (from 0), column and value, and the metadata has `row` and `column`.
     """
     PushStream: _aio.StreamStreamMultiCallable[_ingest_pb2.PushStreamRequest, _ingest_pb2.PushStreamResponse]  # type: ignore[assignment]
     """Pushes batch after batch without waiting for the replies: the fast way in. One reply comes for each batch, in
@@ -178,6 +192,19 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
         for others (see `since`); nothing was taken now, and its metadata `sequence` is the last event there is.
         UNAVAILABLE: the service is starting or draining; repeat the call after the RetryInfo's delay.
+        """
+
+    @_abc_1.abstractmethod
+    def PushRows(
+        self,
+        request: _ingest_pb2.PushRowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingest_pb2.PushRowsResponse, _abc.Awaitable[_ingest_pb2.PushRowsResponse]]:
+        """Pushes a few rows that are written in JSON, for clients without Arrow. It is Push otherwise: the same values, limits,
+        numbers of a producer and errors. Bulk goes by Push, which is some hundred times as fast.
+
+        INVALID_ARGUMENT, reason JSON: `rows` is not an array of objects, or a value does not fit its column. The message
+        names row (from 0), column and value, and the metadata has `row` and `column`.
         """
 
     @_abc_1.abstractmethod

@@ -294,6 +294,7 @@ class RegisterRequest(_message.Message):
     REPLACE_FIELD_NUMBER: _builtins.int
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
+    PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT [DISTINCT] list FROM stream [AS alias] [WHERE …] [ORDER BY …] [LIMIT n] [BEGIN bound] [END bound];
     at most 64 KiB. FROM may have 2 to 8 sources, as a list or as JOIN … ON, each with a window of its own in brackets.
@@ -330,6 +331,11 @@ class RegisterRequest(_message.Message):
     pairs and wide sides come sooner. Explain says what is kept. Of other queries refused (INVALID_ARGUMENT, reason
     KEEP_PAIRS). No part of what must be the same: a call that gets an earlier query leaves that as it is.
     """
+    parameters_json: _builtins.bytes
+    """Instead of `parameters`: the values in JSON (UTF-8), for clients without Arrow. An array in the order of the
+    parameters, or an object by their names. Values are numbers, which keep their digits, texts, true, false and null.
+    Over HTTP the array or object itself, as `parameters`.
+    """
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What to find the query by in ListQueries: names and values of 1 to 64 bytes without NUL, 8 names at most; all
@@ -348,10 +354,11 @@ class RegisterRequest(_message.Message):
         replace: _builtins.bool = ...,
         expires_after: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
+        parameters_json: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_name", b"by_name", "expires_after", b"expires_after", "keep_pairs", b"keep_pairs", "key", b"key", "labels", b"labels", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -374,6 +381,7 @@ class RegisterManyRequest(_message.Message):
     REPLACE_FIELD_NUMBER: _builtins.int
     EXPIRES_AFTER_FIELD_NUMBER: _builtins.int
     KEEP_PAIRS_FIELD_NUMBER: _builtins.int
+    PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     parameters: _builtins.bytes
     """The values for the statement's parameters: an Arrow IPC stream with a row for each query and a column for each
     parameter. A value is the constant that stands in its place: text may also be a time or a number.
@@ -399,6 +407,8 @@ class RegisterManyRequest(_message.Message):
     """Of each of them, as in RegisterRequest."""
     keep_pairs: _builtins.bool
     """Of each of them, as in RegisterRequest."""
+    parameters_json: _builtins.bytes
+    """Instead of `parameters`, as in RegisterRequest: an array of such arrays or objects, one for each query."""
     @_builtins.property
     def statements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What to register; exactly one statement with `parameters`."""
@@ -421,10 +431,11 @@ class RegisterManyRequest(_message.Message):
         replace: _builtins.bool = ...,
         expires_after: _builtins.str = ...,
         keep_pairs: _builtins.bool = ...,
+        parameters_json: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_ranges", b"as_ranges", "by_name", b"by_name", "expires_after", b"expires_after", "first_number", b"first_number", "keep_pairs", b"keep_pairs", "key_column", b"key_column", "label_columns", b"label_columns", "parameters", b"parameters", "parameters_json", b"parameters_json", "replace", b"replace", "request_id", b"request_id", "statements", b"statements"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1794,6 +1805,7 @@ class InvokeRowsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     WINDOWS_FIELD_NUMBER: _builtins.int
+    JSON_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     """The query."""
     window: _builtins.str
@@ -1808,6 +1820,8 @@ class InvokeRowsRequest(_message.Message):
     """`next_page_token` of the page before; empty for the first page."""
     key: _builtins.str
     """Instead of `query_id`: the query that has this key."""
+    json: _builtins.bool
+    """Reply with `json_rows` instead of `rows`."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
@@ -1828,10 +1842,11 @@ class InvokeRowsRequest(_message.Message):
         page_token: _builtins.str = ...,
         key: _builtins.str = ...,
         windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        json: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "key", b"key", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "query_id", b"query_id", "window", b"window", "windows", b"windows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "json", b"json", "key", b"key", "min_sequence", b"min_sequence", "page_size", b"page_size", "page_token", b"page_token", "query_id", b"query_id", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1847,8 +1862,13 @@ class InvokeRowsResponse(_message.Message):
     COLUMNS_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    JSON_ROWS_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """For the next page; empty on the last one."""
+    json_rows: _builtins.bytes
+    """Of a request with `json`: the rows, as PushRows takes them: an array of objects in JSON (UTF-8), each with the values
+    of a row by column. DECIMAL is a text, BIGINT beyond 2^53 too, NULL is null. Over HTTP the array itself.
+    """
     @_builtins.property
     def completeness(self) -> _types_pb2.Completeness:
         """How complete the answer is."""
@@ -1868,10 +1888,11 @@ class InvokeRowsResponse(_message.Message):
         columns: _abc.Iterable[_types_pb2.Column] | None = ...,
         rows: _abc.Iterable[_types_pb2.Row] | None = ...,
         next_page_token: _builtins.str = ...,
+        json_rows: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["completeness", b"completeness"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "completeness", b"completeness", "next_page_token", b"next_page_token", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "completeness", b"completeness", "json_rows", b"json_rows", "next_page_token", b"next_page_token", "rows", b"rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

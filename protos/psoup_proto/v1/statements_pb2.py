@@ -27,7 +27,7 @@ from psoup_proto.v1 import streams_pb2 as psoup__proto_dot_v1_dot_streams__pb2
 from psoup_proto.v1 import types_pb2 as psoup__proto_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fpsoup_proto/v1/statements.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpsoup_proto/v1/streams.proto\x1a\x1apsoup_proto/v1/types.proto\"\xa7\x02\n\nAskRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\x12)\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06window\x18\x03 \x01(\t\x12\x19\n\x11\x61\x63\x63\x65pt_truncation\x18\x04 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x05 \x01(\x03\x12\x11\n\tmax_bytes\x18\x06 \x01(\x05\x12\x12\n\nparameters\x18\x07 \x01(\x0c\x12\x0f\n\x07\x62y_name\x18\x08 \x01(\x08\x12\x32\n\x07windows\x18\t \x03(\x0b\x32!.psoup.v1.AskRequest.WindowsEntry\x1a.\n\x0cWindowsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"o\n\x0b\x41skResponse\x12,\n\x0c\x63ompleteness\x18\x01 \x01(\x0b\x32\x16.psoup.v1.Completeness\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\x11\n\ttoo_large\x18\x04 \x01(\x08\"\xa0\x02\n\x10\x41skStreamRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\x12)\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06window\x18\x03 \x01(\t\x12\x19\n\x11\x61\x63\x63\x65pt_truncation\x18\x04 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x05 \x01(\x03\x12\x12\n\nparameters\x18\x06 \x01(\x0c\x12\x0f\n\x07\x62y_name\x18\x07 \x01(\x08\x12\x38\n\x07windows\x18\x08 \x03(\x0b\x32\'.psoup.v1.AskStreamRequest.WindowsEntry\x1a.\n\x0cWindowsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"b\n\x11\x41skStreamResponse\x12,\n\x0c\x63ompleteness\x18\x01 \x01(\x0b\x32\x16.psoup.v1.Completeness\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x03\"{\n\x0e\x45xecuteRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\x12\x16\n\x0e\x61llow_existing\x18\x02 \x01(\x08\x12\x15\n\rallow_missing\x18\x03 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x04 \x01(\x03\x12\x11\n\tmax_bytes\x18\x05 \x01(\x05\"\xda\x01\n\x0f\x45xecuteResponse\x12\x31\n\x07\x63reated\x18\x01 \x01(\x0b\x32\x1e.psoup.v1.CreateStreamResponseH\x00\x12\x30\n\x07\x61ltered\x18\x02 \x01(\x0b\x32\x1d.psoup.v1.AlterStreamResponseH\x00\x12/\n\x07\x64ropped\x18\x03 \x01(\x0b\x32\x1c.psoup.v1.DropStreamResponseH\x00\x12\'\n\x06\x61nswer\x18\x04 \x01(\x0b\x32\x15.psoup.v1.AskResponseH\x00\x42\x08\n\x06result2\xce\x01\n\x10StatementService\x12\x32\n\x03\x41sk\x12\x14.psoup.v1.AskRequest\x1a\x15.psoup.v1.AskResponse\x12\x46\n\tAskStream\x12\x1a.psoup.v1.AskStreamRequest\x1a\x1b.psoup.v1.AskStreamResponse0\x01\x12>\n\x07\x45xecute\x12\x18.psoup.v1.ExecuteRequest\x1a\x19.psoup.v1.ExecuteResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fpsoup_proto/v1/statements.proto\x12\x08psoup.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cpsoup_proto/v1/streams.proto\x1a\x1apsoup_proto/v1/types.proto\"\xce\x02\n\nAskRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\x12)\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06window\x18\x03 \x01(\t\x12\x19\n\x11\x61\x63\x63\x65pt_truncation\x18\x04 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x05 \x01(\x03\x12\x11\n\tmax_bytes\x18\x06 \x01(\x05\x12\x12\n\nparameters\x18\x07 \x01(\x0c\x12\x0f\n\x07\x62y_name\x18\x08 \x01(\x08\x12\x32\n\x07windows\x18\t \x03(\x0b\x32!.psoup.v1.AskRequest.WindowsEntry\x12\x17\n\x0fparameters_json\x18( \x01(\x0c\x12\x0c\n\x04json\x18) \x01(\x08\x1a.\n\x0cWindowsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x82\x01\n\x0b\x41skResponse\x12,\n\x0c\x63ompleteness\x18\x01 \x01(\x0b\x32\x16.psoup.v1.Completeness\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\x11\n\ttoo_large\x18\x04 \x01(\x08\x12\x11\n\tjson_rows\x18( \x01(\x0c\"\xb9\x02\n\x10\x41skStreamRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\x12)\n\x05\x61s_of\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06window\x18\x03 \x01(\t\x12\x19\n\x11\x61\x63\x63\x65pt_truncation\x18\x04 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x05 \x01(\x03\x12\x12\n\nparameters\x18\x06 \x01(\x0c\x12\x0f\n\x07\x62y_name\x18\x07 \x01(\x08\x12\x38\n\x07windows\x18\x08 \x03(\x0b\x32\'.psoup.v1.AskStreamRequest.WindowsEntry\x12\x17\n\x0fparameters_json\x18( \x01(\x0c\x1a.\n\x0cWindowsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"b\n\x11\x41skStreamResponse\x12,\n\x0c\x63ompleteness\x18\x01 \x01(\x0b\x32\x16.psoup.v1.Completeness\x12\x11\n\tarrow_ipc\x18\x02 \x01(\x0c\x12\x0c\n\x04rows\x18\x03 \x01(\x03\"{\n\x0e\x45xecuteRequest\x12\x11\n\tstatement\x18\x01 \x01(\t\x12\x16\n\x0e\x61llow_existing\x18\x02 \x01(\x08\x12\x15\n\rallow_missing\x18\x03 \x01(\x08\x12\x14\n\x0cmin_sequence\x18\x04 \x01(\x03\x12\x11\n\tmax_bytes\x18\x05 \x01(\x05\"\xda\x01\n\x0f\x45xecuteResponse\x12\x31\n\x07\x63reated\x18\x01 \x01(\x0b\x32\x1e.psoup.v1.CreateStreamResponseH\x00\x12\x30\n\x07\x61ltered\x18\x02 \x01(\x0b\x32\x1d.psoup.v1.AlterStreamResponseH\x00\x12/\n\x07\x64ropped\x18\x03 \x01(\x0b\x32\x1c.psoup.v1.DropStreamResponseH\x00\x12\'\n\x06\x61nswer\x18\x04 \x01(\x0b\x32\x15.psoup.v1.AskResponseH\x00\x42\x08\n\x06result2\xce\x01\n\x10StatementService\x12\x32\n\x03\x41sk\x12\x14.psoup.v1.AskRequest\x1a\x15.psoup.v1.AskResponse\x12\x46\n\tAskStream\x12\x1a.psoup.v1.AskStreamRequest\x1a\x1b.psoup.v1.AskStreamResponse0\x01\x12>\n\x07\x45xecute\x12\x18.psoup.v1.ExecuteRequest\x1a\x19.psoup.v1.ExecuteResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,21 +39,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ASKSTREAMREQUEST_WINDOWSENTRY']._loaded_options = None
   _globals['_ASKSTREAMREQUEST_WINDOWSENTRY']._serialized_options = b'8\001'
   _globals['_ASKREQUEST']._serialized_start=137
-  _globals['_ASKREQUEST']._serialized_end=432
-  _globals['_ASKREQUEST_WINDOWSENTRY']._serialized_start=386
-  _globals['_ASKREQUEST_WINDOWSENTRY']._serialized_end=432
-  _globals['_ASKRESPONSE']._serialized_start=434
-  _globals['_ASKRESPONSE']._serialized_end=545
-  _globals['_ASKSTREAMREQUEST']._serialized_start=548
-  _globals['_ASKSTREAMREQUEST']._serialized_end=836
-  _globals['_ASKSTREAMREQUEST_WINDOWSENTRY']._serialized_start=386
-  _globals['_ASKSTREAMREQUEST_WINDOWSENTRY']._serialized_end=432
-  _globals['_ASKSTREAMRESPONSE']._serialized_start=838
-  _globals['_ASKSTREAMRESPONSE']._serialized_end=936
-  _globals['_EXECUTEREQUEST']._serialized_start=938
-  _globals['_EXECUTEREQUEST']._serialized_end=1061
-  _globals['_EXECUTERESPONSE']._serialized_start=1064
-  _globals['_EXECUTERESPONSE']._serialized_end=1282
-  _globals['_STATEMENTSERVICE']._serialized_start=1285
-  _globals['_STATEMENTSERVICE']._serialized_end=1491
+  _globals['_ASKREQUEST']._serialized_end=471
+  _globals['_ASKREQUEST_WINDOWSENTRY']._serialized_start=425
+  _globals['_ASKREQUEST_WINDOWSENTRY']._serialized_end=471
+  _globals['_ASKRESPONSE']._serialized_start=474
+  _globals['_ASKRESPONSE']._serialized_end=604
+  _globals['_ASKSTREAMREQUEST']._serialized_start=607
+  _globals['_ASKSTREAMREQUEST']._serialized_end=920
+  _globals['_ASKSTREAMREQUEST_WINDOWSENTRY']._serialized_start=425
+  _globals['_ASKSTREAMREQUEST_WINDOWSENTRY']._serialized_end=471
+  _globals['_ASKSTREAMRESPONSE']._serialized_start=922
+  _globals['_ASKSTREAMRESPONSE']._serialized_end=1020
+  _globals['_EXECUTEREQUEST']._serialized_start=1022
+  _globals['_EXECUTEREQUEST']._serialized_end=1145
+  _globals['_EXECUTERESPONSE']._serialized_start=1148
+  _globals['_EXECUTERESPONSE']._serialized_end=1366
+  _globals['_STATEMENTSERVICE']._serialized_start=1369
+  _globals['_STATEMENTSERVICE']._serialized_end=1575
 # @@protoc_insertion_point(module_scope)

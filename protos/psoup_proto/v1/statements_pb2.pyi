@@ -56,6 +56,8 @@ class AskRequest(_message.Message):
     PARAMETERS_FIELD_NUMBER: _builtins.int
     BY_NAME_FIELD_NUMBER: _builtins.int
     WINDOWS_FIELD_NUMBER: _builtins.int
+    PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
+    JSON_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """SELECT …, as in RegisterRequest; at most 64 KiB."""
     window: _builtins.str
@@ -70,6 +72,10 @@ class AskRequest(_message.Message):
     """Values for the parameters of the statement (?, $1 or $name, in WHERE or HAVING), as in RegisterRequest: one row."""
     by_name: _builtins.bool
     """As in RegisterRequest."""
+    parameters_json: _builtins.bytes
+    """As in RegisterRequest."""
+    json: _builtins.bool
+    """Reply with `json_rows` instead of `arrow_ipc`."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
         """As in InvokeRequest."""
@@ -90,10 +96,12 @@ class AskRequest(_message.Message):
         parameters: _builtins.bytes = ...,
         by_name: _builtins.bool = ...,
         windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        parameters_json: _builtins.bytes = ...,
+        json: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "by_name", b"by_name", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "parameters", b"parameters", "statement", b"statement", "window", b"window", "windows", b"windows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "by_name", b"by_name", "json", b"json", "max_bytes", b"max_bytes", "min_sequence", b"min_sequence", "parameters", b"parameters", "parameters_json", b"parameters_json", "statement", b"statement", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -109,12 +117,15 @@ class AskResponse(_message.Message):
     ARROW_IPC_FIELD_NUMBER: _builtins.int
     ROWS_FIELD_NUMBER: _builtins.int
     TOO_LARGE_FIELD_NUMBER: _builtins.int
+    JSON_ROWS_FIELD_NUMBER: _builtins.int
     arrow_ipc: _builtins.bytes
     """The whole answer as an Arrow IPC stream (schema message, then record batches). Empty if `too_large`."""
     rows: _builtins.int
     """Rows in `arrow_ipc`."""
     too_large: _builtins.bool
     """The answer takes more than `max_bytes`: call AskStream."""
+    json_rows: _builtins.bytes
+    """Of a request with `json`: the rows, as in InvokeRowsResponse."""
     @_builtins.property
     def completeness(self) -> _types_pb2.Completeness:
         """How complete the answer is."""
@@ -126,10 +137,11 @@ class AskResponse(_message.Message):
         arrow_ipc: _builtins.bytes = ...,
         rows: _builtins.int = ...,
         too_large: _builtins.bool = ...,
+        json_rows: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["completeness", b"completeness"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "completeness", b"completeness", "rows", b"rows", "too_large", b"too_large"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "completeness", b"completeness", "json_rows", b"json_rows", "rows", b"rows", "too_large", b"too_large"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -169,6 +181,7 @@ class AskStreamRequest(_message.Message):
     PARAMETERS_FIELD_NUMBER: _builtins.int
     BY_NAME_FIELD_NUMBER: _builtins.int
     WINDOWS_FIELD_NUMBER: _builtins.int
+    PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """As in AskRequest."""
     window: _builtins.str
@@ -180,6 +193,8 @@ class AskStreamRequest(_message.Message):
     parameters: _builtins.bytes
     """As in AskRequest."""
     by_name: _builtins.bool
+    """As in RegisterRequest."""
+    parameters_json: _builtins.bytes
     """As in RegisterRequest."""
     @_builtins.property
     def as_of(self) -> _timestamp_pb2.Timestamp:
@@ -200,10 +215,11 @@ class AskStreamRequest(_message.Message):
         parameters: _builtins.bytes = ...,
         by_name: _builtins.bool = ...,
         windows: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        parameters_json: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "by_name", b"by_name", "min_sequence", b"min_sequence", "parameters", b"parameters", "statement", b"statement", "window", b"window", "windows", b"windows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_truncation", b"accept_truncation", "as_of", b"as_of", "by_name", b"by_name", "min_sequence", b"min_sequence", "parameters", b"parameters", "parameters_json", b"parameters_json", "statement", b"statement", "window", b"window", "windows", b"windows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
