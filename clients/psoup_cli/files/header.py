@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from psoup_cli.files.json_values import double
 from psoup_client import InvalidData, StreamInfo
 from psoup_client.phrases import counted
+from psoup_proto.json_rows.numbers import double_of_text, whole_of_text
 
 
 def columns_of(fields: Sequence[str], stream: StreamInfo, ignore_extra: bool, line: int) -> list[str | None]:
@@ -113,11 +115,16 @@ _SHAPES = 256
 class _NameColumns:
     """The columns for the names of a JSON object. `columns` is None if each name is its column.
 
-    `doubles`: the columns whose numbers become doubles.
+    `doubles`: the columns whose numbers become doubles. `texts`: the columns whose texts may be numbers.
     """
 
     columns: list[str | None] | None
     doubles: list[str]
+    texts: list[tuple[str, Callable[[str], float]]]
+
+
+_TEXTS: dict[str, Callable[[str], float]] = {"BIGINT": whole_of_text, "DOUBLE": double_of_text}
+"""Types of columns whose numbers JSON may write as texts, and the functions that read those."""
 
 
 def _double(value: Decimal, column: str) -> float:
@@ -135,6 +142,7 @@ class FieldNames:
         self._ignore = ignore_extra
         self._shapes = dict[tuple[str, ...], _NameColumns]()
         self._exact = {column.name for column in stream.columns if column.type.startswith(_EXACT)}
+        self._texts = {column.name: _TEXTS[column.type] for column in stream.columns if column.type in _TEXTS}
 
     def wanted(self, fields: Sequence[str]) -> dict[str, str]:
         """Return the column of each field that is not left out. Raises InvalidData."""
@@ -144,7 +152,8 @@ class FieldNames:
     def of_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Rename the fields of a JSON row to the stream's columns, and drop ignored fields. Raises InvalidData.
 
-        A Decimal becomes a double, except in the columns of exact types.
+        A Decimal becomes a double, except in the columns of exact types. The digits of a BIGINT, and NaN and infinity
+        of a DOUBLE, may be texts.
         """
         names = tuple(row)
         shape = self._shapes.get(names) or self._shape(names)
@@ -154,6 +163,10 @@ class FieldNames:
         for column in shape.doubles:
             if type(row[column]) is Decimal:
                 row[column] = _double(row[column], column)
+        for column, read in shape.texts:
+            if type(row[column]) is str:
+                with suppress(ValueError):  # the SDK refuses the text, and names the row
+                    row[column] = read(row[column])
         return row
 
     def _shape(self, names: tuple[str, ...]) -> _NameColumns:
@@ -165,7 +178,8 @@ class FieldNames:
                 raise InvalidData(f"column {column!r} comes twice; give it once", facts={"column": column})
             columns.append(column)
         doubles = [column for column in columns if column is not None and column not in self._exact]
-        shape = _NameColumns(None if columns == [*names] else columns, doubles)
+        texts = [(column, self._texts[column]) for column in columns if column in self._texts]
+        shape = _NameColumns(None if columns == [*names] else columns, doubles, texts)
         if len(self._shapes) < _SHAPES:
             self._shapes[names] = shape
         return shape

@@ -9,12 +9,14 @@ another number (0 for "1e-5000"), or crashes the process. So Arrow gets only num
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+from psoup_proto.json_rows.numbers import decimal_of_text, exact, is_number
+
+__all__ = ["PLACES", "are_near", "exact", "is_number", "of_decimals", "of_texts"]
 
 PLACES = range(-20, 39)
 """The scales from which Arrow can rescale a number to a column's scale."""
@@ -22,26 +24,6 @@ PLACES = range(-20, 39)
 _LONGEST = 40
 """The greatest length of a text with 38 digits, a sign and a point."""
 _PLAIN = r"^[+-]?([0-9]{1,38}(\.[0-9]{0,38})?|\.[0-9]{1,38})$"
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9})?", re.ASCII)
-
-
-def exact(value: Decimal, target: pa.DataType) -> Decimal:
-    """Return the number with few decimal places. Raises ValueError if `target` cannot hold it exactly. O(digits)."""
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise ValueError(f"{value} is not a valid number")
-    if not any(digits):
-        return Decimal(0)
-    if value.adjusted() >= target.precision - target.scale:
-        raise ValueError(f"it has more digits before the point than {target}")
-    if value.adjusted() < -target.scale:
-        raise ValueError(f"it has more decimal places than {target}")
-    written = "".join(map(str, digits))
-    significant = written.rstrip("0")
-    exponent += len(written) - len(significant)
-    if exponent < -target.scale:
-        raise ValueError(f"it has more decimal places than {target}")
-    return Decimal((sign, tuple(map(int, significant)), exponent))
 
 
 def are_near(values: Iterable[Any]) -> bool:
@@ -62,7 +44,7 @@ def of_texts(texts: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array
 
     if pc.all(pc.match_substring_regex(texts, _PLAIN), min_count=0).as_py():
         return texts.cast(target)
-    return pa.array([None if text is None else exact(_parsed(text), target) for text in texts.to_pylist()], target)
+    return pa.array([None if text is None else decimal_of_text(text, target) for text in texts.to_pylist()], target)
 
 
 def of_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -73,14 +55,3 @@ def of_decimals(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Ar
     if array.type.scale in PLACES:
         return array.cast(target)
     return pa.array([None if value is None else exact(value, target) for value in array.to_pylist()], target)
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a decimal number, with an exponent or without; NaN and infinity are not."""
-    return _NUMBER.fullmatch(text) is not None
-
-
-def _parsed(text: str) -> Decimal:
-    if not is_number(text):
-        raise ValueError(f"{text[:100]!r} is not a valid number")
-    return Decimal(text)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -23,12 +22,11 @@ from psoup_client.columns.plain import goes_together, kinds_of, midnight, plain
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo
 from psoup_client.times import to_micros
-
-_FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
-"""Pattern of a fraction of a second with digits below a microsecond."""
+from psoup_proto.json_rows.columns import checked_text, instant_of_text
+from psoup_proto.json_rows.numbers import double_of_whole, whole
 
 _DIGITS = 40
-"""The greatest number of digits of a number that may be a BIGINT or a time."""
+"""The greatest number of digits of a number that may be a time."""
 
 
 def fit_list(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> Column:
@@ -72,16 +70,14 @@ def _form_of(target: pa.DataType, times: TimeOptions) -> tuple[Form, pa.DataType
         return _whole, target
     if t.is_floating(target):
         return _double, target
-    return (_truth if t.is_boolean(target) else _text), target
+    return (_truth if t.is_boolean(target) else checked_text), target
 
 
 def _micros(value: Any, times: TimeOptions) -> int:
     if isinstance(value, str):
         if times != ISO:
             return int(cast(pa.array([value]), INSTANT, times)[0].value)
-        if _FINER.search(value):
-            raise ValueError(f"{value!r} has parts below a microsecond")
-        return to_micros(value)
+        return instant_of_text(value)
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return _counted(value, times)
     if isinstance(value, dt.datetime):
@@ -129,20 +125,15 @@ def _decimal(value: Any, target: pa.DataType) -> Decimal:
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _not_valid(value)
-    if isinstance(value, Decimal) and value and value.adjusted() > _DIGITS:
-        raise ValueError("it is out of the range of 64 bits")
-    whole = int(value)
-    if whole != value or not -(2**63) <= whole < 2**63:
-        raise ValueError("it is not a whole number of 64 bits")
-    return whole
+    return whole(value)
 
 
 def _double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _not_valid(value)
+    if isinstance(value, int):
+        return double_of_whole(value)
     number = float(value)
-    if isinstance(value, int) and number != value:
-        raise ValueError("it is not exact")
     if isinstance(value, Decimal) and value.is_finite() and not stands_for(number, value):
         raise ValueError("it is not exact")
     return number
@@ -156,13 +147,6 @@ def stands_for(number: float, value: Decimal) -> bool:
 def _truth(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _not_valid(value)
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _not_valid(value)
-    value.encode()  # raises for half of a surrogate pair, which is not UTF-8
     return value
 
 
