@@ -20,6 +20,7 @@ from google.protobuf.message_factory import GetMessageClass
 from psoup.errors import InvalidInput
 from psoup_proto.v1 import queries_pb2, sync_pb2
 from psoup_service.web.bodies import LONG_BYTES, is_long, parsed
+from psoup_service.web.json_fields import json_name
 from psoup_service.web.methods import ALLOWED
 
 REGISTER, SYNC, ROWS = queries_pb2.RegisterRequest, sync_pb2.SyncRequest, queries_pb2.InvokeRowsRequest
@@ -104,9 +105,11 @@ def strict(body: str) -> bool:
 
 
 def bodies(kind: Descriptor) -> list[dict[str, Any]]:
-    """A body for each field and value, those within lists of objects as well."""
+    """A body for each field and value, those within lists of objects as well; none for a field of JSON."""
     made: list[dict[str, Any]] = []
     for field in kind.fields:
+        if field.json_name == json_name(kind.full_name):
+            continue
         made += [{field.json_name: value} for value in VALUES]
         inner = field.message_type
         if inner is not None and inner.file.package == "psoup.v1" and not inner.GetOptions().map_entry:

@@ -91,6 +91,24 @@ def test_roles_hold_for_pages_too(guarded: tuple[Serving, Client, Path]) -> None
     assert reader.call(LIST)["queries"]
 
 
+def test_a_push_of_rows_needs_the_role_and_is_paid(guarded: tuple[Serving, Client, Path]) -> None:
+    service, client, _ = guarded
+    rows = {"stream": "s", "rows": [{"n": 1}]}
+    reader = bearer(service, client.issue_token("bo", ["reader"]).secret)
+    producer = bearer(service, client.issue_token("pat", ["producer"]).secret)
+    assert refused(reader, "IngestService/PushRows", rows) == (403, "PERMISSION_DENIED", "PERMISSION_DENIED")
+    assert producer.call("IngestService/PushRows", rows)["accepted"] == "1"
+    assert refused(producer, "StatementService/Ask", {"statement": "SELECT n FROM s"})[0] == 403
+    client.create_tenant("small", pushed_bytes_per_second=1)
+    owner = bearer(service, client.issue_token("o", ["owner"], tenant="small").secret)
+    owner.call("StatementService/Execute", {"statement": "CREATE STREAM s (n BIGINT)"})
+    many = {"stream": "s", "rows": [{"n": n} for n in range(1_000)]}
+    assert owner.call("IngestService/PushRows", many)["accepted"] == "1000"
+    assert refused(owner, "IngestService/PushRows", many)[:2] == (429, "RESOURCE_EXHAUSTED"), (
+        "the first is not paid yet"
+    )
+
+
 def test_quotas_hold_for_pages_too(guarded: tuple[Serving, Client, Path]) -> None:
     service, client, _ = guarded
     client.create_tenant("loud", calls_per_second=0.01)

@@ -44,6 +44,7 @@ PAYS: dict[str, tuple[str, ...]] = {
     "StatementService/Ask": _READS,
     "StatementService/AskStream": _READS,
     "IngestService/Push": _PUSHES,
+    "IngestService/PushRows": _PUSHES,
     "IngestService/PushStream": _PUSHES,
     "IngestService/TupleIds": _READS,
     "StagingService/BeginStage": _PUSHES,

@@ -36,6 +36,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "StatementService/AskStream": _READS,
     "StatementService/Execute": _OWNS,
     "IngestService/Push": _PUSHES,
+    "IngestService/PushRows": _PUSHES,
     "IngestService/PushStream": _PUSHES,
     "IngestService/Heartbeat": _PUSHES,
     "IngestService/GetProducer": _PUSHES,

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -31,6 +32,7 @@ from psoup_service.servicers.invocation import most_bytes
 from psoup_service.wire import convert, ipc
 from psoup_service.wire.answers import one_batch
 from psoup_service.wire.calls import Caller
+from psoup_service.wire.payload_decoder import Decoded
 
 _MOST_ROWS = 1_048_576
 """The most rows of a push."""
@@ -63,16 +65,16 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         sender = _Sender(request.stream, request.producer, request.epoch, request.since)
         payload = request.arrow_ipc  # each access to the field copies it
         command, place = await self._command(sender, request.number, payload, caller)
-        acknowledgement = await self._submit(command, place, len(payload))
-        return ingest_pb2.PushResponse(
-            sequence=acknowledgement.sequence,
-            accepted=acknowledgement.accepted,
-            late=acknowledgement.late,
-            ahead=acknowledgement.ahead,
-            watermark=convert.timestamp(acknowledgement.watermark),
-            duplicate=acknowledgement.duplicate,
-            first_row=acknowledgement.first_row,
-        )
+        return _reply(ingest_pb2.PushResponse, await self._submit(command, place, len(payload)))
+
+    async def PushRows(self, request: ingest_pb2.PushRowsRequest, caller: Caller) -> ingest_pb2.PushRowsResponse:
+        """Push a few rows in JSON: Push, but for the decoding of the rows."""
+        sender = _Sender(request.stream, request.producer, request.epoch, request.since)
+        raw, tenant = request.rows, self._backend.tenant(caller)
+        spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
+        decoded = await self._backend.decoding.json_batch(spec, raw, caller, digest=bool(sender.producer))
+        command = self._metered(sender, request.number, decoded, tenant)
+        return _reply(ingest_pb2.PushRowsResponse, await self._submit(command, decoded.place, len(raw)))
 
     async def TupleIds(self, request: ingest_pb2.TupleIdsRequest, caller: Caller) -> ingest_pb2.TupleIdsResponse:
         """The tuple IDs of the first rows of a push, as many as fit into the reply."""
@@ -127,16 +129,9 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
                 except PSoupError as error:
                     error.facts = {"number": str(number), "index": str(index), **error.facts}
                     raise
-                yield ingest_pb2.PushStreamResponse(
-                    number=number,
-                    sequence=acknowledgement.sequence,
-                    accepted=acknowledgement.accepted,
-                    late=acknowledgement.late,
-                    ahead=acknowledgement.ahead,
-                    watermark=convert.timestamp(acknowledgement.watermark),
-                    duplicate=acknowledgement.duplicate,
-                    first_row=acknowledgement.first_row,
-                )
+                response = _reply(ingest_pb2.PushStreamResponse, acknowledgement)
+                response.number = number
+                yield response
                 index += 1
             await reader
         finally:
@@ -197,12 +192,16 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         tenant = self._backend.tenant(caller)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.batch(spec, payload, caller, digest=bool(sender.producer))
+        return self._metered(sender, number, decoded, tenant), decoded.place
+
+    def _metered(self, sender: _Sender, number: int, decoded: Decoded, tenant: str) -> commands.Push:
+        """The command of decoded rows, which are charged to the tenant. Gives back their room if it may not push."""
         try:
             self._backend.meters.push(tenant, decoded.nbytes)
         except PSoupError:
             decoded.place.release()
             raise
-        push = commands.Push(
+        return commands.Push(
             sender.stream,
             decoded.table,
             sender.producer,
@@ -212,13 +211,28 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             tenant,
             since=sender.since,
         )
-        return push, decoded.place
 
     async def _submit(self, command: commands.Push, place: TakenRoom, size: int) -> PushAcknowledgement:
         acknowledgement = await self._backend.host.submit(command, place=place)
         assert isinstance(acknowledgement, PushAcknowledgement)
         self._backend.metrics.pushed(acknowledgement, size)
         return acknowledgement
+
+
+Reply = TypeVar("Reply", bound=ingest_pb2.PushResponse | ingest_pb2.PushRowsResponse | ingest_pb2.PushStreamResponse)
+
+
+def _reply(kind: type[Reply], acknowledgement: PushAcknowledgement) -> Reply:
+    """The message of an acknowledgement, of one of the calls that push."""
+    return kind(
+        sequence=acknowledgement.sequence,
+        accepted=acknowledgement.accepted,
+        late=acknowledgement.late,
+        ahead=acknowledgement.ahead,
+        watermark=convert.timestamp(acknowledgement.watermark),
+        duplicate=acknowledgement.duplicate,
+        first_row=acknowledgement.first_row,
+    )
 
 
 def _leave(place: TakenRoom, _: asyncio.Future[PushAcknowledgement]) -> None:

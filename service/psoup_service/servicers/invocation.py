@@ -121,13 +121,13 @@ class Invocation:
         wanted = await self._wanted(request, caller)
         if page.now is not None:
             wanted = replace(wanted, as_of=page.now)
-        response = await self._backend.host.evaluate(
+        response, rows = await self._backend.host.evaluate(
             lambda snapshot, budget: made_page(
                 wanted.answer(snapshot, budget, page.ranges), wanted.name, request, page
             ),
             tenant=wanted.tenant,
         )
-        self._backend.metrics.answered(len(response.rows))
+        self._backend.metrics.answered(rows)
         return response
 
     async def _wanted(self, request: Request, caller: Caller) -> InvokeArguments:

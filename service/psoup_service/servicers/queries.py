@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
 from psoup.admission.registration import check_count
 from psoup.admission.tags import tag_in
 from psoup.answer.describe import QueryFilter, get_query, list_queries
@@ -35,6 +33,7 @@ from psoup_service.servicers.backend import Backend, fitting
 from psoup_service.servicers.checks import CheckCalls
 from psoup_service.servicers.costs import CostCalls
 from psoup_service.servicers.invocation import Invocation
+from psoup_service.servicers.parameters import read_parameters
 from psoup_service.servicers.table import TableCalls
 from psoup_service.wire import convert
 from psoup_service.wire.calls import Caller
@@ -73,7 +72,7 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
             request.keep_pairs,
         )
         place = None
-        if request.parameters:
+        if request.parameters or request.parameters_json:
             command, place = await self._block(request, [request.statement], caller, check_one)
             command = replace(command, tags=TagColumns.of(tag), replace=request.replace)
             command = replace(command, expires_after=request.expires_after, keep_pairs=request.keep_pairs)
@@ -127,14 +126,11 @@ class QueryServicer(Invocation, TableCalls, CostCalls, CheckCalls, queries_pb2_g
     ) -> tuple[commands.RegisterMany, TakenRoom | None]:
         """The command of a request with parameters or several statements, and the room that its parameters take."""
         tenant, texts = self._backend.tenant(caller), list(statements)
-        parameters = request.parameters  # each access to the field copies it
-        if not parameters:
+        many = isinstance(request, queries_pb2.RegisterManyRequest)
+        given = await read_parameters(self._backend, request, sum(map(len, texts)), caller, check_rows, many=many)
+        if given is None:
             return commands.RegisterMany(texts, None, request.request_id, tenant, (), number), None
-        size = sum(map(len, texts))
-        decoded = await self._backend.decoding.parameters(parameters, size, caller, check_rows)
-        table = pa.table(decoded.table)
-        names = tuple(table.column_names) if request.by_name else ()
-        return commands.RegisterMany(texts, table, request.request_id, tenant, names, number), decoded.place
+        return commands.RegisterMany(texts, given.table, request.request_id, tenant, given.names, number), given.place
 
     async def _query(self, name: str, query_id: int, tenant: str) -> queries_pb2.Query:
         """The message of a query. A reader thread makes it if the query has many columns."""

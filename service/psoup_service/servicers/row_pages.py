@@ -11,12 +11,15 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from psoup.answer.invoke import Answer
 from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.execution.select.window import Ranges
 from psoup_proto.v1 import queries_pb2
 from psoup_service.host.ids import page_size, page_token, read_page_token
 from psoup_service.wire import answers, convert
+from psoup_service.wire.json_answers import rows_json
 
 _ROWS = 100
 _MAX_ROWS = 10_000
@@ -56,8 +59,8 @@ def wanted_page(request: queries_pb2.InvokeRowsRequest, max_bytes: int) -> RowPa
 
 def made_page(
     answer: Answer, name: str, request: queries_pb2.InvokeRowsRequest, page: RowPage
-) -> queries_pb2.InvokeRowsResponse:
-    """The page of an answer.
+) -> tuple[queries_pb2.InvokeRowsResponse, int]:
+    """The page of an answer, and the number of its rows.
 
     `name`: the query's name for errors. Raises FailedPrecondition if the answer has changed.
     """
@@ -72,20 +75,39 @@ def made_page(
         completeness=convert.completeness(contents, answer.record.query),
         columns=convert.query_columns(answer.record),
     )
-    batch, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
+    whole, more = answers.page(answer, page.offset, page.rows, page.max_bytes)
+    batch = whole
     response.completeness.errors, response.completeness.select_errors = answer.errors, answer.select_errors
-    if batch is not None:
+    if request.json:
+        batch, response.json_rows = _fitting_json(batch, page.max_bytes)
+        more = more or batch is not whole
+    elif batch is not None:
         response.rows.extend(convert.rows(batch, answer.record))
-        if more and contents.now is not None:
-            response.next_page_token = page_token(
-                "rows",
-                now=contents.now,
-                offset=page.offset + batch.num_rows,
-                request=_fingerprint(request),
-                answer=likeness,
-                ranges=answer.ranges,
-            )
-    return response
+    rows = 0 if batch is None else batch.num_rows
+    if rows and more and contents.now is not None:
+        response.next_page_token = page_token(
+            "rows",
+            now=contents.now,
+            offset=page.offset + rows,
+            request=_fingerprint(request),
+            answer=likeness,
+            ranges=answer.ranges,
+        )
+    return response, rows
+
+
+def _fitting_json(batch: pa.RecordBatch | None, max_bytes: int) -> tuple[pa.RecordBatch | None, bytes]:
+    """The first rows of a page whose JSON takes at most `max_bytes`, at least one, and that JSON.
+
+    Each row of JSON repeats the names of its columns, so a page may hold fewer rows than one of messages.
+    """
+    if batch is None:
+        return None, b"[]"
+    raw = rows_json(batch)
+    while len(raw) > max_bytes and batch.num_rows > 1:
+        batch = batch.slice(0, max(batch.num_rows * max_bytes // (len(raw) + 1), 1))
+        raw = rows_json(batch)
+    return batch, raw
 
 
 def _is_time(value: int) -> bool:

@@ -16,8 +16,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import pyarrow as pa
-
 from psoup.admission.bind_steps import LONG_TEXT
 from psoup.answer.ask import BoundQuestion, Questions, ask, bind_question
 from psoup.answer.invoke import Answer
@@ -33,6 +31,7 @@ from psoup.work.read_budget import ReadBudget
 from psoup_proto.v1 import statements_pb2, statements_pb2_grpc, streams_pb2
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.invocation import Selection, in_pieces, instant, most_bytes, other_window
+from psoup_service.servicers.parameters import read_parameters
 from psoup_service.servicers.queries import check_one
 from psoup_service.servicers.streams import StreamServicer
 from psoup_service.wire import answers
@@ -98,7 +97,10 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         question = await self._asked(request, caller)
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> statements_pb2.AskResponse:
-            return answers.whole(question.answer(snapshot, budget), max_bytes, statements_pb2.AskResponse)
+            answer = question.answer(snapshot, budget)
+            if request.json:
+                return answers.whole_json(answer, max_bytes)
+            return answers.whole(answer, max_bytes, statements_pb2.AskResponse)
 
         response = await self._backend.host.evaluate(make, tenant=question.tenant)
         self._backend.metrics.answered(response.rows)
@@ -140,10 +142,10 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         """Read a request and bind its statement; waits for `min_sequence`."""
         backend = self._backend
         window, tenant = other_window(request), backend.tenant(caller)
-        values = await self._values(request, caller) if request.parameters else None
+        values = await self._values(request, caller)
         as_of = await instant(backend, request)
         question = _Asked(request.statement, values, tenant, backend.now(), as_of, window, request.accept_truncation)
-        size = len(question.sql) + len(request.parameters)
+        size = len(question.sql) + len(request.parameters) + len(request.parameters_json)
         return replace(question, query=await self._bound(question, size, caller))
 
     async def _bound(self, question: _Asked, size: int, caller: Caller) -> StandingQuery:
@@ -175,13 +177,12 @@ class StatementServicer(statements_pb2_grpc.StatementServiceServicer):
         self._backend.meters.prepare(tenant)
         return await self._backend.host.bound(work, tenant, caller.peer())
 
-    async def _values(self, request: Selection, caller: Caller) -> ParameterValues:
-        """The parameter values of a request. Raises InvalidInput unless they are one row."""
-        decoding, parameters = self._backend.decoding, request.parameters
-        decoded = await decoding.parameters(parameters, len(request.statement), caller, check_one)
+    async def _values(self, request: Selection, caller: Caller) -> ParameterValues | None:
+        """The parameter values of a request; None without. Raises InvalidInput unless they are one row."""
+        given = await read_parameters(self._backend, request, len(request.statement), caller, check_one)
+        if given is None:
+            return None
         try:
-            table = pa.table(decoded.table)
-            names = tuple(table.column_names) if request.by_name else ()
-            return ParameterValues(columns_of_table(table), names=names, titles=table.column_names)
+            return ParameterValues(columns_of_table(given.table), names=given.names, titles=given.table.column_names)
         finally:
-            decoded.place.release()
+            given.place.release()

@@ -18,6 +18,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from psoup.errors import InvalidInput, ResourceExhausted
+from psoup_service.web import json_fields
 from psoup_service.web.json_check import Misfit, check
 
 MOST_BYTES = 1024 * 1024
@@ -80,9 +81,13 @@ def parsed(raw: bytes, kind: type[Message]) -> Message:
         raise _wrong("it is not an object")
     _check_depth(raw)
     try:
-        body = _JSON.decode(raw.decode())
+        name = kind.DESCRIPTOR.full_name
+        with_json = bool(json_fields.json_name(name))
+        body = (_WITH_JSON if with_json else _JSON).decode(raw.decode())
+        values = json_fields.take(body, name) if with_json else {}
         check(body, kind)
         json_format.ParseDict(body, message, max_recursion_depth=MOST_DEPTH)
+        json_fields.put(values, message)
     except UnicodeDecodeError as problem:
         raise _wrong(f"it is not UTF-8 from byte {problem.start} on") from None
     except json.JSONDecodeError as problem:
@@ -96,8 +101,9 @@ def parsed(raw: bytes, kind: type[Message]) -> Message:
 
 
 def jsoned(message: Message) -> bytes:
-    """A message as JSON."""
-    return orjson.dumps(json_format.MessageToDict(message))
+    """A message as JSON. A field of JSON is taken out of the message."""
+    values = json_fields.taken_out(message)
+    return orjson.dumps({**json_format.MessageToDict(message), **values})
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -115,6 +121,7 @@ def _whole(digits: str) -> int:
 
 
 _JSON = json.JSONDecoder(object_pairs_hook=_once, parse_int=_whole)
+_WITH_JSON = json_fields.decoder(_once, _DIGITS)
 
 
 def _check_depth(raw: bytes) -> None:

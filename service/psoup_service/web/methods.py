@@ -1,6 +1,7 @@
 """The calls that a page may make, as an explicit list. A new call of the contract must be added to be on it.
 
-They are reading, registering, and statements. There are no pushes, and no calls for backups, jobs or tokens.
+They are reading, registering, statements, and pushes of a few rows. There are no bulk pushes, and no calls for backups,
+jobs or tokens.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from psoup_service.wire.grpc_calls import WATCHING_METHODS
 ALLOWED = {
     "psoup.v1.ServerService": ("GetServerInfo",),
     "psoup.v1.StreamService": ("ListStreams", "GetStream"),
+    "psoup.v1.IngestService": ("PushRows",),
     "psoup.v1.QueryService": (
         "Register",
         "Unregister",
@@ -30,7 +32,7 @@ ALLOWED = {
         "Matches",
         "TopQueries",
     ),
-    "psoup.v1.StatementService": ("Execute",),
+    "psoup.v1.StatementService": ("Execute", "Ask"),
     "psoup.v1.SyncService": ("Sync", "Watch"),
 }
 """The methods, by service."""

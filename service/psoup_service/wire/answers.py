@@ -20,11 +20,15 @@ from psoup.errors import ResourceExhausted
 from psoup.execution.rows.record_batch import Message
 from psoup_proto.v1 import queries_pb2, statements_pb2, types_pb2
 from psoup_service.wire.convert import completeness
+from psoup_service.wire.json_answers import rows_json
 from psoup_service.wire.written import Written, with_payload
 
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """The end mark of an Arrow IPC stream."""
 
+
+MOST_JSON_ROWS = 10_000
+"""The most rows of an answer in JSON: some 50 ms of Python."""
 
 _VALUE_BYTES = 12
 """The bytes that a value of a page takes on the wire in addition to its bytes in Arrow. There a BOOLEAN is a bit."""
@@ -56,6 +60,20 @@ def whole(answer: Answer, max_bytes: int, kind: type[Whole]) -> Whole:
     parts.append(END_MARK)
     contents.errors, contents.select_errors = answer.errors, answer.select_errors
     return kind(completeness=contents, arrow_ipc=b"".join(parts), rows=count)
+
+
+def whole_json(answer: Answer, max_bytes: int) -> statements_pb2.AskResponse:
+    """The answer in one message, as rows in JSON.
+
+    If it has more than `MOST_JSON_ROWS`, or takes more than `max_bytes`, a message with `too_large` and no rows.
+    """
+    contents = completeness(answer.completeness, answer.record.query)
+    batch, more = page(answer, 0, MOST_JSON_ROWS, max_bytes)
+    raw = b"[]" if batch is None else rows_json(batch)
+    if more or len(raw) > max_bytes:
+        return statements_pb2.AskResponse(completeness=contents, too_large=True)
+    contents.errors, contents.select_errors = answer.errors, answer.select_errors
+    return statements_pb2.AskResponse(completeness=contents, json_rows=raw, rows=0 if batch is None else batch.num_rows)
 
 
 def whole_joined(answer: JoinedAnswer, contents: types_pb2.Completeness, max_bytes: int) -> queries_pb2.InvokeResponse:

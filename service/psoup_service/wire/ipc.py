@@ -44,6 +44,13 @@ Payload: TypeAlias = bytes | memoryview
 """The bytes of an Arrow IPC stream, or a view of these bytes in the request message."""
 
 _ALIGNED = pa.ipc.IpcReadOptions(use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
+PAYLOAD, PARAMETERS = "arrow_ipc", "parameters"
+"""The fields of requests that have an Arrow IPC stream."""
+_INSTEAD = {
+    PAYLOAD: "send a schema message, then record batches",
+    PARAMETERS: "send a schema message, then a record batch with a column for each parameter; or the values in JSON, as"
+    " parameters_json (over HTTP as parameters)",
+}
 _END = PREFIX.pack(MARK, 0)
 """The prefix of a message without a header, which ends a stream."""
 
@@ -64,8 +71,8 @@ def digest(payload: Payload) -> bytes:
     return digest_of([payload])
 
 
-def decode_push(payload: Payload, limits: Limits) -> pa.Table | pa.RecordBatch:
-    """Decode a push, like `decode`.
+def decode_push(payload: Payload, limits: Limits, field: str = PAYLOAD) -> pa.Table | pa.RecordBatch:
+    """Decode a push, like `decode`. `field`: the field of the request, for errors.
 
     A small stream of one plain batch takes a fifth of the time, and is returned as a record batch.
     """
@@ -73,22 +80,22 @@ def decode_push(payload: Payload, limits: Limits) -> pa.Table | pa.RecordBatch:
         plain = _plain(payload, limits)
         if plain is not None:
             return plain[0]
-    return decode(payload, limits)
+    return decode(payload, limits, field)
 
 
-def decode(payload: Payload, limits: Limits) -> pa.Table:
+def decode(payload: Payload, limits: Limits, field: str = PAYLOAD) -> pa.Table:
     """The table in an Arrow IPC stream, sharing memory with `payload` where it is not compressed.
 
     Raises InvalidBatch for other bytes, with the fault and what to send instead. O(messages) when not compressed.
     """
-    with _explained():
+    with _explained(field):
         _check_some(payload)
         check(payload, limits)
         source = pa.BufferReader(pa.py_buffer(payload))
         with pa.ipc.open_stream(source, options=_ALIGNED) as reader:
             _check_schema(reader.schema, limits)
             table = reader.read_all()
-            _check_end(len(payload) - source.tell())
+            _check_end(len(payload) - source.tell(), field)
         _check_expansion(table, limits)
     return table
 
@@ -121,9 +128,9 @@ def outlined(payload: Payload, limits: Limits) -> Outline | None:
     return None
 
 
-def measured(payload: Payload, limits: Limits) -> Outline:
+def measured(payload: Payload, limits: Limits, field: str = PAYLOAD) -> Outline:
     """The outline of a stream of any length; raises InvalidBatch as `decode` does. O(messages, columns)."""
-    with _explained():
+    with _explained(field):
         _check_some(payload)
         rows, size = check(payload, limits)
         with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
@@ -142,7 +149,7 @@ def written_out(table: pa.Table | pa.RecordBatch) -> int:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(field: str) -> Iterator[None]:
     """Turn the errors that reading garbage raises into InvalidBatch."""
     try:
         yield
@@ -153,8 +160,7 @@ def _explained() -> Iterator[None]:
     except FAILURES as problem:
         why = str(problem).splitlines()[0][:200] if str(problem) else type(problem).__name__
         raise InvalidBatch(
-            f"arrow_ipc is not an Arrow IPC stream: {why}; send a schema message, then record batches",
-            reason="NOT_ARROW",
+            f"{field} is not an Arrow IPC stream: {why}; {_INSTEAD[field]}", reason="NOT_ARROW", field=field
         ) from problem
 
 
@@ -246,12 +252,13 @@ _heads: dict[bytes, _Head] = {}
 """Cache of schema messages by their bytes, because clients send the same ones again and again."""
 
 
-def _check_end(left: int) -> None:
+def _check_end(left: int, field: str) -> None:
     """Refuse bytes after the end of the stream: a second stream would be acknowledged and lost."""
     if left:
         raise InvalidBatch(
-            f"arrow_ipc goes on for {left:,} bytes after the end of the Arrow IPC stream; send one stream in a push",
+            f"{field} goes on for {left:,} bytes after the end of the Arrow IPC stream; send one stream",
             reason="NOT_ARROW",
+            field=field,
         )
 
 

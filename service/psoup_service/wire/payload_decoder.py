@@ -26,13 +26,19 @@ from psoup.phrases import counted, verb
 from psoup_service.gate.principal import Principal
 from psoup_service.host.command_facts import COMMAND_BYTES, ROW_BYTES
 from psoup_service.host.room import TakenRoom
-from psoup_service.wire import ipc
+from psoup_service.wire import ipc, json_rows
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.envelope import Outline
+from psoup_service.wire.json_parameters import read_parameters
 from psoup_service.wire.limits import Limits
 
 ON_LOOP_BYTES = 64 * 1024
 """The most bytes that the event loop decodes itself: about 50 us, less than a hop to a thread."""
+
+ON_LOOP_JSON = 1024
+"""The most bytes of JSON that the event loop reads itself: half a millisecond for the shortest values."""
+_JSON_COST = 16
+"""The bytes of Arrow that take as long as a byte of JSON."""
 
 _MOST_WIDTH = 9
 """The most bytes of a fixed-width value in a column, including its validity."""
@@ -104,10 +110,46 @@ class Decoding:
 
         `check_rows` gets the number of rows before anything is decoded, and may raise.
         """
-        outline = await self._outline(payload, sender)
+        outline = await self._outline(payload, sender, ipc.PARAMETERS)
         check_rows(outline.rows)
         size = outline.size + outline.rows * (text + ROW_BYTES)
-        return await self._decode(payload, outline, size, sender, digest=False)
+        return await self._decode(payload, outline, size, sender, digest=False, field=ipc.PARAMETERS)
+
+    async def json_batch(self, spec: StreamSpec, raw: bytes, sender: Sender, *, digest: bool = False) -> Decoded:
+        """Decode the rows in JSON of a push to the stream `spec`. Raises as `batch` does."""
+        rows = json_rows.check_size(raw, "rows", "push in parts, or as Arrow IPC (Push)")
+        needed = check_width(spec, rows, _MOST_WIDTH * len(spec.schema.attributes) * rows, self._limits)
+
+        def read(place: TakenRoom) -> Decoded:
+            batch = json_rows.read_rows(raw, spec.schema)
+            return Decoded(batch, ipc.digest(raw) if digest else b"", place)
+
+        return await self._read_json(raw, max(needed, len(raw)), sender, read)
+
+    async def json_parameters(
+        self, raw: bytes, text: int, sender: Sender, check_rows: Callable[[int], None], *, many: bool
+    ) -> tuple[Decoded, bool]:
+        """Decode parameters in JSON, like `parameters`. The second value: whether they are given by name."""
+        rows = json_rows.check_size(raw, "parameters", "send them as Arrow IPC") + raw.count(b"[")
+
+        def read(place: TakenRoom) -> tuple[Decoded, bool]:
+            table, by_name = read_parameters(raw, many=many)
+            check_rows(table.num_rows if many else 1)
+            return Decoded(table, b"", place), by_name
+
+        return await self._read_json(raw, len(raw) + rows * (text + ROW_BYTES), sender, read)
+
+    async def _read_json(self, raw: bytes, size: int, sender: Sender, read: Callable[[TakenRoom], T]) -> T:
+        """Run `read` with room for `size` bytes: here if the text is short, else on a decoding thread."""
+        place = await self._take_room(sender, size)
+        if len(raw) > ON_LOOP_JSON:
+            size = _JSON_COST * len(raw)
+            return await self._decoders.run(_turns_of(sender), size, lambda: read(place), dropped=place.release)
+        try:
+            return read(place)
+        except BaseException:
+            place.release()
+            raise
 
     async def run(self, sender: Sender, size: int, work: Callable[[], T]) -> T:
         """Run `work` on a decoding thread and return its result. Its `size` bytes already have their room."""
@@ -136,21 +178,30 @@ class Decoding:
             _turns_of(sender), len(payload), lambda: ipc.digest(payload), dropped=place.release
         )
 
-    async def _outline(self, payload: ipc.Payload, sender: Sender) -> Outline:
+    async def _outline(self, payload: ipc.Payload, sender: Sender, field: str = ipc.PAYLOAD) -> Outline:
         """The outline of a payload: at once if possible, else from a decoding thread that reads all messages."""
         outline = ipc.outlined(payload, self._limits)
         if outline is not None:
             return outline
-        return await self._decoders.run(_turns_of(sender), len(payload), lambda: ipc.measured(payload, self._limits))
+        return await self._decoders.run(
+            _turns_of(sender), len(payload), lambda: ipc.measured(payload, self._limits, field)
+        )
 
     async def _decode(
-        self, payload: ipc.Payload, outline: Outline, size: int, sender: Sender, *, digest: bool
+        self,
+        payload: ipc.Payload,
+        outline: Outline,
+        size: int,
+        sender: Sender,
+        *,
+        digest: bool,
+        field: str = ipc.PAYLOAD,
     ) -> Decoded:
         limits = self._limits
         place = await self._take_room(sender, size)
 
         def decode() -> Decoded:
-            table = ipc.decode_push(payload, limits)
+            table = ipc.decode_push(payload, limits, field)
             place.grow(ipc.written_out(table))
             return Decoded(table, ipc.digest(payload) if digest else b"", place)
 

@@ -145,6 +145,7 @@ def test_what_others_hold_may_be_had_later_and_what_never_fits_may_not(quota: st
     [
         ("prepare_share", "QueryService/RegisterMany"),
         ("join_share", "IngestService/Push"),
+        ("join_share", "IngestService/PushRows"),
         ("read_share", "QueryService/Invoke"),
         ("matches_per_second", "StagingService/CommitStage"),
     ],
