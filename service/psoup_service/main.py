@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from psoup_service.host.turns.interpreter import ShortTurns
 from psoup_service.host.worker import told
 from psoup_service.process import allocators, event_loop, kernel_cache, log
 from psoup_service.process.lean import lean
+from psoup_service.process.service_manager import ServiceManager
 from psoup_service.process.settings import Settings
 from psoup_service.process.settings_sources import load
 
@@ -65,6 +67,7 @@ def _told(problem: PSoupError) -> int:
 
 
 async def _serve(settings: Settings, ready: Callable[[str], None] | None, quarantine: Sequence[str]) -> int:
+    manager = ServiceManager.of(os.environ)
     with lean():
         service = _service(settings, quarantine)
     if kernel_cache.cold():
@@ -91,14 +94,17 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
         return _told(problem)
     with suppress(OSError):  # the program that has started it may not read any more
         _announce(service)
+    manager.ready(service.address, service.host.counters)
     if ready is not None:
         ready(service.address)
     signalled = asyncio.create_task(stop.wait())
     ended = asyncio.create_task(service.ended())
     await asyncio.wait([signalled, ended], return_when=asyncio.FIRST_COMPLETED)
+    manager.stopping()
     failure = service.host.failure
     _log.info("draining" if not failure else "stopping after a failure", extra={"failure": failure} if failure else {})
     finished = await service.stop()
+    manager.close()
     signalled.cancel()
     ended.cancel()
     if failure:

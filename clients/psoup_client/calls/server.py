@@ -12,6 +12,9 @@ from psoup_client.schema import ServerInfo
 from psoup_client.session import Session
 from psoup_proto.v1 import admin_pb2, server_pb2
 
+_SERVING = b"\x08\x01"
+"""HealthCheckResponse with the status SERVING, as in gRPC's health.proto."""
+
 
 @checking_arguments
 class ServerCalls(Session):
@@ -22,6 +25,16 @@ class ServerCalls(Session):
         return ServerInfo.of(
             self.connection.call(self.connection.server.GetServerInfo, server_pb2.GetServerInfoRequest())
         )
+
+    def check_ready(self, timeout: float | None = None) -> None:
+        """Ask once whether the service serves; raises Unavailable if not. A service with tokens needs none for this.
+
+        For probes: `wait_ready` waits instead. `timeout`: seconds for a reply.
+        """
+        reply = self.connection.call(self.connection.health, None, timeout, repeat=False)
+        if reply != _SERVING:
+            address = self.connection.address
+            raise Unavailable(f"the service at {address} does not serve: it starts, drains or has failed")
 
     def wait_ready(self, timeout: float = 30.0) -> ServerInfo:
         """Wait until the service serves; raises Unavailable after `timeout` seconds."""

@@ -90,6 +90,9 @@ def channel_options(options: ClientOptions) -> list[tuple[str, Any]]:
     return list({**arguments, **dict(options.channel_options)}.items())
 
 
+_HEALTH = "/grpc.health.v1.Health/Check"
+
+
 def _open_channel(address: str, options: ClientOptions) -> grpc.Channel:
     arguments, credentials = channel_options(options), options.credentials
     if credentials is None and address.startswith(TLS):
@@ -138,6 +141,8 @@ class Connection:
         self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
         self.admin = admin_pb2_grpc.AdminServiceStub(self._channel)
         self.sync = sync_pb2_grpc.SyncServiceStub(self._channel)
+        # The health of a service needs no credential. Its message is one field, so that it needs no library either.
+        self.health = self._channel.unary_unary(_HEALTH, lambda _: b"", bytes)
 
     def call(
         self,

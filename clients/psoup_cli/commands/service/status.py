@@ -15,9 +15,12 @@ from psoup_client.phrases import counted
 
 Memory = Annotated[bool, typer.Option("--memory", help="Show what memory every structure takes instead.")]
 
+Ready = Annotated[bool, typer.Option("--ready", help="Only tell by the exit code whether it serves; needs no token.")]
+
 
 def status(
     memory: Memory = False,
+    ready: Ready = False,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -27,11 +30,15 @@ def status(
       psoup status
       psoup status --memory
       psoup status --address 10.0.0.5:7433 --json
+      psoup status --ready --timeout 5
 
     Show whether the service serves, and its data. Exit code 3 if no service
-    answers.
+    answers. With --ready also if it starts, drains or has failed: for probes.
     """
     with connect(address, timeout) as client:
+        if ready:
+            client.check_ready()
+            return
         if memory:
             _bill(client.memory(), as_json)
             return
