@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from psoup.admission.released import RecentPushes
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk_caches import Zone
 from psoup.data.stored_chunk import Stored
@@ -44,6 +45,7 @@ class Past:
     next_chunk: int = 0
     settled: bool = False
     """Whether no tuple before `first_time` can come any more."""
+    recent: RecentPushes = field(default_factory=RecentPushes)
 
     def restored(self, stored: Stored | None) -> None:
         """Load the state from the part of the stream that the store has."""
@@ -58,6 +60,7 @@ class Past:
     def pushed(self, event: Pushed) -> None:
         """Record a push. O(1) as soon as no earlier tuple can come, else O(rows)."""
         self.tuples += len(event.batch)
+        self.recent.add(event.sequence, event.batch.times)
         if self.settled or not len(event.batch):
             return
         first = int(event.batch.times.min())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from psoup.admission.attachment import Past
@@ -20,6 +21,7 @@ from psoup.errors import NotFound
 from psoup.events.tenants import Quotas
 from psoup.model import StreamSpec
 from psoup.published.departures import Succession, WhyGone
+from psoup.published.selection import Published
 from psoup.sql import PreparedStatement
 from psoup.sql.templates.forms import Forms
 
@@ -38,6 +40,12 @@ class KnownStream:
     producers: Producers
     watermark: int | None = None
     past: Past = field(default_factory=Past)
+
+    def next_id(self, published: Callable[[], Published]) -> int:
+        """The ID of the next tuple of the stream, as of the last prepared event."""
+        if not self.spec.event_time:
+            return self.past.tuples
+        return self.past.tuples - self.past.recent.waiting(self.stream_id, self.watermark, published)
 
 
 @dataclass(slots=True)

@@ -113,6 +113,7 @@ def _decide_register(
         expires,
         tuple(streams) if query.sides else (),
         command.keep_pairs,
+        0 if query.sides else tenant.stream(query.selections[0].source.spec.name).next_id(standing.tags.published),
     )
     return Prepared(QueryAcknowledgement(event.sequence, query_id=event.query_id), event)
 
@@ -156,6 +157,7 @@ def _decide_register_many(
         expires,
         side_streams,
         command.keep_pairs,
+        _next_ids(queries, tenant, standing),
     )
     return Prepared(QueriesAcknowledgement(event.sequence, False, event.first_id, len(queries)), event)
 
@@ -184,6 +186,18 @@ def _streams_of(queries: Sequence[StandingQuery], tenant: KnownTenant) -> tuple[
     if not any(query.sides for query in queries):
         return streams, []
     return streams, [tuple([tenant.stream(side.stream).stream_id for side in query.sides]) for query in queries]
+
+
+def _next_ids(
+    queries: Sequence[StandingQuery], tenant: KnownTenant, standing: RegistryState
+) -> tuple[tuple[int, int], ...]:
+    """The ID of the next tuple of each stream that queries over one stream read."""
+    if isinstance(queries, BoundBlock):
+        names = {source.spec.name for source in queries.template.sources}
+    else:
+        names = {query.selections[0].source.spec.name for query in queries}
+    streams = [tenant.stream(name) for name in sorted(names)]
+    return tuple((stream.stream_id, stream.next_id(standing.tags.published)) for stream in streams)
 
 
 def _finish(binding: Binding, tenant: KnownTenant, budget: MemoryBudget) -> None:

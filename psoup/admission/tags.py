@@ -83,6 +83,10 @@ class KnownTags:
         self._published = published
         self._catch_up()
 
+    def published(self) -> Published:
+        """The writer's published state."""
+        return self._published()
+
     # Reading -----------------------------------------------------------------------------------------------
 
     def check_names(self, tenant: str, names: Iterable[str]) -> None:

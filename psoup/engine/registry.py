@@ -296,9 +296,10 @@ class Registry:
             member_set = add((), members.pop(sqc_id), self._shape)
             self._clauses.set(sqc_id, ClauseRecord(sqc_id, slot, state.stream_id, used, member_set, (queries[row],)))
         self._add_members(members)
-        common = (event.time, event.sequence)
+        common, stream_id, next_id = (event.time, event.sequence), state.stream_id, _next_id(event, state.stream_id)
         for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
-            record = QueryRecord(query_id, event.tenant, state.stream_id, sqc_id, *common, (query,), 0, tag, expires)
+            more = (query,), 0, tag, expires, next_id
+            record = QueryRecord(query_id, event.tenant, stream_id, sqc_id, *common, *more)
             self._queries.set(query_id, record)
         self.next_sqc += len(fresh)
 
@@ -313,10 +314,9 @@ class Registry:
             return [streams[event.stream_ids[0]]]
         stamps, expires = (event.tenant, event.stream_ids[0], event.time, event.sequence), event.expires
         if not event.side_streams:
-            state = streams[event.stream_ids[0]]
-            self._queries.add_block(
-                QueryBlock(ids, self._add_columns(state, ids, queries), queries, *stamps, tags, expires)
-            )
+            state, next_id = streams[event.stream_ids[0]], _next_id(event, event.stream_ids[0])
+            sqc_ids = self._add_columns(state, ids, queries)
+            self._queries.add_block(QueryBlock(ids, sqc_ids, queries, *stamps, tags, expires, next_id))
             state.clauses.count_queries(len(ids))
             return [state]
         self._queries.add_block(QueryBlock(ids, np.zeros(len(ids), np.int8), queries, *stamps, tags, expires))
@@ -378,3 +378,8 @@ class Registry:
         """Remove a clause from its block, if it is in one, as it is now shared. The caller stores it as a record."""
         if self._clauses.in_block(sqc_id):
             self._clauses.remove(sqc_id)
+
+
+def _next_id(event: Registered | RegisteredMany, stream_id: int) -> int:
+    """The ID that the next tuple of a stream had at a registration; 0 if the event does not tell."""
+    return event.next_id if isinstance(event, Registered) else dict(event.next_ids).get(stream_id, 0)

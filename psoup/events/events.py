@@ -162,6 +162,8 @@ class Registered:
     """For a join, the stream ID of each side. `stream_id` is the first of them."""
     keep_pairs: bool = False
     """Whether to keep the pairs of its join (`psoup.joins.pairs_store`)."""
+    next_id: int = 0
+    """The ID of the next tuple of its stream: it is the first that followers are told. 0 in events of older versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,8 @@ class RegisteredMany:
     """The stream IDs of the sides of each query, or one tuple for all queries. () for a query over one stream."""
     keep_pairs: bool = False
     """Whether to keep the pairs of all joins, as in `Registered`."""
+    next_ids: tuple[tuple[int, int], ...] = ()
+    """The ID of the next tuple of each stream, as in `Registered`: pairs of stream ID and tuple ID."""
 
 
 @dataclass(frozen=True, slots=True)

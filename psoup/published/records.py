@@ -50,6 +50,8 @@ class QueryRecord:
     """The key and labels of the query, or the tags of its block; see `tag`."""
     expires: int = 0
     """The days without use after which the query is unregistered; 0 for a query that never expires."""
+    next_id: int = 0
+    """The ID that the next tuple of its stream had at the registration."""
 
     @property
     def tag(self) -> Tag:
@@ -230,10 +232,10 @@ class RecordBlock(Generic[V]):
 class QueryBlock(RecordBlock[QueryRecord]):
     """Queries that one event registered with a template, or the sides of such queries at one place in FROM.
 
-    `sqc_ids`: the clause of each query, integers[n].
+    `sqc_ids`: the clause of each query, integers[n]. `next_id`: as in QueryRecord.
     """
 
-    __slots__ = ("expires", "queries", "registered", "sequence", "sqc_ids", "stream_id", "tags", "tenant")
+    __slots__ = ("expires", "next_id", "queries", "registered", "sequence", "sqc_ids", "stream_id", "tags", "tenant")
 
     def __init__(
         self,
@@ -246,6 +248,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
         sequence: int,
         tags: TagColumns | None = None,
         expires: int = 0,
+        next_id: int = 0,
     ) -> None:
         super().__init__(ids)
         self.sqc_ids = numbers(sqc_ids)
@@ -256,6 +259,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
         self.sequence = sequence
         self.tags = tags
         self.expires = expires
+        self.next_id = next_id
 
     @property
     def nbytes(self) -> int:
@@ -286,6 +290,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
             at,
             self.tags or NO_TAG,
             self.expires,
+            self.next_id,
         )
 
     def taken(self, rows: Array | None) -> QueryBlock:
@@ -296,7 +301,7 @@ class QueryBlock(RecordBlock[QueryRecord]):
             tags = None if tags is None else tags.take(rows)
         ids, sqc_ids, queries = whole
         common = (self.tenant, self.stream_id, self.registered, self.sequence)
-        return QueryBlock(ids, sqc_ids, queries, *common, tags, self.expires)
+        return QueryBlock(ids, sqc_ids, queries, *common, tags, self.expires, self.next_id)
 
 
 class ClauseBlock(RecordBlock[ClauseRecord]):

@@ -8,6 +8,7 @@ Operations on many queries at once use this module. `psoup.answer.describe` list
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -17,12 +18,23 @@ from psoup.events.tags import Labels, TagColumns
 from psoup.published.lifetimes import Lifetimes
 from psoup.published.paged_map import PagedMap
 from psoup.published.records import QueryBlock, QueryRecord, picked
+from psoup.published.snapshot import StreamView
 from psoup.published.tags import PublishedTags
 from psoup.values.columns import Array
 
 
 class Published(Protocol):
-    """The part of a snapshot in which queries are selected."""
+    """The part of a snapshot that admission reads, and in which queries are selected."""
+
+    @property
+    def sequence(self) -> int:
+        """The last event of the snapshot."""
+        ...
+
+    @property
+    def by_id(self) -> Mapping[int, StreamView]:
+        """The streams by their IDs."""
+        ...
 
     @property
     def queries(self) -> PagedMap[QueryRecord]:
@@ -43,6 +55,8 @@ class Published(Protocol):
 class NothingPublished:
     """The snapshot of a process without a writer yet."""
 
+    sequence = 0
+    by_id: Mapping[int, StreamView] = {}
     queries: PagedMap[QueryRecord] = PagedMap()
     tags = PublishedTags()
     lifetimes = Lifetimes()

@@ -127,6 +127,15 @@ def matches_between(
     """
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, [first, first + count - 1] if count > 0 else [], now)
+    page = matched_between(snapshot, view, first, count, after=after, most=most, budget=budget)
+    snapshot.lifetimes.note_all(page.queries)
+    return page
+
+
+def matched_between(
+    snapshot: Snapshot, view: StreamView, first: int, count: int, *, after: int, most: int, budget: ReadBudget
+) -> Matched:
+    """The result of `matches_between` for tuples that are stored, without a note of the queries' use."""
 
     def matched(start: int, upto: int) -> PieceMatches:
         entry = view.chunk_of(first + start)
@@ -147,9 +156,7 @@ def matches_between(
         ends = np.cumsum(np.bincount(which + 1, minlength=len(offsets) + 1))
         return PieceMatches(ends, queries, np.flatnonzero(names < 0), named)
 
-    page = paged(matched, count, after, most)
-    snapshot.lifetimes.note_all(page.queries)
-    return page
+    return paged(matched, count, after, most)
 
 
 class _TupleReader:

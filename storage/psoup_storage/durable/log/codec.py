@@ -91,6 +91,7 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             facts |= {"tenant": event.tenant, "time": event.time}
             facts |= _some(functions=used_in([event.query.text]), key=tag.key, labels=dict(tag.labels))
             facts |= _some(replaced=event.replaced, expires=event.expires, streams=streams, pairs=event.keep_pairs)
+            facts |= _some(next=event.next_id)
             return new_row(event.sequence, "query", event.stream_id if len(streams) < 2 else 0, **facts)
         case RegisteredMany():
             return _encode_many(event)
@@ -166,7 +167,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
 def _encode_many(event: RegisteredMany) -> LogRow:
     form, content = encode_block(event)
     way = ({"way": way_of(event.queries)} if event.template else {}) | _some(expires=event.expires)
-    way |= _some(pairs=event.keep_pairs)
+    way |= _some(pairs=event.keep_pairs, next=event.next_ids)
     texts = [event.template] if event.template else (query.text for query in event.queries)
     way |= _some(functions=used_in(texts))
     if event.tags is not None:
@@ -279,9 +280,8 @@ class Decoder:
         names = facts["tenant"], of_sources[0], facts["query"]
         tag = tag_of(facts.get("key", ""), facts.get("labels"))
         more = facts.get("replaced", 0), facts.get("expires", 0), of_sources if query.sides else ()
-        return Registered(
-            row.sequence, *names, query, facts["request"], facts["time"], tag, *more, facts.get("pairs", False)
-        )
+        more = *more, facts.get("pairs", False), facts.get("next", 0)
+        return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more)
 
     def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
         content = checked_tuples(row, facts)
@@ -307,6 +307,7 @@ class Decoder:
             facts.get("expires", 0),
             of_sides,
             facts.get("pairs", False),
+            tuple((stream, next_id) for stream, next_id in facts.get("next", ())),
         )
 
     def _push(self, row: LogRow, facts: dict[str, Any]) -> Pushed:

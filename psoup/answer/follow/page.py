@@ -1,0 +1,253 @@
+"""A page of a follower: matches from a place on, with their tuples, and the keys and labels of their queries.
+
+    place (tuple 41, query 7) ── pairs, ascending by tuple and query ──> as many as fit ──> place (tuple 44, query 3)
+
+A page has at least one pair if it finds any. It looks at a bounded number of tuples. So a page may be empty before the
+end of the stream, and its place is nevertheless later. The reader keeps nothing between two pages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from psoup.answer.follow.pairs import FollowPairs, every_pair, some_pairs
+from psoup.answer.follow.told import FollowWanted, WantedQueries, wanted_queries
+from psoup.data.windows import retention_edge
+from psoup.errors import ResourceExhausted
+from psoup.execution.rows.source_rows import by_ids
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
+from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, Kind
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.published.tag_columns import KEY, tag_columns
+from psoup.values.columns import Array
+from psoup.values.kinds import arrow_type
+from psoup.work.read_budget import UNBOUNDED, ReadBudget
+
+LOOKED_AT = 65_536
+"""The most tuples that a page looks at."""
+PAIR_BYTES = 16
+"""Bytes of a pair."""
+_FEW = 256
+"""The most wanted queries whose clauses are read alone. More of them are picked from the matches of all clauses."""
+_GATHERED = 1_024
+"""The most tuples that are gathered at once."""
+_NONE: Array = np.zeros(0, np.int64)
+_TAGS = pa.schema(
+    [("query", pa.int64()), ("key", pa.string()), pa.field("labels", pa.map_(pa.string(), pa.string()), False)]
+)
+
+
+class FollowPlace(NamedTuple):
+    """A place in the matches of a stream: before the tuple `next_id`.
+
+    `after`: of this tuple, the queries with IDs up to this one have been told. -1: no query.
+    """
+
+    next_id: int
+    after: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FollowPage:
+    """Matches, int64[n] each, ascending by tuple, then by query. `tuples`, `tags`: their tuples and queries, each once.
+
+    `place`: the place after the page. `end_id`: the next tuple ID of the stream. `left_out`: as in WantedQueries.
+    """
+
+    tuple_ids: Array
+    queries: Array
+    tuples: pa.RecordBatch
+    tags: pa.RecordBatch
+    place: FollowPlace
+    end_id: int
+    left_out: int
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether no tuple is left."""
+        return self.place.next_id >= self.end_id
+
+
+@dataclass(slots=True)
+class Follower:
+    """The queries of one follower, resolved anew when queries come or go. Only one thread may use it at a time."""
+
+    wanted: FollowWanted
+    _queries: object = field(init=False, default=None)
+    _resolved: WantedQueries = field(init=False)
+
+    def resolved(self, snapshot: Snapshot, view: StreamView) -> WantedQueries:
+        """The queries that are told, as of a snapshot."""
+        if self._queries is not snapshot.queries:
+            self._resolved = wanted_queries(snapshot, view, self.wanted)
+            self._queries = snapshot.queries
+        return self._resolved
+
+
+def oldest_place(view: StreamView, now: int) -> FollowPlace:
+    """The place before the oldest tuple that is kept, without attached history, whose IDs are below 0."""
+    return FollowPlace(max(retention_edge(view.timeline(), view.spec.retention, view.now(now)), 0))
+
+
+def follow_page(
+    snapshot: Snapshot,
+    view: StreamView,
+    follower: Follower,
+    place: FollowPlace,
+    *,
+    most_rows: int,
+    most_bytes: int,
+    budget: ReadBudget = UNBOUNDED,
+) -> FollowPage:
+    """The page of a follower from a place on. The tuple at the place must be kept, or be the next one.
+
+    At most `most_rows` pairs and `most_bytes` bytes, but at least one pair if there is one among the tuples looked at.
+    O(matches of the tuples), and an evaluation where there are no results. Raises the errors of the budget.
+    """
+    some = None if follower.wanted.every else follower.resolved(snapshot, view)
+    high, at = min(view.next_id, place.next_id + LOOKED_AT), place
+    parts, room = list[FollowPairs](), most_rows
+    while at.next_id < high and room > 0:
+        pairs = _pairs(snapshot, view, some, at, high, room, follower.wanted.old, budget)
+        pairs = _first(pairs, room)
+        parts.append(pairs)
+        room -= len(pairs.tuple_ids)
+        at = FollowPlace(pairs.end_id, pairs.after)
+    tuple_ids = np.concatenate([_NONE, *(part.tuple_ids for part in parts)])
+    queries = np.concatenate([_NONE, *(part.queries for part in parts)])
+    left_out = 0 if some is None else some.left_out
+    return _fitting(snapshot, view, tuple_ids, queries, at, left_out, most_bytes, budget)
+
+
+def _pairs(
+    snapshot: Snapshot,
+    view: StreamView,
+    some: WantedQueries | None,
+    place: FollowPlace,
+    high: int,
+    most: int,
+    old: bool,
+    budget: ReadBudget,
+) -> FollowPairs:
+    """The pairs of the next tuples. If they take too much of the budget, those of fewer tuples."""
+    low, after = place
+    if some is not None and not len(some.told.ids):
+        return FollowPairs(_NONE, _NONE, high)
+    while True:
+        try:
+            if some is not None and len(some.told.ids) <= _FEW:
+                return some_pairs(snapshot, view, low, high, after, some.told, budget=budget)
+            told = None if some is None else some.told
+            return every_pair(snapshot, view, low, high, (after, most), told, old=old, budget=budget)
+        except ResourceExhausted as problem:
+            if high - low <= 1 or problem.reason != "ARCHIVE_BUDGET":
+                raise
+            high = low + max((high - low) // 16, 1)
+
+
+def _first(pairs: FollowPairs, most: int) -> FollowPairs:
+    """The first `most` pairs. The last tuple may have only some of its queries."""
+    if len(pairs.tuple_ids) <= most:
+        return pairs
+    tuple_id, query = int(pairs.tuple_ids[most - 1]), int(pairs.queries[most - 1])
+    if pairs.tuple_ids[most] != tuple_id:
+        return FollowPairs(pairs.tuple_ids[:most], pairs.queries[:most], tuple_id + 1)
+    return FollowPairs(pairs.tuple_ids[:most], pairs.queries[:most], tuple_id, query)
+
+
+def _fitting(
+    snapshot: Snapshot,
+    view: StreamView,
+    tuple_ids: Array,
+    queries: Array,
+    place: FollowPlace,
+    left_out: int,
+    most_bytes: int,
+    budget: ReadBudget,
+) -> FollowPage:
+    """The page of the first pairs that fit into `most_bytes` bytes."""
+    tuples, first_of_tuple = np.unique(tuple_ids, return_index=True)
+    rows = _gathered(snapshot, view, tuples, most_bytes, budget)
+    ids, first_of_query = np.unique(queries, return_index=True)
+    tags = _tags(snapshot, ids)
+    sizes: Array = np.full(len(tuple_ids), PAIR_BYTES, np.int64)
+    np.add.at(sizes, first_of_query, _row_bytes(tags))
+    np.add.at(sizes, first_of_tuple[: rows.num_rows], _row_bytes(rows))
+    fit = max(int(np.searchsorted(np.cumsum(sizes), most_bytes, "right")), 1)
+    if rows.num_rows < len(tuples):
+        fit = min(fit, int(first_of_tuple[rows.num_rows]))
+    if fit < len(tuple_ids):
+        cut = _first(FollowPairs(tuple_ids, queries, *place), fit)
+        tuple_ids, queries, place = cut.tuple_ids, cut.queries, FollowPlace(cut.end_id, cut.after)
+        rows = rows.slice(0, int(np.searchsorted(tuples, tuple_ids[-1], "right")))
+        tags = tags.take(pa.array(np.flatnonzero(first_of_query < fit)))
+    return FollowPage(tuple_ids, queries, rows, tags, place, view.next_id, left_out)
+
+
+def _gathered(
+    snapshot: Snapshot, view: StreamView, tuple_ids: Array, most_bytes: int, budget: ReadBudget
+) -> pa.RecordBatch:
+    """The first of some tuples (int64[k], ascending): at least one, and up to the first that passes `most_bytes`."""
+    attributes = view.spec.schema.attributes
+    outputs = [AttributeRef(BIGINT, ID_INDEX, ID_COLUMN), AttributeRef(TIMESTAMP, TIME_INDEX, TIME_COLUMN)]
+    outputs += [AttributeRef(attribute.type, place, attribute.name) for place, attribute in enumerate(attributes)]
+    types = [arrow_type(output.type) if output.type.kind is not Kind.TEXT else pa.string() for output in outputs]
+    schema = pa.schema(list(zip([output.name for output in outputs], types, strict=True)))
+    batches, size = list[pa.RecordBatch](), 0
+    chunks = [entry.data for entry in view.chunks]
+    for start in range(0, len(tuple_ids), _GATHERED):
+        ids = tuple_ids[start : start + _GATHERED]
+        for columns in by_ids(list(outputs), chunks, ids, None, snapshot.config.texts, budget):
+            arrays = [column.to_arrow().cast(kind) for column, kind in zip(columns, types, strict=True)]
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            size += batches[-1].nbytes
+            if size > most_bytes:
+                break
+        if size > most_bytes:
+            break
+    if not batches:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _row_bytes(batch: pa.RecordBatch) -> Array:
+    """Approximate bytes of each row, int64[n]."""
+    sizes: Array = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        if pa.types.is_string(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False) + 5
+        elif pa.types.is_map(column.type):
+            texts = [pc.fill_null(pc.binary_length(part), 0) for part in (column.keys, column.items)]
+            ends = np.cumsum(np.concatenate([[0], *[np.sum([text.to_numpy() for text in texts], axis=0) + 10]]))
+            offsets = column.offsets.to_numpy()
+            sizes += ends[offsets[1:]] - ends[offsets[:-1]] + 4
+        else:
+            sizes += max(column.type.bit_width // 8, 1) + 1
+    return sizes
+
+
+def _tags(snapshot: Snapshot, query_ids: Array) -> pa.RecordBatch:
+    """The keys and labels of queries, int64[k] ascending."""
+    names = _label_names(snapshot, query_ids)
+    keys, *labels = tag_columns(snapshot.queries, query_ids, [KEY, *names])
+    count, width = len(query_ids), len(names)
+    valid = np.array([column.is_valid().to_numpy(zero_copy_only=False) for column in labels], np.bool_)
+    rows, which = np.nonzero(valid.reshape(width, count).T)
+    values = pa.concat_arrays([pa.nulls(0, pa.string()), *labels]).take(pa.array(which * count + rows))
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int32)
+    texts = pa.array(names, pa.string()).take(pa.array(which))
+    of_queries = pa.MapArray.from_arrays(pa.array(offsets), texts, values)
+    return pa.RecordBatch.from_arrays([pa.array(query_ids), keys, of_queries], schema=_TAGS)
+
+
+def _label_names(snapshot: Snapshot, query_ids: Array) -> list[str]:
+    """The names of the labels that some queries may have, ascending."""
+    found = snapshot.queries.find(query_ids)
+    names = {name for block, _ in found.blocks if block.tags is not None for name in block.tags.names}
+    names.update(name for record in found.records.values() for name, _ in record.tag.labels)
+    return sorted(names)
