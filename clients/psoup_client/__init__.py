@@ -36,12 +36,14 @@ from psoup_client.errors import (
     NotFound,
     NotSupported,
     OutOfRange,
+    PositionLost,
     PSoupError,
     ResourceExhausted,
     ServerFault,
     Unavailable,
 )
 from psoup_client.explanation import Checked, Explanation, PlanNode, PlanStep
+from psoup_client.follow import FollowBatch, Following, Match
 from psoup_client.ingest.producer import Producer
 from psoup_client.ingest.push import Position, PushResult
 from psoup_client.ingest.refused_rows import RefusedRows
@@ -69,6 +71,9 @@ __all__ = [
     "AnswerCopy",
     "Synced",
     "Watching",
+    "Following",
+    "FollowBatch",
+    "Match",
     "Completeness",
     "SourceCompleteness",
     "Checked",
@@ -110,6 +115,7 @@ __all__ = [
     "Conflict",
     "FailedPrecondition",
     "OutOfRange",
+    "PositionLost",
     "ResourceExhausted",
     "AccessDenied",
     "AccessToken",

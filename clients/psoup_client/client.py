@@ -23,6 +23,7 @@ from psoup_client.calls.attach import AttachCalls
 from psoup_client.calls.backup import BackupCalls
 from psoup_client.calls.cover import CoverCalls
 from psoup_client.calls.dump import DumpCalls
+from psoup_client.calls.follow import FollowCalls
 from psoup_client.calls.ingest import IngestCalls
 from psoup_client.calls.load import LoadCalls
 from psoup_client.calls.matching import MatchingCalls
@@ -51,6 +52,7 @@ class Client(  # a group that builds on others stands before them
     ServerCalls,
     TenantCalls,
     TokenCalls,
+    FollowCalls,
     MatchingCalls,
     SyncCalls,
     AnswerCalls,

@@ -10,6 +10,7 @@
     ├── Conflict                the same ID was used for something else
     ├── FailedPrecondition      the state forbids it now: a stream in use, an epoch fenced, a page expired
     ├── OutOfRange              a window or a time outside what is kept or known
+    │   └── PositionLost        a follower cannot go on from its position: has what was missed, and where it goes on
     ├── ResourceExhausted       a budget is used up: the message says which
     ├── AccessDenied            who you are, or what you may do
     ├── Unavailable             no service answers, or it starts or drains: try again later
@@ -126,6 +127,24 @@ class OutOfRange(PSoupError):
     """A time or a window outside the kept or known range."""
 
     reason = "OUT_OF_RANGE"
+
+
+class PositionLost(OutOfRange):
+    """The position of a follower cannot be continued: data was put back, or tuples after it are no longer kept.
+
+    `position`: that of the oldest tuple that is kept, to go on with. `first_id`: the ID of this tuple. `missed`: the
+    number of tuples that were missed, or None if it is not known. `why`: NOT_KEPT, OTHER_STREAM, INCARNATION,
+    ROLLED_BACK, KEY or FORMAT.
+    """
+
+    reason = "POSITION_LOST"
+
+    def __init__(self, message: str, *, position: str, why: str, missed: int | None, first_id: int) -> None:
+        super().__init__(message)
+        self.position = position
+        self.why = why
+        self.missed = missed
+        self.first_id = first_id
 
 
 class ResourceExhausted(PSoupError):

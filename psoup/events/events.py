@@ -163,7 +163,8 @@ class Registered:
     keep_pairs: bool = False
     """Whether to keep the pairs of its join (`psoup.joins.pairs_store`)."""
     next_id: int = 0
-    """The ID of the next tuple of its stream: it is the first that followers are told. 0 in events of older versions."""
+    """The ID of the next tuple of its stream: the first for which followers are told the query. 0 in events of older
+    versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,7 @@ class Service:
         if self.gateway is not None:
             self.gateway.drain()
         self._sync.drain()
+        self._follow.followers.drain()
         self._health.drain()
         finished = await self.host.drain(self.settings.drain_s)
         if not await self._calls.under_way.finished(self.settings.drain_s):
@@ -250,7 +251,7 @@ class Service:
         server = grpc.aio.server(options=self._limits.channel_options())
         calls = GrpcCalls(self._answering, self._decoders, self._backend.check_stream)
         made = services_of(self._backend, self.settings.engine_config(), self.gate, self._server_servicer())
-        self._sync = made.sync
+        self._sync, self._follow = made.sync, made.follow
         for register, servicer in made.registered:
             added = calls.add(register, servicer, server)
             self._services += added

@@ -88,6 +88,11 @@ class Follower:
             self._queries = snapshot.queries
         return self._resolved
 
+    def rest(self) -> None:
+        """Let the snapshot's queries go before a wait, unless resolving them again costs much."""
+        if self._queries is not None and len(self._resolved.told.ids) <= _FEW:
+            self._queries = None
+
 
 def oldest_place(view: StreamView, now: int) -> FollowPlace:
     """The place before the oldest tuple that is kept, without attached history, whose IDs are below 0."""

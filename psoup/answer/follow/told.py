@@ -130,7 +130,11 @@ def _note(told: ToldQueries, places: Array | int, sqc_ids: Array | int, record: 
 
     A query that is not a selection gets the END of no tuple.
     """
-    if record.sqc_id == NO_CLAUSE or not is_selection(record.query.plan) or (ends := _ends(record.query.window)) is None:
+    if (
+        record.sqc_id == NO_CLAUSE
+        or not is_selection(record.query.plan)
+        or (ends := _ends(record.query.window)) is None
+    ):
         told.end[places] = _LEAST
         return
     told.sqc_ids[places] = sqc_ids
@@ -174,12 +178,11 @@ def check_named(snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, b
         name = repr(record.key) if record.key else f"{' '.join(record.query.text.split())[:_SHOWN]!r}"
         if view.stream_id not in streams:
             problem = f"is on another stream than {view.spec.name!r}; follow it on its own stream"
-            raise InvalidInput(f"query {name} {problem}", reason="OTHER_STREAM", query=record.query_id)
+            raise InvalidInput(f"query {name} {problem}", reason="OTHER_STREAM")
         raise InvalidInput(
             f"query {name} is not a selection: follow tells the tuples that match a WHERE clause, and a join, an"
             " aggregate or DISTINCT has rows of its own; watch it instead",
             reason="NOT_A_SELECTION",
-            query=record.query_id,
         )
 
 

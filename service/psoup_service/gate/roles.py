@@ -68,6 +68,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "MatchingService/Why": _READS,
     "SyncService/Sync": _READS,
     "SyncService/Watch": _READS,
+    "FollowService/Follow": _READS,
     "ServerService/GetServerInfo": _ALL,
     "AttachService/BeginAttach": _OPERATES,
     "AttachService/Attach": _OPERATES,

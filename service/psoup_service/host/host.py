@@ -220,9 +220,9 @@ class Host(Generic[SnapshotT]):
             raise self._refusal()
         return self._engine.snapshot()
 
-    def listen(self, published: Callable[[], None] | None) -> None:
-        """Let the writer's thread call `published` after each publication. None ends these calls."""
-        self._writer.published = published
+    def listen(self, published: Callable[[], None]) -> Callable[[], None]:
+        """Let the writer's thread call `published` after each publication. The returned function ends these calls."""
+        return self._writer.listen(published)
 
     def install(self, piece: object) -> None:
         """Queue a result that the writer installs in the engine between two runs. From any thread."""

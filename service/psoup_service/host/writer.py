@@ -81,8 +81,19 @@ class Writer(StageThread):
         """The number of matches by tenant, for tenants that have a quota of matches."""
         self.runs = 0
         self.installed = 0
-        self.published: Callable[[], None] | None = None
-        """Called on this thread after each publication, if set; it must return at once."""
+        self._listeners: tuple[Callable[[], None], ...] = ()
+
+    def listen(self, published: Callable[[], None]) -> Callable[[], None]:
+        """Call `published` on this thread after each publication; it must return at once.
+
+        Returns a function that ends these calls. Only the event loop adds and removes listeners.
+        """
+        self._listeners = (*self._listeners, published)
+
+        def end() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not published)
+
+        return end
 
     @property
     def applied(self) -> int:
@@ -247,8 +258,7 @@ class Writer(StageThread):
         self._say_published()
 
     def _say_published(self) -> None:
-        published = self.published
-        if published is not None:
+        for published in self._listeners:
             published()
 
     def _tell(self) -> None:

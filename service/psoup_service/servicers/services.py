@@ -11,6 +11,7 @@ from psoup_proto.v1 import (
     attach_pb2_grpc,
     backup_pb2_grpc,
     cover_pb2_grpc,
+    follow_pb2_grpc,
     ingest_pb2_grpc,
     matching_pb2_grpc,
     queries_pb2_grpc,
@@ -26,6 +27,7 @@ from psoup_service.servicers.attach import AttachServicer
 from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.backup import BackupServicer
 from psoup_service.servicers.cover import CoverServicer
+from psoup_service.servicers.follow import FollowServicer
 from psoup_service.servicers.ingest import IngestServicer
 from psoup_service.servicers.matching import MatchingServicer
 from psoup_service.servicers.queries import QueryServicer
@@ -41,11 +43,13 @@ class Services(NamedTuple):
 
     registered: list[tuple[Callable[[Any, Any], None], Any]]
     sync: SyncServicer
+    follow: FollowServicer
 
 
 def services_of(backend: Backend, config: EngineConfig, gate: Gate, server: ServerServicer) -> Services:
     """Make the servicers of a service, on one backend."""
     staging, sync = StagingServicer(backend, config), SyncServicer(backend)
+    follow = FollowServicer(backend, sync.tokens)
     streams = StreamServicer(backend, staging.forget)
     registered: list[tuple[Callable[[Any, Any], None], Any]] = [
         (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
@@ -59,6 +63,7 @@ def services_of(backend: Backend, config: EngineConfig, gate: Gate, server: Serv
         (cover_pb2_grpc.add_CoverServiceServicer_to_server, CoverServicer(backend)),
         (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(backend)),
         (sync_pb2_grpc.add_SyncServiceServicer_to_server, sync),
+        (follow_pb2_grpc.add_FollowServiceServicer_to_server, follow),
         (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(backend, gate)),
     ]
-    return Services(registered, sync)
+    return Services(registered, sync, follow)

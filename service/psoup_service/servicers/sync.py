@@ -54,6 +54,11 @@ class SyncServicer(sync_pb2_grpc.SyncServiceServicer):
         """The number of rounds that have looked for changes of watched queries."""
         return self._rounds.count
 
+    @property
+    def tokens(self) -> Tokens:
+        """The tokens of the store's data."""
+        return self._tokens
+
     def drain(self) -> None:
         """End the calls of clients that watch: they go on when the service is back."""
         self._rounds.drain()

@@ -78,10 +78,10 @@ class Tokens:
 
     def __init__(self, store: Store, incarnation: str) -> None:
         """Make the key, if there is none yet, and begin a life. Blocks for the disk."""
-        self._incarnation = bytes.fromhex(incarnation)
-        self._lives = Lives(store)
-        self._keys = keys_of(store)
-        self._present = next(iter(self._keys))
+        self.incarnation = bytes.fromhex(incarnation)
+        self.lives = Lives(store)
+        self.keys = keys_of(store)
+        self._present = next(iter(self.keys))
 
     def write(self, content: ClientRows, tenant: str, sequence: int) -> bytes:
         """Write the token for a client of `tenant`, as of the event `sequence`."""
@@ -91,8 +91,8 @@ class Tokens:
         body = _HEAD.pack(
             _FORMAT,
             self._present,
-            self._incarnation,
-            self._lives.present,
+            self.incarnation,
+            self.lives.present,
             sequence,
             content.query_id,
             content.window,
@@ -104,7 +104,7 @@ class Tokens:
             body, intervals = body + _EARLIER.pack(now, earlier.rows, earlier.digest, earlier.whole), earlier.ranges
         body += content.digest + b"".join(_INTERVAL.pack(*interval) for interval in intervals)
         body += b"" if content.box is None else to_bytes(content.box)
-        return body + _signature(self._keys[self._present], tenant, body)
+        return body + _signature(self.keys[self._present], tenant, body)
 
     def read(self, token: bytes, tenant: str, newest: int) -> ClientRows:
         """Read the content of a token. `newest`: the last event so far.
@@ -119,16 +119,16 @@ class Tokens:
             raise _damaged()
         body, signature = token[:-_SIGNATURE], token[-_SIGNATURE:]
         _, number, incarnation, life, sequence, query_id, window, kind = _HEAD.unpack_from(body)
-        if incarnation != self._incarnation:
+        if incarnation != self.incarnation:
             raise Again(sync_pb2.RESET_INCARNATION)
-        if not self._lives.knows(life):  # the number of its key may belong to another key now
+        if not self.lives.knows(life):  # the number of its key may belong to another key now
             raise Again(sync_pb2.RESET_ROLLED_BACK, query_id)
-        key = self._keys.get(number)
+        key = self.keys.get(number)
         if key is None:
             raise Again(sync_pb2.RESET_KEY, query_id)
         if not hmac.compare_digest(signature, _signature(key, tenant, body)):
             raise _damaged()
-        if not self._lives.has(life, sequence, newest):
+        if not self.lives.has(life, sequence, newest):
             raise Again(sync_pb2.RESET_ROLLED_BACK, query_id)
         try:
             return _held(query_id, window, kind, body[_HEAD.size :])

@@ -61,6 +61,8 @@ class Rounds:
         self._said = False
         """Whether the writer has announced news that no round has seen yet."""
         self._draining = False
+        self._deaf: Callable[[], None] = lambda: None
+        """Ends the announcements of the writer."""
         self.count = 0
 
     async def messages(self, watcher: Watcher) -> AsyncGenerator[sync_pb2.WatchResponse]:
@@ -106,14 +108,14 @@ class Rounds:
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(self._news.set)
 
-        self._host.listen(published)
+        self._deaf = self._host.listen(published)
 
     def _leave(self, watcher: Watcher) -> None:
         self._watchers.discard(watcher)
         for place in range(len(watcher.wants)):
             self.topics.drop(watcher, place)
         if not self._watchers:
-            self._host.listen(None)
+            self._deaf()
             for task in self._tasks:
                 task.cancel()
             self._tasks = []

@@ -1,0 +1,1 @@
+"""Clients that follow streams: their positions, their pages, and the marks by which new tuples wake them."""

@@ -1,0 +1,236 @@
+"""The following clients of a service, and the calls that serve them.
+
+    call ─> behind      a page of its own on a reader, charged to its tenant      ─┐
+         └> newest      waits for a mark of its stream                             ├─> batch with its position ─> client
+                        └─ marked: a page together with other marked clients      ─┘
+
+One look at the new results of a stream, at most every ten milliseconds, serves all its followers at the newest tuple.
+No snapshot is held between two pages. No look runs while no client follows. For the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+
+from psoup.answer.follow.page import FollowPlace
+from psoup.errors import PSoupError, Unavailable
+from psoup.published.snapshot import Snapshot
+from psoup.work.read_budget import ReadBudget
+from psoup_proto.v1 import follow_pb2
+from psoup_service.following.follower import FollowClient
+from psoup_service.following.marks import StreamMarks
+from psoup_service.following.page_line import NEAR, PageLine
+from psoup_service.following.pages import FollowBatch, FollowPages
+from psoup_service.following.positions import PositionLost, Positions
+from psoup_service.host.host import Host
+from psoup_service.host.ids import Ids
+
+ROUND_S = 0.01
+"""Seconds between two looks."""
+_FAR = 4
+"""The most clients that are behind and read a page at the same time."""
+_LONGEST_PAUSE_S = 1.0
+"""The longest pause, in seconds, of a client after the readers had no room, or its tenant has used up a rate."""
+
+_log = logging.getLogger(__name__)
+
+
+class Followers:
+    """All following clients of a service. `pay`: raises ResourceExhausted if a tenant has used up its `read_share`."""
+
+    def __init__(
+        self, host: Host[Snapshot], positions: Positions, ids: Ids, pay: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._host = host
+        self._positions = positions
+        self._ids = ids
+        self._pay = pay
+        self._streams: dict[int, StreamMarks] = {}
+        self._clients = set[FollowClient]()
+        self._far = asyncio.Semaphore(_FAR)
+        self._line = PageLine(host)
+        self._tasks = list[asyncio.Task[None]]()
+        self._deaf: Callable[[], None] = lambda: None
+        self._news = asyncio.Event()
+        self._said = False
+        self._draining = False
+        self.looks = 0
+        """The number of looks at new results so far."""
+
+    async def messages(
+        self, client: FollowClient, lost: PositionLost | None
+    ) -> AsyncGenerator[follow_pb2.FollowResponse]:
+        """Yield the batches of a client, until the call ends. The first one tells the position at once.
+
+        `lost`: the reset with which the call begins, if the client's position cannot be continued.
+        """
+        self._enter(client)
+        try:
+            yield self._progress(client, lost)
+            told_at, left_out, fresh = _now(), 0, True
+            while True:
+                client.marked.clear()  # before the snapshot is read, so that later news marks the client again
+                try:
+                    batch = await self._page(client, near=not fresh)
+                except PositionLost as problem:
+                    client.place, client.newest, fresh = FollowPlace(problem.reset.first_id), False, True
+                    yield self._progress(client, problem)
+                    continue
+                newest = self._streams[client.stream_id].follow_from(client, batch.place, batch.clauses, fresh=fresh)
+                if batch.matches or batch.left_out > left_out or _now() >= told_at + client.form.progress_s:
+                    yield self._response(client, batch)
+                    told_at, left_out = _now(), batch.left_out
+                fresh = False
+                client.follower.rest()
+                while newest and not await _marked(client, told_at + client.form.progress_s):
+                    yield self._progress(client)
+                    told_at = _now()
+        finally:
+            self._leave(client)
+
+    def drain(self) -> None:
+        """End all calls, also of clients that do not read."""
+        self._draining = True
+        for client in list(self._clients):
+            client.end(_ending())
+
+    def lags(self) -> dict[FollowClient, int]:
+        """The number of tuples that each client has not been told. From any thread."""
+        snapshot = self._host.snapshot()
+        views = ((client, snapshot.by_id.get(client.stream_id)) for client in list(self._clients))
+        return {
+            client: 0 if view is None or client.newest else max(view.next_id - client.place.next_id, 0)
+            for client, view in views
+        }
+
+    # Clients ------------------------------------------------------------------------------------------------
+
+    def _enter(self, client: FollowClient) -> None:
+        if self._draining:
+            raise _ending()
+        snapshot = self._host.snapshot()
+        if client.stream_id not in self._streams:
+            self._streams[client.stream_id] = StreamMarks(snapshot, snapshot.by_id[client.stream_id])
+        self._streams[client.stream_id].enter(client)
+        self._clients.add(client)
+        if len(self._clients) > 1:
+            return
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._look()), loop.create_task(self._line.serve())]
+        self._said = False
+
+        def published() -> None:
+            if not self._said:
+                self._said = True
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._news.set)
+
+        self._deaf = self._host.listen(published)
+        self._news.set()
+
+    def _leave(self, client: FollowClient) -> None:
+        self._clients.discard(client)
+        marks = self._streams[client.stream_id]
+        marks.leave(client)
+        if not marks.clients:
+            del self._streams[client.stream_id]
+        if not self._clients:
+            self._deaf()
+            for task in self._tasks:
+                task.cancel()
+            self._tasks = []
+
+    async def _look(self) -> None:
+        """Look at what is new after each publication, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            self._said = False  # before the snapshot is read, so that the writer announces later publications again
+            snapshot = self._host.snapshot()
+            for stream_id, marks in list(self._streams.items()):
+                try:
+                    view = snapshot.by_id.get(stream_id)
+                    if view is None:  # its clients' next pages say so
+                        for client in marks.clients:
+                            marks.mark(client)
+                    else:
+                        marks.look(snapshot, view)
+                except Exception:
+                    _log.exception("a look for followers has failed")
+            self.looks += 1
+            await asyncio.sleep(ROUND_S)
+
+    # Pages --------------------------------------------------------------------------------------------------
+
+    async def _page(self, client: FollowClient, *, near: bool) -> FollowBatch:
+        """The next page of a client. Waits while the readers have no room, or its tenant has used up a rate."""
+        while True:
+            try:
+                if near and self._is_near(client):
+                    return await self._line.page(client)
+                async with self._far:
+                    return await self._far_page(client)
+            except PSoupError as problem:
+                if "retry_after_ms" not in problem.facts:
+                    raise
+                await asyncio.sleep(min(float(problem.facts["retry_after_ms"]) / 1_000, _LONGEST_PAUSE_S))
+
+    def _is_near(self, client: FollowClient) -> bool:
+        view = self._host.snapshot().by_id.get(client.stream_id)
+        return view is not None and view.next_id - client.place.next_id <= NEAR
+
+    async def _far_page(self, client: FollowClient) -> FollowBatch:
+        tenant = client.form.tenant
+        self._pay(tenant)
+
+        def read(snapshot: Snapshot, budget: ReadBudget) -> FollowBatch:
+            return FollowPages(snapshot, budget, self._host.clock.now()).page(client, client.place)
+
+        return await self._host.evaluate(read, tenant=tenant)
+
+    # Responses ----------------------------------------------------------------------------------------------
+
+    def _response(self, client: FollowClient, batch: FollowBatch) -> follow_pb2.FollowResponse:
+        return follow_pb2.FollowResponse(
+            tuples_ipc=batch.tuples,
+            matches_ipc=batch.matches,
+            queries_ipc=batch.queries,
+            query_id_prefix=self._ids.query_prefix,
+            position=self._positions.write(batch.place, client.stream_id, client.form.tenant, batch.sequence),
+            next_id=batch.place.next_id,
+            lag=batch.lag,
+            left_out=batch.left_out,
+            sequence=batch.sequence,
+        )
+
+    def _progress(self, client: FollowClient, lost: PositionLost | None = None) -> follow_pb2.FollowResponse:
+        """A response with the present position, and no matches."""
+        snapshot = self._host.snapshot()
+        view, place = snapshot.by_id.get(client.stream_id), self._streams[client.stream_id].place_of(client)
+        return follow_pb2.FollowResponse(
+            query_id_prefix=self._ids.query_prefix,
+            position=self._positions.write(place, client.stream_id, client.form.tenant, snapshot.sequence),
+            next_id=place.next_id,
+            lag=0 if view is None or client.newest else max(view.next_id - place.next_id, 0),
+            reset=None if lost is None else lost.reset,
+            sequence=snapshot.sequence,
+        )
+
+
+async def _marked(client: FollowClient, end: float) -> bool:
+    """Wait until a client has a mark, or until the time `end` of the loop. Returns whether it has one."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(end):
+            await client.marked.wait()
+    return client.marked.is_set()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _ending() -> Unavailable:
+    return Unavailable("the service is shutting down; go on when it is back", reason="DRAINING")

@@ -1,0 +1,144 @@
+"""The marks of one stream: which of its followers at the newest tuple have new matches.
+
+    publication ── one look at the new results ──> clauses found ──> their followers ─┐
+                                                   a new tuple ────> all selections ──┴> marked at the last look's end
+    new queries ── by label, by key ─> followers that resolve their queries anew, with the next tuple
+
+A follower without a mark costs nothing: it has been told all tuples up to the last look. For the event loop.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, takewhile
+
+from psoup.answer.copies.watched_clauses import WatchedClause, WatchedClauses
+from psoup.answer.follow.page import FollowPlace
+from psoup.plan.sides import FIRST_SIDE
+from psoup.published.paged_map import PagedMap
+from psoup.published.records import QueryRecord
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup_service.following.follower import FollowClient
+
+_LEARNED = 1_000
+"""The most new queries of which each is looked at. After more of them, all followers resolve their queries anew."""
+MOST_CLAUSES = 1_024
+"""The most clauses of one follower that are watched. A follower with more is marked by every new tuple."""
+
+
+class StreamMarks:
+    """The followers of one stream. `seen`: the next tuple ID at the last look."""
+
+    def __init__(self, snapshot: Snapshot, view: StreamView) -> None:
+        self.seen = view.next_id
+        self.clients = set[FollowClient]()
+        self._clauses = WatchedClauses(view)
+        self._by_clause: dict[int, set[FollowClient]] = {}
+        self._every = set[FollowClient]()
+        self._by_tag: dict[tuple[str, str], set[FollowClient]] = {}
+        """The followers by the first of their labels, and by their keys, under the name ""."""
+        self._stale = set[FollowClient]()
+        """Followers that a new query may concern."""
+        self._queries: PagedMap[QueryRecord] = snapshot.queries
+        self._last_query = _last(snapshot.queries)
+
+    def enter(self, client: FollowClient) -> None:
+        """Add a follower. Its next page resolves its queries; until `follow_from` it is not at the newest tuple."""
+        self.clients.add(client)
+        for tag in _tags(client):
+            self._by_tag.setdefault(tag, set()).add(client)
+
+    def leave(self, client: FollowClient) -> None:
+        """Remove a follower. O(clauses of the stream's followers)."""
+        self.clients.discard(client)
+        self._stale.discard(client)
+        self._watch(client, {})
+        self._every.discard(client)
+        for tag in _tags(client):
+            self._by_tag[tag].discard(client)
+            if not self._by_tag[tag]:
+                del self._by_tag[tag]
+
+    def place_of(self, client: FollowClient) -> FollowPlace:
+        """The place up to which a follower has been told."""
+        if client.newest and client.place.next_id < self.seen:
+            return FollowPlace(self.seen)
+        return client.place
+
+    def follow_from(
+        self, client: FollowClient, place: FollowPlace, clauses: dict[int, WatchedClause] | None, *, fresh: bool
+    ) -> bool:
+        """Note the place after a page, and the clauses of the follower's queries. Returns whether it is at the newest.
+
+        `fresh`: the follower's first page. A query may have come between its snapshot and `enter`.
+        """
+        client.place = place
+        self._watch(client, {} if clauses is None else clauses)
+        client.clauses = None if clauses is None else frozenset(clauses)
+        (self._every.add if clauses is None else self._every.discard)(client)
+        if fresh and not client.wanted.every:
+            self._stale.add(client)
+        client.newest = place.after < 0 and place.next_id >= self.seen
+        return client.newest
+
+    def _watch(self, client: FollowClient, clauses: dict[int, WatchedClause]) -> None:
+        before = client.clauses or frozenset()
+        for sqc_id in before - clauses.keys():
+            members = self._by_clause[sqc_id]
+            members.discard(client)
+            if not members:
+                del self._by_clause[sqc_id]
+                self._clauses.drop(sqc_id)
+        for sqc_id in clauses.keys() - before:
+            members = self._by_clause.setdefault(sqc_id, set())
+            if not members:
+                self._clauses.add(clauses[sqc_id])
+            members.add(client)
+        client.clauses = frozenset(clauses)
+
+    def look(self, snapshot: Snapshot, view: StreamView) -> None:
+        """Mark the followers that have new matches since the last look. O(new matches + clauses + marked followers)."""
+        if snapshot.queries is not self._queries:
+            self._learn(snapshot.queries, view)
+        if view.next_id == self.seen:
+            return
+        looked = self._clauses.look(view)
+        marked = self._every | self._stale
+        self._stale = set()
+        for sqc_id in (*looked.found.tolist(), *looked.unsure.tolist()):
+            marked |= self._by_clause[sqc_id]
+        for client in marked:
+            self.mark(client)
+        self.seen = view.next_id
+
+    def mark(self, client: FollowClient) -> None:
+        """Wake a follower, which is behind from now on."""
+        if client.newest:
+            client.place = self.place_of(client)
+            client.newest = False
+        client.marked.set()
+
+    def _learn(self, queries: PagedMap[QueryRecord], view: StreamView) -> None:
+        """Find the followers that new queries concern."""
+        later = takewhile(lambda item: item[0] < FIRST_SIDE, queries.items(self._last_query + 1))
+        new = [*islice(later, _LEARNED + 1)]
+        self._queries = queries
+        if len(new) > _LEARNED:
+            self._stale |= self.clients - self._every
+            self._last_query = _last(queries)
+            return
+        for query_id, record in new:
+            self._last_query = query_id
+            if record.stream_id == view.stream_id and record.tag:
+                for tag in (("", record.tag.key), *record.tag.labels):
+                    self._stale |= self._by_tag.get(tag, set())
+
+
+def _tags(client: FollowClient) -> list[tuple[str, str]]:
+    return [*client.wanted.labels[:1], *(("", key) for key in client.wanted.keys)]
+
+
+def _last(queries: PagedMap[QueryRecord]) -> int:
+    """The greatest ID of a query. O(queries outside blocks)."""
+    in_blocks = [int(block.ids[-1]) for block in queries.blocks if block.first < FIRST_SIDE]  # type: ignore[attr-defined]
+    singles = [key for page in queries.pages() for key in page if key < FIRST_SIDE]
+    return max([0, *in_blocks, *singles])

@@ -1,0 +1,98 @@
+"""The line of clients near the newest tuple that wait for their pages. One step on a reader makes several pages.
+
+marked clients ─> line ─ at most 64, for 10 ms ─> one reader, one snapshot ─> pages
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from psoup.errors import PSoupError
+from psoup.published.snapshot import Snapshot
+from psoup.work.read_budget import ReadBudget
+from psoup_service.following.follower import FollowClient
+from psoup_service.following.pages import FollowBatch, FollowPages
+from psoup_service.following.positions import PositionLost
+from psoup_service.host.host import Host
+
+NEAR = 65_536
+"""The most tuples that a client in the line has not been told. Others read pages of their own."""
+_TOGETHER = 64
+"""The most clients whose pages one step makes."""
+_TOGETHER_S = 0.01
+"""Seconds after which a step begins no further page."""
+_PAUSE_S = 0.1
+"""Seconds until the line goes on after the readers had no room."""
+
+_Page = FollowBatch | Exception | None
+
+
+class PageLine:
+    """A line of clients, in order of arrival."""
+
+    def __init__(self, host: Host[Snapshot]) -> None:
+        self._host = host
+        self._waiting: dict[FollowClient, asyncio.Future[FollowBatch]] = {}
+        self._called = asyncio.Event()
+
+    async def page(self, client: FollowClient) -> FollowBatch:
+        """Wait in the line for the next page of a client. Raises as `FollowPages.page`."""
+        future: asyncio.Future[FollowBatch] = asyncio.get_running_loop().create_future()
+        self._waiting[client] = future
+        self._called.set()
+        try:
+            return await future
+        finally:
+            self._waiting.pop(client, None)
+
+    async def serve(self) -> None:
+        """Make pages, until cancelled."""
+        while True:
+            await self._called.wait()
+            clients = [*self._waiting][:_TOGETHER]
+            if not clients:
+                self._called.clear()
+                continue
+            try:
+                pages: Sequence[_Page] = await self._made(clients)
+            except PSoupError as problem:
+                if "retry_after_ms" in problem.facts:
+                    await asyncio.sleep(_PAUSE_S)
+                    continue
+                pages = [problem] * len(clients)
+            except Exception as problem:
+                pages = [problem] * len(clients)
+            for client, page in zip(clients, pages, strict=True):
+                self._deliver(client, page)
+            await asyncio.sleep(0)
+
+    def _deliver(self, client: FollowClient, page: _Page) -> None:
+        if page is None:  # the step had no time left
+            return
+        future = self._waiting.pop(client, None)
+        if future is None or future.done():
+            return
+        if isinstance(page, Exception):
+            future.set_exception(page)
+        else:
+            future.set_result(page)
+
+    async def _made(self, clients: Sequence[FollowClient]) -> Sequence[_Page]:
+        places = [client.place for client in clients]
+
+        def make(snapshot: Snapshot, budget: ReadBudget) -> Sequence[_Page]:
+            pages, end = FollowPages(snapshot, budget, self._host.clock.now()), time.perf_counter() + _TOGETHER_S
+            made = list[_Page]()
+            for client, place in zip(clients, places, strict=True):
+                if made and time.perf_counter() > end:
+                    made.append(None)
+                    continue
+                try:
+                    made.append(pages.page(client, place))
+                except (PSoupError, PositionLost) as problem:  # of one client: the others get their pages
+                    made.append(problem)
+            return made
+
+        return await self._host.evaluate(make)
