@@ -125,10 +125,10 @@ def _of_clauses(
 
 
 def times_of(view: StreamView, tuple_ids: Array) -> Array:
-    """The times of some tuples (int64[n], ascending), which must be stored. O(n + chunks)."""
+    """The times of some tuples (int64[n], in any order), which must be stored. O(n + tuples between them)."""
     if not len(tuple_ids):
         return _NONE
-    parts = parts_of(view, int(tuple_ids[0]), int(tuple_ids[-1]) + 1)
+    parts = parts_of(view, int(tuple_ids.min()), int(tuple_ids.max()) + 1)
     pieces = [(entry.data.first_id + start, entry.data.times[start:stop]) for entry, start, stop in parts]
     times = np.concatenate([times for _, times in pieces])
     return times[tuple_ids - pieces[0][0]]

@@ -1,0 +1,245 @@
+"""Followers against an oracle: random registrations, pushes, removals, replaced keys, eviction, restarts, small pages.
+
+The oracle releases tuples by the watermark itself, and notes for each query the tuples released before it. DuckDB
+evaluates each WHERE over each tuple. Each page must be the beginning of what is left after the position of the page
+before: so nothing is told twice, and nothing is missed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from psoup.answer.follow.page import Follower, FollowPlace, follow_page
+from psoup.answer.follow.told import FollowWanted
+from psoup.config import EngineConfig
+from psoup.work.clock import VirtualClock
+from psoup_testing.engines.restarts import RestartingPSoup, making
+from psoup_testing.oracles.duckdb_tables import drop_database, empty_database
+from psoup_testing.oracles.questions import again
+from psoup_testing.suite.budget import SEED, replayable, scaled
+
+SECOND = 1_000_000
+WHERES = ["a > 3", "a = 2 OR t = 'x'", "t LIKE 'x%' AND a < 6", "a IS NULL", "upper(t) = 'Y'", "a % 2 = 1", "TRUE"]
+OTHERS = ["SELECT count(*) FROM s WHERE a > 1", "SELECT DISTINCT a FROM s", "SELECT x.a FROM s x, s y WHERE x.a = y.a"]
+WINDOWS = ["", "", "", " BEGIN (NOW - 2 ROWS)", " BEGIN (TIMESTAMP '1970-01-01 00:00:30')"]
+WINDOWS += [" BEGIN (START) END (TIMESTAMP '1970-01-01 00:00:45')"]
+ENDS = {WINDOWS[4]: (30 * SECOND, 2**62), WINDOWS[5]: (0, 45 * SECOND)}
+WANTED = [
+    FollowWanted(),
+    FollowWanted(old=True),
+    FollowWanted(labels=(("user", "u1"),)),
+    FollowWanted(labels=(("user", "u2"), ("kind", "k")), keys=("key1",)),
+    FollowWanted(keys=("key1", "key2"), old=True),
+]
+
+
+@dataclass
+class Known:
+    """A query of the oracle. `first`: how many tuples were released before it."""
+
+    where: str
+    window: str
+    key: str
+    labels: dict[str, str]
+    first: int
+    selects: bool = True
+
+    @property
+    def having(self) -> tuple[tuple[str, str], ...]:
+        return tuple(self.labels.items())
+
+
+@dataclass
+class Page:
+    """What a follower was told, and what stood then."""
+
+    wanted: FollowWanted
+    before: FollowPlace
+    after: FollowPlace
+    pairs: list[tuple[int, int]]
+    released: int
+    known: dict[int, Known]
+
+
+@dataclass
+class Oracle:
+    """The stream as the oracle knows it: `released` in stream order, `waiting` in order of arrival."""
+
+    lateness: int
+    released: list[tuple[int, int | None, str | None]] = field(default_factory=list)
+    waiting: list[tuple[int, int | None, str | None]] = field(default_factory=list)
+    watermark: int | None = None
+    known: dict[int, Known] = field(default_factory=dict)
+
+    def push(self, rows: list[tuple[int, int | None, str | None]]) -> None:
+        taken = [row for row in rows if self.watermark is None or row[0] >= self.watermark]
+        if taken:
+            mark = max(row[0] for row in taken) - self.lateness
+            self.watermark = mark if self.watermark is None else max(mark, self.watermark)
+        self.waiting += taken
+        if self.watermark is not None:
+            ready = [row for row in self.waiting if row[0] <= self.watermark]
+            self.waiting = [row for row in self.waiting if row[0] > self.watermark]
+            self.released += sorted(ready, key=lambda row: row[0])
+
+
+class Play:
+    """One history of a stream and its followers."""
+
+    def __init__(self, soup: RestartingPSoup, draw: random.Random) -> None:
+        self.soup, self.draw = soup, draw
+        lateness = draw.choice([0, 3])
+        self.oracle, self.at = Oracle(lateness * SECOND), 20
+        archive = draw.choice(["", " RETENTION 70 ROWS ARCHIVE 100000 ROWS"])
+        sql = f"CREATE STREAM s (at TIMESTAMP, a BIGINT, t TEXT) TIMESTAMP BY at LATENESS {lateness} SECONDS{archive}"
+        soup.execute(sql)
+        self.places = [FollowPlace(0) for _ in WANTED]
+        self.followers = [Follower(wanted) for wanted in WANTED]
+        self.pages = list[Page]()
+
+    def step(self) -> None:
+        steps = [self.push] * 6 + [self.register] * 4 + [self.register_block, self.unregister, self.replace]
+        self.draw.choice([*steps, self.soup.maintain, self.restart, *[self.read] * 8])()
+
+    def push(self) -> None:
+        rows = []
+        for _ in range(self.draw.choice([1, 3, 20])):
+            self.at += self.draw.choice([0, 0, 1])
+            time = max(self.at - self.draw.choice([0, 0, 1, 5]), 0) * SECOND
+            rows.append((time, self.draw.choice([None, *range(9)]), self.draw.choice([None, "x", "xy", "y"])))
+        at, a, t = zip(*rows, strict=True)
+        table = {"at": pa.array(at, pa.timestamp("us")), "a": pa.array(a, pa.int64()), "t": pa.array(t, pa.string())}
+        self.soup.push("s", pa.table(table))
+        self.oracle.push(rows)
+
+    def tag(self) -> tuple[str, dict[str, str]]:
+        key = self.draw.choice(["", "", "key1", "key2"])
+        free = all(known.key != key for known in self.oracle.known.values())
+        labels = self.draw.choice([{}, {"user": "u1"}, {"user": "u2", "kind": "k"}, {"user": "u2"}])
+        return key if free else "", labels
+
+    def register(self) -> None:
+        (key, labels), where = self.tag(), self.draw.choice(WHERES)
+        window, first = self.draw.choice(WINDOWS), len(self.oracle.released)
+        if self.draw.random() < 0.15:
+            other = self.soup.register(self.draw.choice(OTHERS), key=key, labels=labels)
+            self.oracle.known[other] = Known(where, "", key, labels, first, selects=False)
+            return
+        query = self.soup.register(f"SELECT a FROM s WHERE {where}{window}", key=key, labels=labels)
+        self.oracle.known[query] = Known(where, window, key, labels, first)
+
+    def register_block(self) -> None:
+        values = [self.draw.randrange(9) for _ in range(self.draw.choice([2, 300]))]
+        table = pa.table({"a": values, "user": [f"u{value % 3}" for value in values]})
+        queries = self.soup.register_many("SELECT * FROM s WHERE a = $a", table, labels=["user"])
+        for query, value in zip(queries, values, strict=True):
+            labels = {"user": f"u{value % 3}"}
+            self.oracle.known[query] = Known(f"a = {value}", "", "", labels, len(self.oracle.released))
+
+    def unregister(self) -> None:
+        if self.oracle.known:
+            query = self.draw.choice([*self.oracle.known])
+            self.soup.unregister(query)
+            del self.oracle.known[query]
+
+    def replace(self) -> None:
+        for query, known in [*self.oracle.known.items()]:
+            if known.key:
+                where = self.draw.choice(WHERES)
+                sql = f"SELECT t FROM s WHERE {where}"
+                new = self.soup.register(sql, key=known.key, labels=known.labels, replace=True)
+                del self.oracle.known[query]
+                self.oracle.known[new] = Known(where, "", known.key, known.labels, len(self.oracle.released))
+                return
+
+    def restart(self) -> None:
+        self.soup.restart()
+        self.followers = [Follower(wanted) for wanted in WANTED]
+
+    def read(self) -> None:
+        which, snapshot = self.draw.randrange(len(WANTED)), self.soup.engine.snapshot()
+        view, before, wanted = snapshot.stream("s", "default"), self.places[which], WANTED[which]
+        most, size = self.draw.choice([1, 2, 7, 100, 10_000]), self.draw.choice([1, 200, 5_000, 10**7])
+        page = follow_page(snapshot, view, self.followers[which], before, most_rows=most, most_bytes=size)
+        pairs = list(zip(page.tuple_ids.tolist(), page.queries.tolist(), strict=True))
+        assert len(pairs) <= most and view.next_id == page.end_id == len(self.oracle.released)
+        assert page.tuples["_id"].to_pylist() == sorted({tuple_id for tuple_id, _ in pairs})
+        shown = zip(page.tuples["_id"].to_pylist(), page.tuples["a"].to_pylist(), strict=True)
+        assert all(self.oracle.released[tuple_id][1] == a for tuple_id, a in shown)
+        tags = {row["query"]: (row["key"], dict(row["labels"])) for row in page.tags.to_pylist()}
+        known = self.oracle.known
+        assert tags == {query: (known[query].key or None, known[query].labels) for _, query in pairs}
+        if not wanted.every:
+            assert page.left_out == sum(
+                not query.selects and bool(wanted.labels) and set(wanted.labels) <= set(query.having)
+                for query in known.values()
+            )
+        self.pages.append(Page(wanted, before, page.place, pairs, page.end_id, dict(known)))
+        self.places[which] = page.place
+
+    def check(self) -> int:
+        """Compare all pages with DuckDB; returns how many pairs there were."""
+        duck = empty_database()
+        numbered = [(number, *row) for number, row in enumerate(self.oracle.released)]
+        columns = list(zip(*numbered, strict=True)) or [(), (), (), ()]
+        types = (pa.int64(), pa.int64(), pa.int64(), pa.string())
+        rows = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], ["id", "at", "a", "t"])
+        duck.register("s", rows)
+        matched: dict[str, set[int]] = {}
+        for page in self.pages:
+            for where in {known.where for known in page.known.values()} - matched.keys():
+                found = again(lambda where=where: duck.sql(f"SELECT id FROM s WHERE {where}").arrow().read_all())
+                matched[where] = set(found["id"].to_pylist())
+        for page in self.pages:
+            expected = list(self.expected(page, matched))
+            assert page.pairs == expected[: len(page.pairs)]
+            left = expected[len(page.pairs) :]
+            assert not left or page.pairs
+            after = page.after
+            assert all((tuple_id, query) > (after.next_id, after.after) for tuple_id, query in left)
+            assert all((tuple_id, query) <= (after.next_id, after.after) for tuple_id, query in page.pairs)
+            assert left or after == (page.released, -1)
+        drop_database(duck)
+        return sum(len(page.pairs) for page in self.pages)
+
+    def expected(self, page: Page, matched: dict[str, set[int]]) -> Iterator[tuple[int, int]]:
+        """The pairs after the place of a page, in order."""
+        queries = {query: known for query, known in sorted(page.known.items()) if known.selects}
+        queries = {query: known for query, known in queries.items() if wanted_by(known, page.wanted)}
+        for tuple_id in range(page.before.next_id, page.released):
+            time = self.oracle.released[tuple_id][0]
+            for query, known in queries.items():
+                begin, end = ENDS.get(known.window, (0, 2**62))
+                late = tuple_id < known.first and not page.wanted.old
+                told = tuple_id == page.before.next_id and query <= page.before.after
+                if tuple_id in matched[known.where] and begin <= time <= end and not late and not told:
+                    yield tuple_id, query
+
+
+def wanted_by(known: Known, wanted: FollowWanted) -> bool:
+    """Whether a follower wants a query."""
+    labelled = bool(wanted.labels) and set(wanted.labels) <= set(known.having)
+    return wanted.every or (bool(known.key) and known.key in wanted.keys) or labelled
+
+
+@pytest.mark.seeded("a registration notes the next tuple of its stream")
+def test_followers_are_told_what_the_oracle_tells(tmp_path: Path) -> None:
+    told = 0
+    for seed in range(SEED, SEED + scaled(10)):
+        draw = random.Random(seed)
+        every, hot = draw.choice([0, 0, 7]), draw.choice([1, 2**32])
+        with replayable(seed), making(tmp_path / str(seed), every, hot) as made:
+            config = EngineConfig(chunk_rows=64, results_bytes=draw.choice([1, 2**30]), ahead=10**12)
+            play = Play(made(config, VirtualClock(10**9)), draw)
+            for _ in range(90):
+                play.step()
+            for _ in range(200):
+                play.read()
+            told += play.check()
+    assert told
