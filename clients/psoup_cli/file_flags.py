@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from psoup_cli.files.options import FileOptions
+from psoup_cli.files.number_form import form_of
+from psoup_cli.files.options import FileOptions, renames_of
 from psoup_cli.files.row_files import format_of, paths_of
 from psoup_client.columns.casts import TimeOptions, unit_of
 
@@ -45,6 +46,22 @@ Null = Annotated[
         "--null", metavar="TEXT", help="CSV: read this text as NULL (an empty field is NULL, too); repeatable."
     ),
 ]
+DecimalMark = Annotated[
+    str | None,
+    typer.Option("--decimal", metavar="CHAR", help="CSV: the decimal separator of numbers, a point or a comma."),
+]
+ThousandsMark = Annotated[
+    str | None,
+    typer.Option(
+        "--thousands", metavar="CHAR", help="CSV: the thousands separator of numbers: , . ' _ or a blank in quotes."
+    ),
+]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rename", metavar="NAME=COLUMN", help="The column for a name in the file: 'Amount (EUR)=amount'; repeatable."
+    ),
+]
 NoHeader = Annotated[
     bool, typer.Option("--no-header", help="CSV: the first line is a row; fields are the stream's columns in order.")
 ]
@@ -69,6 +86,9 @@ def file_options(
     quote: str | None = None,
     encoding: str | None = None,
     null: list[str] | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    rename: list[str] | None = None,
     no_header: bool = False,
     ignore_extra: bool = False,
     date_format: list[str] | None = None,
@@ -83,6 +103,8 @@ def file_options(
             encoding=encoding,
             header=not no_header,
             ignore_extra=ignore_extra,
+            numbers=form_of(decimal, thousands),
+            renames=renames_of(rename or ()),
             times=TimeOptions(unit_of(time_unit or None), tuple(date_format or ())),
         )
     except ValueError as problem:

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from psoup_cli.files import records
-from psoup_cli.files.csv_values import FALSE, TRUE, CsvField, as_decimals, has_exponents, is_doubtful, typed
+from psoup_cli.files.csv_field import CsvField
+from psoup_cli.files.csv_values import FALSE, TRUE, converted, has_exponents, is_doubtful, typed
 from psoup_cli.files.dialect import SAMPLE_BYTES, Dialect, fields_of, find_dialect
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import Records, read_records
@@ -135,14 +136,18 @@ class _CsvRules:
     def _table(self, data: bytes) -> pa.Table:
         """Parse all records.
 
-        Raises one of REFUSALS. If a decimal may have an exponent, decimals are parsed from texts.
+        Raises one of REFUSALS. Numbers of another form are parsed from texts, and so are decimals if one of them may
+        have an exponent.
         """
         types = {csv_field.name: csv_field.arrow for csv_field in self._wanted}
-        if not self._decimals or not has_exponents(data):
+        texts = {csv_field.name: csv_field for csv_field in self._wanted if csv_field.form}
+        if self._decimals and has_exponents(data):
+            texts |= {csv_field.name: csv_field for csv_field in self._wanted if csv_field.name in self._decimals}
+        if not texts:
             return self._read(data, types)
-        table = self._read(data, types | dict.fromkeys(self._decimals, pa.string()))
+        table = self._read(data, types | dict.fromkeys(texts, pa.string()))
         arrays = [
-            as_decimals(column, types[name]) if name in self._decimals else column
+            converted(column, texts[name]) if name in texts else column
             for name, column in zip(table.column_names, table.columns, strict=True)
         ]
         return pa.Table.from_arrays(arrays, table.column_names)
@@ -208,7 +213,13 @@ class _CsvRules:
 
     def _counts(self, actual: int, wanted: int) -> str:
         first = f"the first line {counted(wanted, 'name' if self._header else 'value')}"
-        hint = f"; they are separated by {self._dialect.delimiter_name}" if wanted == 1 or actual == 1 else ""
+        hint = f"; they are separated by {self._dialect.delimiter_name}"
+        if actual > wanted > 1:
+            hint += "; put quotes around a value that contains one"
+        elif wanted > actual > 1:
+            hint += "; an empty field is NULL"
+        else:
+            hint += "; --delimiter names another character"
         return f"it has {counted(actual, 'value')}, and {first}{hint}"
 
 

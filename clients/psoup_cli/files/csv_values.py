@@ -7,13 +7,14 @@ distinct texts of a column ──Arrow──> values
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from psoup_cli.files.csv_field import CsvField
+from psoup_cli.files.csv_reasons import reason_of
 from psoup_client.columns.casts import failing
-from psoup_client.columns.decimals import is_number, of_texts
+from psoup_client.columns.decimals import of_texts
 
 
 def _in_any_case(words: tuple[str, ...]) -> list[str]:
@@ -28,8 +29,6 @@ TRUE = _in_any_case(("true", "t", "yes", "y", "1"))
 FALSE = _in_any_case(("false", "f", "no", "n", "0"))
 """The texts that mean false, as CAST reads them."""
 
-_TRUTHS = "true or false, t or f, yes or no, y or n, 1 or 0"
-
 _LOOKS = {
     pa.int64(): r"^[ \t]*-?([0-9]+|0[xX][0-9a-fA-F]+)[ \t]*$",
     pa.date32(): r"^[ \t]*[0-9]{4}-[0-9]{2}-[0-9]{2}[ \t]*$",
@@ -40,28 +39,19 @@ _DIGIT = "[0-9]"
 """A pattern that matches a number in digits, but not infinity in letters."""
 
 
-@dataclass(frozen=True, slots=True)
-class CsvField:
-    """A field of a CSV: the name of its column, the type that Arrow reads, and the type's name in SQL."""
-
-    name: str
-    arrow: pa.DataType
-    sql: str
-
-
 def typed(texts: pa.BinaryArray, field: CsvField) -> tuple[pa.Array, dict[int, str]]:
     """Convert texts to values of a column. Invalid texts become NULL. Also returns their reasons by row."""
     different = texts.dictionary_encode()
     values = different.dictionary
     bad = _hopeless(values, field)
     hopeful = _without(values, bad)
-    bad += failing(len(values), lambda low, high: _converted(hopeful.slice(low, high - low), field.arrow))
+    bad += failing(len(values), lambda low, high: converted(hopeful.slice(low, high - low), field))
     if not bad:
-        return _converted(values, field.arrow).take(different.indices), {}
-    reasons = {at: _reason(values[at].as_py(), field) for at in bad}
+        return converted(values, field).take(different.indices), {}
+    reasons = {at: reason_of(values[at].as_py(), field) for at in bad}
     import pyarrow.compute as pc
 
-    array = _converted(_without(values, bad), field.arrow).take(different.indices)
+    array = converted(_without(values, bad), field).take(different.indices)
     codes = pc.fill_null(different.indices, -1).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(np.isin(codes, bad))
     return array, {int(row): reasons[int(codes[row])] for row in rows}
@@ -73,7 +63,7 @@ def _hopeless(values: pa.Array, field: CsvField) -> list[int]:
     """
     import pyarrow.compute as pc
 
-    looks = _LOOKS.get(field.arrow)
+    looks = field.form.pattern if field.form else _LOOKS.get(field.arrow)
     if looks is None:
         return []
     try:
@@ -92,11 +82,13 @@ def _without(values: pa.Array, places: list[int]) -> pa.Array:
     return pc.if_else(mask, pa.scalar(None, pa.binary()), values) if places else values
 
 
-def _converted(values: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Convert texts as Arrow's CSV reader does. Raises ArrowInvalid."""
+def converted(values: pa.Array, field: CsvField) -> pa.Array:
+    """Convert texts as Arrow's CSV reader does, and numbers in the field's form. Raises ArrowInvalid."""
     import pyarrow.compute as pc
 
-    text = values.cast(pa.string())
+    text, arrow = values.cast(pa.string()), field.arrow
+    if field.form:
+        text = field.form.plain(text)
     if pa.types.is_string(arrow):
         return text
     if pa.types.is_decimal(arrow):
@@ -143,40 +135,3 @@ def is_doubtful(column: pa.ChunkedArray) -> bool:
 
 def _infinite(column: pa.Array) -> bool:
     return bool(np.isinf(column.to_numpy(zero_copy_only=False)).any())
-
-
-def _reason(value: bytes, field: CsvField) -> str:
-    """Describe the fault of a value, and the way out."""
-    try:
-        shown = repr(value.decode()[:100])
-    except UnicodeDecodeError:
-        shown = repr(value[:100])[1:]  # the form of a bytes literal, without the b
-    shown += "…" if len(value) > 100 else ""
-    place = f"column {field.name!r}, {shown}"
-    try:
-        text = value.decode().strip()
-    except UnicodeDecodeError as problem:
-        byte = value[problem.start : problem.end].hex(" ")
-        return f"{place}: byte {byte} is not utf-8; say what the file is in with --encoding, latin-1 for instance"
-    if pa.types.is_decimal(field.arrow) and is_number(text):
-        return f"{place}: it has more digits than {field.sql} holds; round it"
-    if field.sql == "BOOLEAN":
-        return f"{place}: it is not a valid BOOLEAN; write {_TRUTHS}; if that stands for NULL, name it with --null"
-    if pa.types.is_floating(field.arrow) and _is_number(text):
-        return f"{place}: it is too large for a DOUBLE; write inf if it stands for infinity"
-    if pa.types.is_int64(field.arrow) and text.lstrip("+-").isdigit():
-        hint = "leave its sign out" if text.startswith("+") else "it is out of the range of 64 bits"
-        return f"{place}: it is not a valid {field.sql}; {hint}"
-    if "," in text and _is_number(text.replace(",", "")) and field.sql != "DATE":
-        return f"{place}: it is not a valid {field.sql}; write a point for the decimal comma, and no thousands"
-    if field.sql == "DATE" and any(letter.isdigit() for letter in text):
-        return f"{place}: it is not a valid DATE; name its form with --date-format, %d.%m.%Y for instance"
-    return f"{place}: it is not a valid {field.sql}; if that stands for NULL, name it with --null"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

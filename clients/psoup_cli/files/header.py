@@ -4,56 +4,142 @@
     order_id   price  (left out)   with --ignore-extra; else an error that names the nearest column
 
 Case and blanks around a name are ignored. Blanks, hyphens and underscores within a name are equal, if only one column
-then fits.
+then fits. `--rename` names the column of a field, before these rules.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from psoup_cli.files.dialect import DELIMITERS
 from psoup_cli.files.json_values import double
 from psoup_client import InvalidData, StreamInfo
 from psoup_client.phrases import counted
 from psoup_proto.json_rows.numbers import double_of_text, whole_of_text
 
 
-def columns_of(fields: Sequence[str], stream: StreamInfo, ignore_extra: bool, line: int) -> list[str | None]:
+@dataclass(frozen=True, slots=True)
+class HeaderRules:
+    """The options for names: whether unknown fields are left out, and the column of each renamed field."""
+
+    ignore_extra: bool = False
+    renames: tuple[tuple[str, str], ...] = ()
+
+    def columns(self, fields: Sequence[str], stream: StreamInfo) -> list[str | None]:
+        """Return the column for each field; None for an unknown field. Raises InvalidData for a wrong rename."""
+        renamed = {_named(fields, field): self._target(column, stream) for field, column in self.renames}
+        return [renamed.get(field) or _column(field, stream) for field in fields]
+
+    def column(self, field: str, stream: StreamInfo) -> str | None:
+        """Return the column for one field of a JSON object, which may lack renamed fields. Raises InvalidData."""
+        for name, column in self.renames:
+            if _named([field], name, strict=False) is not None:
+                return self._target(column, stream)
+        return _column(field, stream)
+
+    def _target(self, column: str, stream: StreamInfo) -> str:
+        name = _column(column, stream)
+        if name is None:
+            raise InvalidData(f"--rename: {_unknown(column, stream)}", facts={"column": column})
+        return name
+
+
+def _named(fields: Sequence[str], name: str, *, strict: bool = True) -> str | None:
+    """Find the field that an option names. Raises InvalidData if `strict` and there is none."""
+    for fold in (str.strip, _folded, _loose):
+        same = [field for field in fields if fold(field) == fold(name)]
+        if len(same) == 1:
+            return same[0]
+    if not strict:
+        return None
+    near = difflib.get_close_matches(_folded(name), [_folded(field) for field in fields], 1)
+    hint = f"; did you mean {near[0]!r}?" if near else f", only {_shown(fields)}"
+    raise InvalidData(f"--rename: the file has no {name!r}{hint}", facts={"field": name})
+
+
+def columns_of(fields: Sequence[str], stream: StreamInfo, rules: HeaderRules, line: int) -> list[str | None]:
     """Return the stream's column for each field, or None for a field that is left out. Raises InvalidData."""
-    columns = [_column(field, stream) for field in fields]
+    columns = rules.columns(fields, stream)
     extra = [at for at, column in enumerate(columns) if column is None]
     names = ", ".join(column.name for column in stream.columns)
     if fields and len(extra) == len(fields):
         raise _refusal(
             line,
             f"{_shown(fields)} names none of the columns of stream {stream.name!r}, which are {names}"
-            + ("; if the first line is a row, say --no-header" if line else ""),
+            + (_header_advice(fields, stream) if line else "; say --rename 'NAME=COLUMN' for each name"),
         )
-    if extra and not ignore_extra:
+    if extra and not rules.ignore_extra:
         field = fields[extra[0]].strip()
         missing = f"field {extra[0] + 1} has no name; name it, or leave it out with --ignore-extra"
-        raise _refusal(line, _unknown(field, stream) if field else missing)
+        free = [column.name for column in stream.columns if column.name not in columns]
+        raise _refusal(line, _unknown(field, stream) + _extra_advice(field, free) if field else missing)
     for at, column in enumerate(columns):
         if column is not None and column in columns[:at]:
             before = columns.index(column)
             raise _refusal(
                 line,
                 f"fields {before + 1} and {at + 1}, {fields[before].strip()!r} and {fields[at].strip()!r}, are both"
-                f" column {column!r}; rename one",
+                f" column {column!r}; give one another column: --rename {shlex.quote(fields[at].strip() + '=COLUMN')}",
             )
+    _check_complete(fields, columns, stream, line)
     return columns
 
 
-def known_columns(fields: Sequence[str], stream: StreamInfo, header: bool) -> int:
-    """Count the stream's columns that the fields name. Without a header, returns 1 if their number is right, else 0."""
+def _check_complete(fields: Sequence[str], columns: Sequence[str | None], stream: StreamInfo, line: int) -> None:
+    """Raise InvalidData if no field gives a column that needs a value."""
+    absent = [column for column in stream.columns if column.name not in columns]
+    needed = [column for column in absent if not column.nullable or column.name == stream.time_column]
+    if not needed:
+        return
+    missing = needed[0].name
+    unused = next((field for field, column in zip(fields, columns, strict=True) if column is None and field), None)
+    why = "it is the stream's TIMESTAMP BY" if needed[0].nullable else f"stream {stream.name!r} says NOT NULL"
+    said = f"column {missing!r} is missing, and {why}"
+    way = f"if {unused.strip()!r} is it, say --rename {_shell(unused, missing)}" if unused else "add it to the file"
+    raise _refusal(line, f"{said}; {way}")
+
+
+def _shell(field: str, column: str) -> str:
+    return shlex.quote(f"{field.strip()}={column}")
+
+
+def _header_advice(fields: Sequence[str], stream: StreamInfo) -> str:
+    """Describe how a first line that names no column can be read."""
+    if len(fields) == 1:
+        for mark in DELIMITERS:
+            if any(_column(part, stream) for part in fields[0].split(mark)[1:]):
+                shown = "\\t" if mark == "\t" else mark
+                return f"; if {shown!r} separates the fields, say --delimiter '{shown}'"
+    return (
+        "; if the first line is a row, say --no-header; if it has other names, --rename 'NAME=COLUMN' for each name;"
+        " if the names come later, remove the lines before them"
+    )
+
+
+def _extra_advice(field: str, free: Sequence[str]) -> str:
+    """Describe the options for a field that is not a column. `free`: the columns that no field names."""
+    near = difflib.get_close_matches(_folded(field), [_folded(name) for name in free], 1)
+    column = next((name for name in free if near and _folded(name) == near[0]), free[0] if len(free) == 1 else "")
+    renamed = f"; --rename {_shell(field, column or 'COLUMN')} gives it a column" if free else ""
+    return f"; --ignore-extra leaves others out{renamed}"
+
+
+def known_columns(fields: Sequence[str], stream: StreamInfo, header: bool, renames: Sequence[str] = ()) -> int:
+    """Count the stream's columns and the renamed fields that the fields name.
+
+    Without a header, returns 1 if their number is right, else 0.
+    """
     if not header:
         return int(len(fields) == len(stream.columns))
-    return len({_column(field, stream) for field in fields} - {None})
+    renamed = sum(_named(fields, name, strict=False) is not None for name in renames)
+    return renamed + len({_column(field, stream) for field in fields} - {None})
 
 
 def columns_in_order(count: int, stream: StreamInfo, line: int) -> list[str | None]:
@@ -88,10 +174,7 @@ def _unknown(field: str, stream: StreamInfo) -> str:
     names = [column.name for column in stream.columns]
     near = difflib.get_close_matches(_folded(field), [_folded(name) for name in names], 1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return (
-        f"stream {stream.name!r} has no column {field!r}; {hint}its columns: {', '.join(names)};"
-        " --ignore-extra leaves others out"
-    )
+    return f"stream {stream.name!r} has no column {field!r}; {hint}its columns: {', '.join(names)}"
 
 
 def _shown(fields: Sequence[str]) -> str:
@@ -137,16 +220,16 @@ def _double(value: Decimal, column: str) -> float:
 class FieldNames:
     """The mapping from field names in JSON, Parquet and Arrow to the stream's columns."""
 
-    def __init__(self, stream: StreamInfo, ignore_extra: bool) -> None:
+    def __init__(self, stream: StreamInfo, rules: HeaderRules) -> None:
         self._stream = stream
-        self._ignore = ignore_extra
+        self._rules = rules
         self._shapes = dict[tuple[str, ...], _NameColumns]()
         self._exact = {column.name for column in stream.columns if column.type.startswith(_EXACT)}
         self._texts = {column.name: _TEXTS[column.type] for column in stream.columns if column.type in _TEXTS}
 
     def wanted(self, fields: Sequence[str]) -> dict[str, str]:
         """Return the column of each field that is not left out. Raises InvalidData."""
-        columns = columns_of(fields, self._stream, self._ignore, 0)
+        columns = columns_of(fields, self._stream, self._rules, 0)
         return {field: column for field, column in zip(fields, columns, strict=True) if column is not None}
 
     def of_row(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -185,7 +268,8 @@ class FieldNames:
         return shape
 
     def _column(self, field: str) -> str | None:
-        column = _column(field, self._stream)
-        if column is None and not self._ignore:
-            raise InvalidData(_unknown(field, self._stream), facts={"column": field})
+        column = self._rules.column(field, self._stream)
+        if column is None and not self._rules.ignore_extra:
+            free = [column.name for column in self._stream.columns]
+            raise InvalidData(_unknown(field, self._stream) + _extra_advice(field, free), facts={"column": field})
         return column

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from psoup_cli.files.source import encoding_of
 from psoup_client import InvalidData
 from psoup_proto.json_rows import numbers, text
 from psoup_proto.json_rows.text import json_kind
@@ -21,7 +22,8 @@ def json_value(line: bytes | str, *, shortest: bool = False) -> Any:
     try:
         return text.json_value(line, shortest=shortest)
     except text.NotUtf8 as problem:
-        raise InvalidData(f"{problem}; say what the file is in with --encoding, latin-1 for instance") from None
+        other = encoding_of(problem.byte)
+        raise InvalidData(f"{problem}; say what the file is in, for instance --encoding {other}") from None
     except text.JsonFault as problem:
         advice = "; write one object on each line" if str(problem).startswith("it is not valid JSON") else ""
         raise InvalidData(f"{problem}{advice}") from None

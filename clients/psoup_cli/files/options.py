@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from psoup_cli.files.number_form import PLAIN, NumberForm
 from psoup_client.columns.casts import TimeOptions
 
 
@@ -30,6 +32,12 @@ class FileOptions:
     ignore_extra: bool = False
     """Whether to leave out columns that the stream does not have."""
 
+    numbers: NumberForm = PLAIN
+    """The separators of a CSV's numbers."""
+
+    renames: tuple[tuple[str, str], ...] = ()
+    """The column for each field of the file that has another name."""
+
     times: TimeOptions = field(default_factory=TimeOptions)
     """The formats of times that are not in ISO 8601."""
 
@@ -41,8 +49,27 @@ class FileOptions:
                 raise ValueError(f"{name} {given!r}: give one ASCII character")
         if self.quote and self.quote == (self.delimiter or ""):
             raise ValueError(f"--quote and --delimiter are both {self.quote!r}; give two characters")
+        _check_renames(self.renames, self.header)
         if self.encoding is not None:
             _check_encoding(self.encoding)
+
+
+def renames_of(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Split texts such as "Amount (EUR)=amount" into field and column. Raises ValueError."""
+    pairs = [(name.strip(), column.strip()) for name, _, column in (text.rpartition("=") for text in given)]
+    for text, pair in zip(given, pairs, strict=True):
+        if not all(pair):
+            raise ValueError(f"--rename {text!r}: give the file's name and the column, as in 'Amount (EUR)=amount'")
+    return tuple(pairs)
+
+
+def _check_renames(renames: Sequence[tuple[str, str]], header: bool) -> None:
+    if renames and not header:
+        raise ValueError("--rename needs names in the file, and --no-header says that it has none")
+    for what, names in (("field", [name for name, _ in renames]), ("column", [column for _, column in renames])):
+        twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+        if twice is not None:
+            raise ValueError(f"--rename names the {what} {twice!r} twice; give it once")
 
 
 def _check_encoding(name: str) -> None:

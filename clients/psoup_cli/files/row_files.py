@@ -23,10 +23,11 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from psoup_cli.files.arrow_rows import ArrowPiece, arrow_pieces, parquet_pieces
+from psoup_cli.files.csv_field import CsvField
 from psoup_cli.files.csv_rows import CsvColumns, CsvPiece, csv_pieces
-from psoup_cli.files.csv_values import CsvField
-from psoup_cli.files.header import FieldNames, columns_in_order, columns_of, known_columns
+from psoup_cli.files.header import FieldNames, HeaderRules, columns_in_order, columns_of, known_columns
 from psoup_cli.files.json_rows import JsonPiece, json_pieces
+from psoup_cli.files.number_form import PLAIN, NumberForm
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.records import Records
 from psoup_cli.files.source import COMPRESSIONS, FileSource, Text
@@ -129,7 +130,7 @@ def open_rows(path: str, format: str, stream: StreamInfo, options: FileOptions) 
 
 
 def _pieces(file: BinaryIO, format: str, stream: StreamInfo, options: FileOptions) -> Iterator[FilePiece]:
-    names = FieldNames(stream, options.ignore_extra)
+    names = FieldNames(stream, rules_of(options))
     if format == "parquet":
         yield from (_of_arrow(piece) for piece in parquet_pieces(file, names, _size(file)))
         return
@@ -146,14 +147,21 @@ def _pieces(file: BinaryIO, format: str, stream: StreamInfo, options: FileOption
             yield _of_json(json_piece, source.position)
 
 
+def rules_of(options: FileOptions) -> HeaderRules:
+    """Return the options for names."""
+    return HeaderRules(options.ignore_extra, options.renames)
+
+
 class _StreamColumns(CsvColumns):
     """The columns of a stream, with the types in which Arrow reads them from a CSV."""
 
     def __init__(self, stream: StreamInfo, options: FileOptions) -> None:
         self._stream = stream
         self._options = options
+        self._renamed = [name for name, _ in options.renames]
         self._fields = {
-            column.name: CsvField(column.name, self._type(column.arrow), column.type) for column in stream.columns
+            column.name: CsvField(column.name, self._type(column.arrow), column.type, self._form(column.arrow))
+            for column in stream.columns
         }
 
     def _type(self, arrow: pa.DataType) -> pa.DataType:
@@ -161,12 +169,18 @@ class _StreamColumns(CsvColumns):
         text = pa.types.is_timestamp(arrow) or (pa.types.is_date(arrow) and self._options.times.formats)
         return pa.string() if text else arrow
 
+    def _form(self, arrow: pa.DataType) -> NumberForm | None:
+        """Return the form of a column's numbers if Arrow cannot read it."""
+        t = pa.types
+        number = t.is_integer(arrow) or t.is_floating(arrow) or t.is_decimal(arrow)
+        return self._options.numbers if number and self._options.numbers != PLAIN else None
+
     def known(self, fields: Sequence[str]) -> int:
-        return known_columns(fields, self._stream, self._options.header)
+        return known_columns(fields, self._stream, self._options.header, self._renamed)
 
     def choose(self, fields: Sequence[str], line: int) -> list[CsvField | None]:
         if self._options.header:
-            names = columns_of(fields, self._stream, self._options.ignore_extra, line)
+            names = columns_of(fields, self._stream, rules_of(self._options), line)
         else:
             names = columns_in_order(len(fields), self._stream, line)
         return [None if name is None else self._fields[name] for name in names]

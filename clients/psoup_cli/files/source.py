@@ -8,6 +8,7 @@ Only one block is in memory at a time, however large a compressed file becomes.
 from __future__ import annotations
 
 import codecs
+import re
 import select
 from typing import Any, BinaryIO
 
@@ -117,18 +118,37 @@ class Text:
             return InvalidData(f"line {self._line}: this is not {self._given or self._name}: {problem}")
         before = problem.object[: problem.start].decode(self._name, errors="replace")
         line = self._line + before.count("\n")
+        if problem.reason == "truncated data":
+            return InvalidData(
+                f"line {line}: the file ends within a character of {self._given or self._name}; get it whole, or name"
+                " another --encoding",
+                reason="NOT_IN_ENCODING",
+                facts={"line": str(line)},
+            )
         shown = problem.object[problem.start : problem.end][:4].hex(" ")
         return not_in(self._given or self._name, line, f"byte {shown}")
 
 
 def not_in(encoding: str, line: int, fault: str) -> InvalidData:
     """Build the error for bytes that are invalid in an encoding."""
-    other = "latin-1" if encoding.lower().replace("_", "-") not in ("latin-1", "iso8859-1") else "utf-8"
+    byte = re.match(r"byte ([0-9a-f]{2})", fault)
+    if encoding == "utf-8" and byte:
+        other = encoding_of(int(byte[1], 16))
+    else:
+        other = "latin-1" if encoding.lower().replace("_", "-") not in ("latin-1", "iso8859-1") else "utf-8"
     return InvalidData(
-        f"line {line}: {fault} is not {encoding}; say what the file is in with --encoding, {other} for instance",
+        f"line {line}: {fault} is not {encoding}; say what the file is in, for instance --encoding {other}",
         reason="NOT_IN_ENCODING",
         facts={"line": str(line)},
     )
+
+
+def encoding_of(byte: int) -> str:
+    """Return the likely encoding of a text with this byte, which is not UTF-8.
+
+    Windows has letters of Latin-1, and the euro sign and others where Latin-1 has none.
+    """
+    return "latin-1" if byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else "cp1252"
 
 
 def _what_has_come(file: Any, size: int) -> bytes:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from psoup_client.columns.casts import TimeOptions
+from psoup_client.columns.date_forms import formats_of
 from psoup_client.columns.plain import plain
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo
@@ -51,13 +52,31 @@ def misfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) 
     facts = {"column": column.name, "row": "-1" if row is None else str(row)}
     subject = f"{place}{shown(value)} in column {column.name!r}"
     if isinstance(value, str) and column.type == "TIMESTAMP" and _COUNT.fullmatch(value.strip()) and not times.unit:
-        return InvalidData(f"{subject} is not a valid TIMESTAMP{COUNTS}", facts=facts)
+        return InvalidData(f"{subject} is not a valid TIMESTAMP{_counts(value.strip())}", facts=facts)
     if isinstance(value, str) and column.type in _WRITTEN:
-        written = f"write it as {_WRITTEN[column.type]}, or name its form (psoup push --date-format)"
-        return InvalidData(f"{subject} is not a valid {column.type}; {written}", facts=facts)
+        return InvalidData(
+            f"{subject} is not a valid {column.type}; {date_advice(value, column.type, column.arrow)}", facts=facts
+        )
     return InvalidData(
         f"{subject} does not fit {column.type} without loss{_way_out(value, column, times)}", facts=facts
     )
+
+
+def date_advice(text: str, sql: str, arrow: pa.DataType) -> str:
+    """Describe how a text that is not a valid DATE or TIMESTAMP can be read, or written.
+
+    `sql` and `arrow` are the column's types.
+    """
+    written = f"write it as {_WRITTEN[sql]}"
+    forms = " or ".join(f"--date-format '{form}'" for form in formats_of(text, arrow))
+    return f"say psoup push {forms}, or {written}" if forms else written
+
+
+def _counts(text: str) -> str:
+    """Advise the unit with which a count since 1970 is of our time."""
+    digits = len(text.lstrip("+-").partition(".")[0])
+    unit = next(unit for unit, most in (("s", 11), ("ms", 14), ("us", 17), ("ns", 19)) if digits <= most)
+    return f'; if it counts from 1970, say --time-unit {unit}, or time_unit="{unit}" in Python'
 
 
 def shown(value: Any) -> str:

@@ -26,7 +26,11 @@ class JsonFault(ValueError):
 
 
 class NotUtf8(JsonFault):
-    """Raised for bytes that are not UTF-8."""
+    """Raised for bytes that are not UTF-8. `byte`: the first of them."""
+
+    def __init__(self, message: str, byte: int) -> None:
+        super().__init__(message)
+        self.byte = byte
 
 
 def json_kind(value: Any) -> str:
@@ -49,7 +53,8 @@ def json_value(text: bytes | str, *, shortest: bool = False, strict: bool = Fals
         line = f"line {problem.lineno}, " if problem.lineno > 1 else ""
         reason = f"{problem.msg} at {line}column {problem.colno}"
     except UnicodeDecodeError as problem:
-        raise NotUtf8(f"byte {problem.object[problem.start : problem.end].hex(' ')} is not utf-8") from None
+        found = problem.object[problem.start : problem.end]
+        raise NotUtf8(f"byte {found.hex(' ')} is not utf-8", found[0]) from None
     except RecursionError:
         reason = "it is nested too deeply"
     except JsonFault:

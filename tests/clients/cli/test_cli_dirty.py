@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import datetime as dt
 import gzip
 import itertools
 import random
+import re
+import shlex
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +20,9 @@ import pytest
 
 from psoup_cli.file_flags import file_options
 from psoup_cli.files import csv_values, records
+from psoup_cli.files.csv_field import CsvField
 from psoup_cli.files.csv_rows import CsvColumns, csv_pieces
-from psoup_cli.files.csv_values import CsvField
-from psoup_cli.files.header import FieldNames
+from psoup_cli.files.header import FieldNames, HeaderRules
 from psoup_cli.files.json_rows import json_pieces
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.row_files import format_of
@@ -93,6 +96,32 @@ def test_a_dirty_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dirty: Di
         assert rows == dirty.rows
 
 
+_OPTION = re.compile(r"--(?!ignore|no-header|rename 'NAME)[a-z-]+ ('[^']+'|\"[^\"]+\"|[^\s;]+(?<!,)|,)")
+_REPEATED = {"--null", "--rename", "--date-format"}
+
+
+@pytest.mark.parametrize("dirty", [d for d in CORPUS if _OPTION.search(d.said)], ids=lambda dirty: dirty.name)
+def test_the_option_that_a_refusal_names_takes_the_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dirty: Dirty
+) -> None:
+    """Each way that the refusal names is tried alone; a change of the file that it names is made first."""
+    monkeypatch.chdir(tmp_path)
+    if "write it as --decimal" in dirty.said or "COLUMN" in dirty.said or "another character" in dirty.said:
+        return
+    content = dirty.content.replace(" €".encode(), b"") if "leave '€' out" in dirty.said else dirty.content
+    for way in dirty.said.split(" or "):
+        given = dict[str, Any](dirty.options)
+        for option in _OPTION.finditer(way):
+            name, value = shlex.split(option[0])
+            key = name[2:].replace("-", "_")
+            given[key] = [*given.get(key, []), value] if name in _REPEATED else value
+        if given != dirty.options:
+            rows, said = checked(
+                dataclasses.replace(dirty, content=content, options=given), tmp_path / dirty.name, None
+            )
+            assert (said, rows > 0) == ("", True), given
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -100,6 +129,13 @@ def test_a_dirty_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dirty: Di
         (["--quote", ",", "--delimiter", ","], "--quote and --delimiter are both ','"),
         (["--encoding", "klingon"], "--encoding 'klingon' is not a known encoding; use utf-8"),
         (["--encoding", "zlib"], "--encoding 'zlib' is not a known encoding"),
+        (["--decimal", ";"], "--decimal ';': give . or ,"),
+        (["--thousands", "x"], "--thousands 'x': give one of , . ' _ or a blank in quotes"),
+        (["--decimal", ",", "--thousands", ","], "--decimal and --thousands are both ','; give two characters"),
+        (["--rename", "amount"], "--rename 'amount': give the file's name and the column"),
+        (["--rename", "a=b", "--rename", "a=c"], "--rename names the field 'a' twice"),
+        (["--rename", "a=b", "--rename", "c=b"], "--rename names the column 'b' twice"),
+        (["--rename", "a=b", "--no-header"], "--rename needs names in the file"),
         (["--time-unit", "hour"], "--time-unit 'hour': give one of s, ms, us, ns"),
         (["--date-format", "%H:%M"], "--date-format '%H:%M' does not say year, month and day"),
         (["*.nothing"], "*.nothing: no file fits this pattern"),
@@ -120,7 +156,7 @@ def test_a_line_without_an_end_is_refused(kind: str, line: bytes, monkeypatch: p
         monkeypatch.setattr(records, "_MOST_BYTES", 2**20)
         monkeypatch.setattr(records, "PIECE_BYTES", 2**18)
     reader, read = endless(line)
-    names, options = FieldNames(INFO, False), FileOptions(delimiter=",", quote='"')
+    names, options = FieldNames(INFO, HeaderRules()), FileOptions(delimiter=",", quote='"')
     pieces: Any = csv_pieces(reader, CsvColumns(), options) if kind == "csv" else json_pieces(reader, names)
     with pytest.raises(InvalidData, match=r"^line 1: (it has more than [\d,]+ bytes;|the quote that opens here)"):
         list(pieces)
@@ -175,12 +211,12 @@ def files(tmp_path: Path, stream: str) -> list[str]:
 
 REJECTED = """\
 file,line,reason,row
-a2.csv,3,"column 'id', 'x': it is not a valid BIGINT; if that stands for NULL, name it with --null","x,""d
+a2.csv,3,"column 'id', 'x': it is not a valid BIGINT; if that stands for NULL, say --null x","x,""d
 f"",2026-07-04"
 a2.csv,5,"'at' is NULL, but the stream says NOT NULL","5,g,"
 b.jsonl,1,"'at' is NULL, but the stream says NOT NULL","{""id"": 7}"
 b.jsonl,2,it is an array; write one object on each line,[8]
-b.jsonl,3,"'soon' in column 'at' is not a valid TIMESTAMP; write it as 2013-07-04T12:00:00Z, or name its form (psoup push --date-format)","{""id"": 9, ""at"": ""soon""}"
+b.jsonl,3,'soon' in column 'at' is not a valid TIMESTAMP; write it as 2013-07-04T12:00:00Z,"{""id"": 9, ""at"": ""soon""}"
 """  # noqa: E501
 
 
@@ -189,7 +225,7 @@ def test_rows_that_do_not_fit_are_written_down(
 ) -> None:
     expected = REJECTED + (
         f"b.jsonl,4,\"stream '{stream}' has no column 'nmae'; did you mean 'name'? its columns: id, name, price, at;"
-        ' --ignore-extra leaves others out","{""id"": 10, ""nmae"": 1}"\n'
+        ' --ignore-extra leaves others out; --rename nmae=name gives it a column","{""id"": 10, ""nmae"": 1}"\n'
     )
     ran = psoup("push", stream, *files, "--dry-run")
     assert (ran.code, ran.out) == (6, "")
@@ -296,4 +332,4 @@ def test_what_is_not_tried_could_not_be_read() -> None:
             values = pa.array(["".join(text).encode()])
             if csv_values._hopeless(values, own):
                 with pytest.raises(pa.ArrowInvalid):
-                    csv_values._converted(values, arrow)
+                    csv_values.converted(values, own)

@@ -46,7 +46,7 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
     [
         (
             "Order ID,naïve\n1,x\n".encode("latin-1"),
-            "line 1: byte ef is not utf-8; say .* with --encoding, latin-1 for",
+            "line 1: byte ef is not utf-8; say .* for instance --encoding cp1252",
         ),
         (b"Order ID,price\n1,NA\n", r"line 2, column 'price', 'NA': it is not a valid DECIMAL\(9,2\);.*--null"),
         (b"price,Order ID\n1.25,1\n,2\n1.555,3\n", r"line 4, .*: it has more digits than DECIMAL.*; round it$"),
@@ -55,13 +55,19 @@ def test_csv_of_a_spreadsheet(info: StreamInfo, tmp_path: Path) -> None:
             b"Order ID\n" + b"7\n" * 30_000 + b"x7\n" + b"7\n" * 30_000,
             "line 30002, column 'Order ID', 'x7': it is not a valid BIGINT;",
         ),
-        (b"Order ID,day\n1,2026-02-30\n", "line 2, column 'day', '2026-02-30': it is not a valid DATE;.*--date-format"),
-        (b"Order ID,price\n1\n", "line 2: it has 1 value, and the first line 2 names; they are separated by commas$"),
+        (b"Order ID,day\n1,2026-02-30\n", "line 2, column 'day', '2026-02-30': it is not a valid DATE; write it as"),
+        (
+            b"Order ID,price\n1\n",
+            "line 2: it has 1 value, and the first line 2 names; they are separated by commas; --delimiter",
+        ),
         (
             b"Order ID;price\n1;2,5\n",
-            "line 2, column 'price', '2,5': it is not a valid .*; write a point for the decimal",
+            "line 2, column 'price', '2,5': it is not a valid .*; say --decimal ,",
         ),
-        (b"Order ID,price,day\n1,2\n", "line 2: it has 2 values, and the first line 3 names$"),
+        (
+            b"Order ID,price,day\n1,2\n",
+            "line 2: it has 2 values, and the first line 3 names; they are .*an empty field is NULL$",
+        ),
         (b"", "the file is empty: its first line has to name the columns, or say --no-header"),
         (b"\n \n", "the file is empty"),
     ],

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from psoup_cli.files.arrow_rows import parquet_pieces
-from psoup_cli.files.header import FieldNames
+from psoup_cli.files.header import FieldNames, HeaderRules
 from psoup_cli.files.json_values import json_value
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.row_files import open_rows
@@ -120,7 +120,7 @@ def test_a_name_that_comes_twice_in_json(tmp_path: Path) -> None:
 def test_names_of_json_that_are_left_out(tmp_path: Path) -> None:
     line = '{"id": 1, "nothing": 1e999, "Name": "a"}\n'
     assert rows(tmp_path / "a.jsonl", line * 2, ignore_extra=True) == [{"id": 1, "name": "a"}] * 2
-    names = FieldNames(STREAM, True)
+    names = FieldNames(STREAM, HeaderRules(ignore_extra=True))
     for number in range(1_000):
         assert names.of_row({"id": 1, f"n{number}": 2}) == {"id": 1}
     assert len(names._shapes) <= 256
@@ -147,7 +147,7 @@ def test_a_truth_that_is_none_says_what_is_valid(tmp_path: Path) -> None:
     said = refused(tmp_path / "a.csv", "id,ok\n1,yes\n2,maybe\n")
     assert said == (
         "line 3, column 'ok', 'maybe': it is not a valid BOOLEAN; write true or false, t or f, yes or no, y or n, 1 or"
-        " 0; if that stands for NULL, name it with --null"
+        " 0; if that stands for NULL, say --null maybe"
     )
 
 
@@ -162,7 +162,7 @@ def int96(times: pa.Array) -> BinaryIO:
 
 
 def pushed(file: BinaryIO) -> list[Any]:
-    pieces = parquet_pieces(file, FieldNames(STREAM, False), 0)
+    pieces = parquet_pieces(file, FieldNames(STREAM, HeaderRules()), 0)
     return [value for piece in pieces for value in to_table(piece.table, STREAM)["at"].to_pylist()]
 
 

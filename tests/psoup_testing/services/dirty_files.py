@@ -74,15 +74,14 @@ def _dialects() -> list[Dirty]:
             "wrong_delimiter.csv",
             "id;name\n1;x\n",
             "line 1: 'id;name' names none of the columns of stream 's', which are id, name, price, unit price,"
-            " day, at, ok; if the first line is a row, say --no-header",
+            " day, at, ok; if ';' separates the fields, say --delimiter ';'",
             0,
             delimiter=",",
         ),
         _text(
             "comma.csv",
             "id;price\n1;2,50\n",
-            "line 2, column 'price', '2,50': it is not a valid DECIMAL(9,2); write a point for the decimal"
-            " comma, and no thousands",
+            "line 2, column 'price', '2,50': it is not a valid DECIMAL(9,2); say --decimal ,",
         ),
     ]
 
@@ -95,7 +94,8 @@ def _headers() -> list[Dirty]:
             "headless.csv",
             "1,x\n2,y\n",
             "line 1: '1, x' names none of the columns of stream 's', which are id, name, price, unit price,"
-            " day, at, ok; if the first line is a row, say --no-header",
+            " day, at, ok; if the first line is a row, say --no-header; if it has other names,"
+            " --rename 'NAME=COLUMN' for each name; if the names come later, remove the lines before them",
         ),
         _text(
             "short.csv",
@@ -107,7 +107,8 @@ def _headers() -> list[Dirty]:
         _text(
             "twice.csv",
             "id,name,Name\n1,x,y\n",
-            "line 1: fields 2 and 3, 'name' and 'Name', are both column 'name'; rename one",
+            "line 1: fields 2 and 3, 'name' and 'Name', are both column 'name'; give one another column:"
+            " --rename Name=COLUMN",
         ),
         _text(
             "nameless.csv",
@@ -119,10 +120,14 @@ def _headers() -> list[Dirty]:
             "extra.csv",
             "id,nmae\n1,x\n",
             "line 1: stream 's' has no column 'nmae'; did you mean 'name'? its columns: id, name, price, unit"
-            " price, day, at, ok; --ignore-extra leaves others out",
+            " price, day, at, ok; --ignore-extra leaves others out; --rename nmae=name gives it a column",
         ),
         _text("extra_too.csv", "id,other,other\n1,x,\xff\n", "", 1, ignore_extra=True, written="latin-1"),
-        _text("missing.csv", "name\nx\n", "column 'id' is missing, and stream 's' says NOT NULL"),
+        _text(
+            "missing.csv",
+            "name\nx\n",
+            "line 1: column 'id' is missing, and stream 's' says NOT NULL; add it to the file",
+        ),
     ]
 
 
@@ -143,8 +148,8 @@ def _encodings() -> list[Dirty]:
         _text(
             "latin.csv",
             "id,name\n1,x\n2,Zürich\n",
-            "line 3, column 'name', 'Z\\xfcrich': byte fc is not utf-8; say what the file is in with"
-            " --encoding, latin-1 for instance",
+            "line 3, column 'name', 'Z\\xfcrich': byte fc is not utf-8; say what the file is in, for"
+            " instance --encoding cp1252",
             written="latin-1",
         ),
         _text("latin_too.csv", "id,name\n1,Zürich\n", "", 1, encoding="latin-1", written="latin-1"),
@@ -157,20 +162,20 @@ def _encodings() -> list[Dirty]:
         Dirty(
             "cp1252.csv",
             b"id,name\n1,x\n2,\x81\n",
-            "line 3: byte 81 is not cp1252; say what the file is in with --encoding, latin-1 for instance",
+            "line 3: byte 81 is not cp1252; say what the file is in, for instance --encoding latin-1",
             0,
             {"encoding": "cp1252"},
         ),
         Dirty(
             "half.csv",
             "id,name\n1,é".encode("utf-16")[:-1],
-            "line 2: byte e9 is not utf-16; say what the file is in with --encoding, latin-1 for instance",
+            "line 2: the file ends within a character of utf-16; get it whole, or name another --encoding",
         ),
         Dirty("nul.csv", b"id,name\n1,a\0b\n", "", 1),
         Dirty(
             "nul_number.csv",
             b"id,name\n1\x00,a\n",
-            "line 2, column 'id', '1\\x00': it is not a valid BIGINT; if that stands for NULL, name it with --null",
+            "line 2, column 'id', '1\\x00': it is not a valid BIGINT; leave '\\x00' out of the file",
         ),
     ]
 
@@ -180,14 +185,19 @@ def _values() -> list[Dirty]:
         _text(
             "ragged.csv",
             "id,name\n1,x\n2\n",
-            "line 3: it has 1 value, and the first line 2 names; they are separated by commas",
+            "line 3: it has 1 value, and the first line 2 names; they are separated by commas;"
+            " --delimiter names another character",
         ),
-        _text("wide.csv", "id,name\n1,x,y,z\n", "line 2: it has 4 values, and the first line 2 names"),
+        _text(
+            "wide.csv",
+            "id,name\n1,x,y,z\n",
+            "line 2: it has 4 values, and the first line 2 names; they are separated by commas; put quotes"
+            " around a value that contains one",
+        ),
         _text(
             "null_text.csv",
             "id,price\n1,NA\n",
-            "line 2, column 'price', 'NA': it is not a valid DECIMAL(9,2); if that stands for NULL, name it"
-            " with --null",
+            "line 2, column 'price', 'NA': it is not a valid DECIMAL(9,2); if that stands for NULL, say --null NA",
         ),
         _text("null_texts.csv", "id,price,name\n1,NA,\n2,-,\n", "", 2, null=["NA", "-"]),
         _text("plus.csv", "id\n+1\n", "line 2, column 'id', '+1': it is not a valid BIGINT; leave its sign out"),
@@ -204,13 +214,98 @@ def _values() -> list[Dirty]:
     ]
 
 
+def _numbers() -> list[Dirty]:
+    price, german = "it is not a valid DECIMAL(9,2)", {"decimal": ",", "thousands": "."}
+    return [
+        _text(
+            "thousand.csv",
+            'id,price\n1,"1,000"\n',
+            f"line 2, column 'price', '1,000': {price}; say --thousands , if it is 1000, or say --decimal , if it is"
+            " 1.000",
+        ),
+        _text(
+            "thousands.csv",
+            'id,price\n1,"12,500.00"\n',
+            f"line 2, column 'price', '12,500.00': {price}; say --thousands ,",
+        ),
+        _text("thousands_too.csv", 'id,price\n"1,001","12,500.00"\n', "", 1, thousands=","),
+        _text("german_numbers.csv", "id;price;unit price\n1.001;12.500,50;-1,5e3\n2;+1;0,5\n", "", 2, **german),
+        _text("points.csv", "id;price\n1.001;1,5\n", "", 1, thousands="."),
+        _text("spaces.csv", "id;price\n1\u00a0001;12\u202f500,50\n2;\n", "", 2, thousands=" ", decimal=","),
+        _text("swiss.csv", "id;price\n1;1’500.50\n", "", 1, thousands="'"),
+        _text(
+            "half_groups.csv",
+            "id;price\n1;1.00,5\n",
+            f"line 2, column 'price', '1.00,5': {price}; its separators are not where a number has them; correct it",
+            **german,
+        ),
+        _text(
+            "other_form.csv",
+            "id;price\n1;12,500.00\n",
+            f"line 2, column 'price', '12,500.00': {price}; write it as --decimal , --thousands . reads it",
+            **german,
+        ),
+        _text(
+            "euros.csv",
+            "id;price\n1;1.234,50 €\n",
+            f"line 2, column 'price', '1.234,50 €': {price}; leave '€' out of the file and say --decimal ,"
+            " --thousands .",
+        ),
+        _text(
+            "brackets.csv",
+            "id,price\n1,(12.50)\n",
+            f"line 2, column 'price', '(12.50)': {price}; write - instead of the brackets",
+        ),
+        _text(
+            "fraction.csv",
+            "id\n1.5\n",
+            "line 2, column 'id', '1.5': it is not a valid BIGINT; round it, or make the column DECIMAL",
+        ),
+        _text(
+            "large_german.csv",
+            "id;price\n1;1,005\n",
+            "line 2, column 'price', '1,005': it has more digits than DECIMAL(9,2) holds; round it",
+            **german,
+        ),
+    ]
+
+
+def _renames() -> list[Dirty]:
+    return [
+        _text("renamed.csv", "Nr.;Amount (EUR)\n1;2.5\n", "", 1, rename=["Nr.=id", "amount (eur)=price"]),
+        _text("renamed.jsonl", '{"Nr.": 1}\n{"id": 2, "name": "x"}\n', "", 2, rename=["Nr.=id"]),
+        Dirty(
+            "renamed.parquet", _parquet(key=pa.array([1]), id=pa.array(["x"])), "", 1, {"rename": ["key=id", "id=name"]}
+        ),
+        _text(
+            "misspelt.csv",
+            "Nr.;Amount\n1;2.5\n",
+            "--rename: the file has no 'Ammount'; did you mean 'amount'?",
+            rename=["Nr.=id", "Ammount=price"],
+        ),
+        _text(
+            "no_column.csv",
+            "Nr.;Amount\n1;2.5\n",
+            "--rename: stream 's' has no column 'pice'; did you mean 'price'? its columns: id, name, price, unit price,"
+            " day, at, ok",
+            rename=["Nr.=id", "Amount=pice"],
+        ),
+        _text(
+            "unnamed_key.csv",
+            "Nr.;name\n1;x\n",
+            "line 1: column 'id' is missing, and stream 's' says NOT NULL; if 'Nr.' is it, say --rename Nr.=id",
+            ignore_extra=True,
+        ),
+    ]
+
+
 def _times() -> list[Dirty]:
     return [
         _text(
             "german.csv",
             "id,day\n1,30.06.2026\n",
-            "line 2, column 'day', '30.06.2026': it is not a valid DATE; name its form with --date-format,"
-            " %d.%m.%Y for instance",
+            "line 2, column 'day', '30.06.2026': it is not a valid DATE; say psoup push --date-format"
+            " '%d.%m.%Y', or write it as 2013-07-04",
         ),
         _text(
             "german_too.csv",
@@ -222,17 +317,22 @@ def _times() -> list[Dirty]:
         _text(
             "february.csv",
             "id,day\n1,30.02.2026\n",
-            "line 2: '30.02.2026' in column 'day' is not a valid DATE; write it as 2013-07-04, or name its form"
-            " (psoup push --date-format)",
+            "line 2: '30.02.2026' in column 'day' is not a valid DATE; write it as 2013-07-04",
             0,
             date_format=["%d.%m.%Y"],
+        ),
+        _text(
+            "american.csv",
+            "id,at\n1,07/04/2026 3:05 PM\n",
+            "line 2: '07/04/2026 3:05 PM' in column 'at' is not a valid TIMESTAMP; say psoup push --date-format"
+            " '%d/%m/%Y %I:%M %p' or --date-format '%m/%d/%Y %I:%M %p', or write it as 2013-07-04T12:00:00Z",
         ),
         _text("epoch.csv", "id,at\n1,1782907200000\n", "", 1, time_unit="ms"),
         _text(
             "epoch_without.csv",
             "id,at\n1,1782907200000\n",
-            "line 2: '1782907200000' in column 'at' is not a valid TIMESTAMP; if it counts from 1970, say what:"
-            ' time_unit="s" (--time-unit s), or "ms", "us", "ns"',
+            "line 2: '1782907200000' in column 'at' is not a valid TIMESTAMP; if it counts from 1970, say"
+            ' --time-unit ms, or time_unit="ms" in Python',
         ),
         _text("not_null.csv", "id,name\n,x\n", "line 2: 'id' is NULL, but the stream says NOT NULL"),
         _text(
@@ -301,6 +401,8 @@ CORPUS: Sequence[Dirty] = [
     *_empties(),
     *_encodings(),
     *_values(),
+    *_numbers(),
+    *_renames(),
     *_times(),
     *_compressed(),
     *_others(),
