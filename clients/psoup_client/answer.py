@@ -6,6 +6,7 @@ AnswerStream   the same piece by piece, for answers that are too large for memor
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -16,6 +17,7 @@ from psoup_client.completeness import Completeness
 from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.inputs import PandasOptions
 from psoup_client.phrases import counted
+from psoup_client.text_table import text_table, write_parquet
 from psoup_client.times import python_values
 from psoup_proto.v1 import types_pb2
 
@@ -29,8 +31,8 @@ class Answer:
 
     `answer[0]` is a row as a dict, `answer["price"]` a column as an Arrow array, `answer[:10]` an answer of some rows.
     If two columns have one name, a dict has the last one; `rows()` has both. Polars, DuckDB, pandas and PyArrow read an
-    answer without a copy (`polars.DataFrame(answer)`, `FROM answer` in DuckDB's Python), and a notebook shows it as a
-    table. `query_id` and `key` name the invoked query; "" if it has none.
+    answer without a copy (`polars.DataFrame(answer)`, `FROM answer` in DuckDB's Python). Printed, and in a notebook, it
+    shows its first rows as a table. `query_id` and `key` name the invoked query; "" if it has none.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class Answer:
         return self._table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"<Answer: {counted(len(self), 'row')} of {', '.join(self.columns)}. {self.completeness.sentence()}>"
+        return text_table(self._table, counted(len(self), "row"), self.completeness.sentence())
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -108,9 +110,20 @@ class Answer:
         """
         return list(rows_of(self._table))
 
+    def head(self, rows: int = 5) -> Answer:
+        """Return the answer of the first rows; with a negative number, all but the last ones."""
+        return self[:rows]
+
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table. Nothing is copied."""
         return self._table
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows to a Parquet file. An existing file is replaced only if all rows were written.
+
+        Raises ValueError if two columns have one name.
+        """
+        write_parquet(self._table.to_batches(), self._table.schema, path)
 
     def to_pandas(self, *, nullable: bool = False, **options: Unpack[PandasOptions]) -> pandas.DataFrame:
         """Return the rows as a pandas frame; needs pandas.
@@ -212,6 +225,10 @@ class AnswerStream:
         """Export the remaining pieces. They can be exported or read only once."""
         pieces = pa.RecordBatchReader.from_batches(self.schema, iter(self))
         return pieces.__arrow_c_stream__(requested_schema)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the rest of the answer to a Parquet file, piece by piece, as `Answer.to_parquet` does."""
+        write_parquet(self, self.schema, path)
 
     def read_all(self) -> Answer:
         """Read the rest of the answer into memory."""

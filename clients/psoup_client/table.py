@@ -9,6 +9,7 @@ Places are numbers in the order of the call, from 0; `query_id` gives the query 
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from psoup_client.phrases import counted
 from psoup_client.queries import Queries, ranges_of
 from psoup_client.query import Query, ids_of
 from psoup_client.tags import check_labels
+from psoup_client.text_table import text_table, write_parquet
 from psoup_proto.v1 import queries_pb2
 
 if TYPE_CHECKING:
@@ -156,7 +158,8 @@ class AnswerTable:
         return self._table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"<AnswerTable: {self.sentence()}>"
+        size, _, state = self.sentence().partition(". ")
+        return text_table(self._table, size.removesuffix("."), state)
 
     def sentence(self) -> str:
         """Say in words how many rows, queries and failures there are, and whether anything can change."""
@@ -193,6 +196,15 @@ class AnswerTable:
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table. Nothing is copied."""
         return self._table
+
+    def head(self, rows: int = 5) -> AnswerTable:
+        """Return the table of the first rows, with completeness and failures of all queries."""
+        part = self._table.slice(0, len(range(len(self))[:rows]))
+        return AnswerTable(part, self.queries, self._ids, self.completeness, self.failures)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows to a Parquet file, as `Answer.to_parquet` does."""
+        write_parquet(self._table.to_batches(), self._table.schema, path)
 
     def to_pandas(self, *, nullable: bool = False, **options: Unpack[PandasOptions]) -> pandas.DataFrame:
         """Return the rows as a pandas frame; needs pandas. Arguments as of `Answer.to_pandas`."""

@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from psoup_client import html
-from psoup_client.answer import rows_of
+from psoup_client.copies.copy_rows import CopyRows
 from psoup_client.copies.held_rows import hidden_columns, in_order, order_of, staying
 from psoup_client.copies.moments import Moment, elapsed, moment
 from psoup_client.copies.places import placed
 from psoup_client.copies.replies import body_of, new_rows, suspicious
 from psoup_client.errors import InvalidData, NotFound, PSoupError, ServerFault, from_failure
-from psoup_client.phrases import counted
 from psoup_client.session import Session
 from psoup_client.times import Instant, from_micros, from_proto, to_micros
 from psoup_proto.v1 import sync_pb2
@@ -80,7 +79,7 @@ class _State:
     moment: Moment = field(default_factory=moment)
 
 
-class AnswerCopy:
+class AnswerCopy(CopyRows):
     """A copy of a query's answer, made by `Client.copy`. `Client.sync` brings it up to date by changes.
 
     `complete`: the copy is the whole answer as of its last sync, `now`; else a part of it. `len()` is the number of
@@ -153,13 +152,15 @@ class AnswerCopy:
     def __len__(self) -> int:
         return 0 if self._state.table is None else int(self._state.table.num_rows)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        table = self.to_arrow()
-        return (dict(zip(table.schema.names, row, strict=True)) for row in rows_of(table))
+    def _is_empty(self) -> bool:
+        return self._state.table is None
 
-    def __repr__(self) -> str:
-        state = "complete" if self.complete else "a part"
-        return f"<AnswerCopy of {self._query_id or self.key}: {counted(len(self), 'row')}, {state}, as of {self.now}>"
+    def _sentence(self) -> str:
+        name = f"Copy of {self._query_id or self.key}"
+        if self._is_empty():
+            return f"{name}: nothing yet, call sync() first"
+        now = self.now and self.now.isoformat(sep=" ").replace("+00:00", "Z")
+        return f"{name}: {'complete' if self.complete else 'a part'}{f', as of {now}' if now else ''}"
 
     def to_arrow(self, *, now: Instant | None = None) -> pa.Table:
         """Return the rows as an Arrow table, in the order of the answer. Raises InvalidData before the first sync.
@@ -192,10 +193,6 @@ class AnswerCopy:
         if synced.error is not None:
             raise synced.error
         return synced
-
-    def rows(self, *, now: Instant | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows as tuples of Python values, as `Answer.rows`; `now` as in `to_arrow`."""
-        return list(rows_of(self.to_arrow(now=now)))
 
     def to_bytes(self) -> bytes:
         """Return the copy as bytes, rows and token together: to be stored, and made a copy again by `from_bytes`."""
