@@ -92,19 +92,19 @@ class Admission:
         self._tenants: dict[str, KnownTenant] = {}
         self._streams: dict[int, KnownStream] = {}
         self._queries = Owners(config.shape.owner_page)
-        self._tags = KnownTags()
+        self.tags = KnownTags()
         self._tokens = KnownTokens()
         self._known = KnownTenants()
         self._next_stream = 1
         self._next_query = 1
         self._budget = MemoryBudget(config.memory_bytes, self._known)
         self.judge = Judge(self._known, self._tenants, self._streams, self._budget.producers)
-        listed = self._tags, self._tokens, self._known
+        listed = self.tags, self._tokens, self._known
         self._books = Books(self._budget, self._streams, self._tenants, self._queries, *listed)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
         """Read keys, labels and bytes from the writer's snapshots from now on. Before that, admission keeps them."""
-        self._tags.share(snapshot)
+        self.tags.share(snapshot)
         self.judge.share(snapshot)
 
     @property
@@ -237,7 +237,7 @@ class Admission:
                 tenant = self._tenant(command.tenant)
                 return decide_unregister(command, tenant, self._queries, self._streams, self._sequence + 1)
             case UnregisterMany():
-                where = self._tenant(command.tenant), self._queries, self._streams, self._tags
+                where = self._tenant(command.tenant), self._queries, self._streams, self.tags
                 return decide_unregister_many(command, *where, self._sequence + 1, now)
             case CreateStream():
                 return self._decide_create(command, now)
@@ -278,7 +278,7 @@ class Admission:
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         place = EventPlace(self._sequence + 1, self._next_query, now)
-        standing = RegistryState(self._queries, self._tags, self._budget)
+        standing = RegistryState(self._queries, self.tags, self._budget)
         return decide_registration(command, binding, self._tenant(command.tenant), standing, place, self._config)
 
     def _tenant(self, name: str) -> KnownTenant:
@@ -364,10 +364,10 @@ class Admission:
         if isinstance(event, Registered):
             first, count = event.query_id, 1
             if event.tag is not NO_TAG:
-                self._tags.adopt(event, call_digest(event.query.text, event.tag, event.expires))
+                self.tags.adopt(event, call_digest(event.query.text, event.tag, event.expires))
         else:
             first, count, gone = event.first_id, len(event.queries), event.gone
-            self._tags.adopt(event, event.digest)
+            self.tags.adopt(event, event.digest)
         self._queries.adopt(event)
         use = self._own(event.tenant).use
         use.queries, use.query_bytes = use.queries + count, use.query_bytes + self._budget.adopt(event)
@@ -395,6 +395,6 @@ class Admission:
         """Drop the request IDs, tags and charges of removed queries."""
         known_tenant = self._own(tenant)
         known_tenant.requests.unregistered(query_ids, self._queries)
-        self._tags.unregistered(query_ids, self._queries)
+        self.tags.unregistered(query_ids, self._queries)
         known_tenant.use.queries -= len(query_ids)
         known_tenant.use.query_bytes -= self._budget.give_back_queries(query_ids)

@@ -1,7 +1,7 @@
 """Removal of queries: the selection of queries, and the answer to a repeated request ID.
 
     IDs                 all must exist, or none is removed
-    labels, a prefix    of keys: all that exist, perhaps none
+    labels, a prefix    of keys: all that exist, perhaps none; the name of a label must exist if any does
     request ID          a retry gets the answer of the first call (`psoup.admission.known_removals`)
 
 The functions change nothing.
@@ -50,7 +50,7 @@ def decide_unregister_many(
     sequence: int,
     now: int,
 ) -> Prepared:
-    """Decide on the removal of some queries. Raises NotFound, with missing IDs, and InvalidInput.
+    """Decide on the removal of some queries. Raises NotFound, with missing IDs or an unknown label, and InvalidInput.
 
     `sequence`: the sequence that the event gets. `now`: the clock time, which decides whether a query has expired.
     """
@@ -68,6 +68,7 @@ def decide_unregister_many(
     else:
         check_tag(Tag("", command.labels))
         check_prefix(command.prefix)
+        tags.check_selection(command.tenant, command.labels)
         ids = tags.meant(command.tenant, command.labels, command.prefix, queries)
     if command.dry_run or not len(ids):
         return Prepared(RemovalAcknowledgement(sequence - 1, count=len(ids)))

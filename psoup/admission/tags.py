@@ -9,6 +9,7 @@ soon as its query is removed. A label name is free as soon as no call with it ha
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from sortedcontainers import SortedDict
 
 from psoup.admission.query_streams import Owners
 from psoup.admission.spans import meeting
-from psoup.errors import InvalidInput
+from psoup.errors import InvalidInput, NotFound
 from psoup.events.events import Registered, RegisteredMany
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns, coded, tag_of
 from psoup.invariants import ensure
@@ -101,6 +102,23 @@ class KnownTags:
                 label=new[0],
                 limit=MAX_LABEL_NAMES,
             )
+
+    def check_selection(self, tenant: str, labels: Labels) -> None:
+        """Raise NotFound for a label name that no query of the tenant has, while its queries have other names.
+
+        Any thread may call it.
+        """
+        names_used = [name for owner, name in list(self._names) if owner == tenant]
+        unknown = next((name for name, _ in labels if name not in names_used), None)
+        if unknown is None or not names_used:
+            return
+        near = difflib.get_close_matches(unknown, names_used, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise NotFound(
+            f"no query has a label {unknown!r}; {hint}the names of labels are {', '.join(sorted(names_used))}",
+            reason="UNKNOWN_LABEL",
+            label=unknown,
+        )
 
     def query_of(self, tenant: str, key: str, owners: Owners) -> int:
         """The ID of the registered query with this key, or -1."""

@@ -175,6 +175,8 @@ class QueryCalls(Session):
         time); a list does not count as a call. Queries come in the order of their registration. A join is on each of
         its streams.
 
+        A label name that no query has, while queries have other labels, raises NotFound (UNKNOWN_LABEL).
+
         `include_sides` is for jobs that evaluate queries. It replaces a join by its sides, which are hidden queries
         over one stream each (`info.side_of` has the join). Other calls do not accept IDs of sides.
         """
@@ -206,6 +208,7 @@ class QueryCalls(Session):
 
         They are given as IDs or queries, at most some 200,000; then NotFound is raised if one of them does not exist.
         Or they are all queries with all given `labels`, or with a key that begins with `key_prefix`; there may be none.
+        A label name that no query has, while queries have other labels, raises NotFound (UNKNOWN_LABEL).
         A repeated call with the same `request_id` returns the same number.
         """
         check_labels(labels)

@@ -75,6 +75,7 @@ class Host(Generic[SnapshotT]):
     ) -> None:
         self._engine = engine
         self._admission = admission
+        self.check_labels = admission.tags.check_selection
         self._store = store
         self.clock = clock
         self._lock = threading.Lock()
@@ -282,8 +283,7 @@ class Host(Generic[SnapshotT]):
     async def wait_for(self, sequence: int, timeout: float) -> None:
         """Return once `sequence` is applied, so that readers see the change that was acknowledged with it.
 
-        Raises OutOfRange for a future sequence, TimeoutError after `timeout` seconds, and Unavailable, reason STARTING,
-        during the replay.
+        Raises OutOfRange for a future sequence, TimeoutError, and Unavailable, reason STARTING, during the replay.
         """
         if self._state == "starting":
             raise self._refusal()

@@ -119,7 +119,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
     async def Results(self, request: matching_pb2.ResultsRequest, caller: Caller) -> matching_pb2.ResultsResponse:
         """The result bits of the first queries over the first tuples, as many as fit into the reply."""
         backend, tenant, room = self._backend, self._backend.tenant(caller), self._room(request.max_bytes)
-        choice = self._choice(request)
+        choice = self._choice(request, tenant)
         window = _window(request)
         await backend.reflecting(request.min_sequence)
 
@@ -148,8 +148,8 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
 
         return await backend.host.evaluate(read, tenant=tenant)
 
-    def _choice(self, request: matching_pb2.ResultsRequest) -> Choice:
-        """The choice of queries that a request makes. Raises InvalidInput."""
+    def _choice(self, request: matching_pb2.ResultsRequest, tenant: str) -> Choice:
+        """The choice of queries that a request makes. Raises InvalidInput and NotFound."""
         names, ids = len(request.query_ids) + len(request.keys), self._backend.ids
         if names > _QUERIES:
             raise InvalidInput(
@@ -161,7 +161,7 @@ class MatchingServicer(matching_pb2_grpc.MatchingServiceServicer):
                 raise InvalidInput(f"{field} is {getattr(request, field)}; it must not be negative", field=field)
         after = ids.read_query(request.after_query_id) if request.after_query_id else -1
         query_ids = [ids.read_query(text) for text in request.query_ids]
-        return Choice(query_ids, list(request.keys), tag_in("", request.labels).labels, after)
+        return Choice(query_ids, list(request.keys), self._backend.labels_of(request.labels, tenant), after)
 
     def _named(self, find: Callable[[], list[QueryRecord]]) -> list[QueryRecord]:
         """The queries that `find` returns. Errors have the client's query ID instead of the engine's number."""

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.tags import check_prefix, tag_in
+from psoup.admission.tags import check_prefix
 from psoup.answer.table import QUICK, Table, invoke_table
 from psoup.answer.table_rows import Group
 from psoup.budgets import REPLY_BYTES
@@ -149,7 +149,8 @@ class TableCalls:
     ) -> AsyncIterator[queries_pb2.InvokeTableResponse]:
         """The answers of many queries as one table, in pieces."""
         backend, tenant = self._backend, self._backend.tenant(caller)
-        wanted = _Wanted(request, _checked(request), tenant, backend.ids)
+        _check(request)
+        wanted = _Wanted(request, backend.labels_of(request.labels, tenant), tenant, backend.ids)
         window, as_of = other_window(request), await instant(backend, request)
         check_pinned(backend, tenant)
         now, budget, pin = backend.now(), backend.host.budget(tenant), None
@@ -242,8 +243,8 @@ class _Pieces:
         return queries_pb2.TableFailure(failure=convert.failure(failed.error), places=_places([failed.places]))
 
 
-def _checked(request: queries_pb2.InvokeTableRequest) -> Labels:
-    """The labels of a request. Raises InvalidInput unless it names its queries in exactly one way."""
+def _check(request: queries_pb2.InvokeTableRequest) -> None:
+    """Raise InvalidInput unless a request names its queries in exactly one way."""
     ways = [request.ranges, request.query_ids, request.numbers, request.labels, request.key_prefix]
     if sum(map(bool, ways)) != 1:
         raise InvalidInput(
@@ -254,7 +255,6 @@ def _checked(request: queries_pb2.InvokeTableRequest) -> Labels:
         raise InvalidInput(f"ranges has {len(request.ranges):,} ranges; the limit is {_RANGES:,}", field="ranges")
     if request.key_prefix:
         check_prefix(request.key_prefix)
-    return tag_in("", request.labels).labels
 
 
 def _completeness(group: Group) -> types_pb2.Completeness:
