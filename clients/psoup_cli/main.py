@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from psoup_cli.extras import lacking
 from psoup_cli.process_end import INTERRUPTED, discard_output
 
 
@@ -22,12 +23,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if given[:1] != ["spark"]:  # Spark's commands may need pandas
-            from psoup_service.process.lean import leave_out_pandas
+            from psoup_service.process.no_pandas import leave_out_pandas
 
             leave_out_pandas()  # importing it is a third of the start of a command
         from psoup_cli.app import app
 
         app(args=given, prog_name="psoup")
+    except ModuleNotFoundError as problem:
+        if (sentence := lacking(problem, given)) is None:
+            raise
+        print(f"psoup: {sentence}", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("psoup: interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -16,6 +16,7 @@ from psoup_client import html
 from psoup_client.completeness import Completeness
 from psoup_client.errors import Cancelled, ServerFault
 from psoup_client.inputs import PandasOptions
+from psoup_client.libraries import library
 from psoup_client.phrases import counted
 from psoup_client.text_table import text_table, write_parquet
 from psoup_client.times import python_values
@@ -132,16 +133,14 @@ class Answer:
         own types with NULLs (Int64, boolean, string, ...), so that each value is exact. `options`: options of
         `pyarrow.Table.to_pandas`.
         """
+        library("pandas")
         if nullable:
             options.setdefault("types_mapper", _nullable_types().get)
         return self._table.to_pandas(**options)
 
     def to_polars(self) -> polars.DataFrame:
         """Return the rows as a Polars frame; needs polars."""
-        import polars
-
-        frame = polars.from_arrow(self._table)
-        assert isinstance(frame, polars.DataFrame)
+        frame: polars.DataFrame = library("polars").from_arrow(self._table)
         return frame
 
     def _repr_html_(self) -> str:
@@ -174,8 +173,7 @@ def _sliced(table: pa.Table, part: slice) -> pa.Table:
 
 def _nullable_types() -> dict[pa.DataType, Any]:
     """Map the Arrow types of answers to the types of pandas that have NULL."""
-    import pandas
-
+    pandas = library("pandas")
     return {
         pa.bool_(): pandas.BooleanDtype(),
         pa.int64(): pandas.Int64Dtype(),

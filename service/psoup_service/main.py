@@ -13,7 +13,13 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+if find_spec("starlette") is None:
+    raise ModuleNotFoundError(
+        "the service of PSoup needs starlette, which is not installed: pip install 'psoup[server]'", name="starlette"
+    )
 
 from psoup.errors import PSoupError, Unavailable
 from psoup_service.host.turns.interpreter import ShortTurns

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from psoup_cli.extras import OF_EXTRAS
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = {
@@ -115,6 +117,12 @@ def test_every_package_of_the_server_is_imported() -> None:
     """A package without a user is weight for each install."""
     used = set().union(*map(imported, FOLDERS)) | {"tzdata"}
     assert of_extras("server", "oidc", "spark") - used - {"pandas"} == set()
+
+
+def test_a_command_knows_the_modules_of_the_extras() -> None:
+    """A module of an extra that is missing leads to the sentence about the extra."""
+    brought = of_extras("cli", "engine", "server", "spark") - of_extras()
+    assert {_distributions()[module][0].lower().replace("_", "-") for module in OF_EXTRAS} == brought
 
 
 def requirements(lock: str) -> list[str]:

@@ -7,7 +7,8 @@ Files, in reading order:
 
     settings, settings_sources, setting_values   the values, their sources, and the words about a refused value
     ownership                                    a check of the owner of a file that the operator did not name
-    log, event_loop, allocators, lean            logs, the loop, the memory, work that a start leaves out
+    log, event_loop, allocators                  logs, the loop, the memory
+    lean, no_pandas                              work that a start leaves out
     kernel_cache, kernel_compiler, late_kernels  compiled kernels: their folder, their compilation, the late ones
     warmup, rehearsal                            preparation of a start; a trial of it in a process of its own
     clock                                        the guarded clock, the time of the whole service

@@ -1,0 +1,38 @@
+"""The extra that a command lacks, and the command of pip that brings it.
+
+    psoup push      No module named 'typer'  ──> pip install 'psoup[cli]'
+    psoup serve     No module named 'numba'  ──> pip install 'psoup[server]'
+    psoup spark     No module named 'numba'  ──> pip install 'psoup[cli,spark]'
+
+Imports of this module are Python's own, because nothing else may be installed. Any other missing module is an error of
+PSoup, or of a function of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_SERVER = ("admin", "audit", "backup", "config", "demo", "doctor", "restore", "serve")
+"""Commands that run the service's code or open its data directory. `psoup backup` belongs to `psoup restore`."""
+
+OF_EXTRAS = frozenset(
+    (
+        *("rich", "typer"),
+        *("numba", "sortedcontainers", "sqlglot", "xxhash"),
+        *("grpc_health", "grpc_reflection", "orjson", "prometheus_client", "pydantic", "starlette", "structlog"),
+        *("uvicorn", "uvloop"),
+        *("pandas", "pyspark"),
+    )
+)
+"""Modules that the extras cli, engine, server and spark bring, by the names of their imports."""
+
+
+def lacking(problem: ModuleNotFoundError, arguments: Sequence[str]) -> str | None:
+    """The sentence about a module that no import found; None if no extra brings it. `arguments`: of the command."""
+    module = (problem.name or "").partition(".")[0]
+    if module not in OF_EXTRAS:
+        return None
+    command = next((text for text in arguments if not text.startswith("-")), "")
+    extra = "server" if command in _SERVER else "cli,spark" if command == "spark" else "cli"
+    needs = f"psoup {command}" if command.isidentifier() else "the command psoup"
+    return f"{needs} needs {module}, which is not installed: pip install 'psoup[{extra}]'"
