@@ -101,7 +101,7 @@ class Visit(NamedTuple):
     def keep(self) -> None:
         """Keep it, until its rows are shown."""
         self.page.get_by_role("button", name="Keep on this device").click()
-        self.page.get_by_text("recharged just now").wait_for()
+        self.page.get_by_text("updated just now").wait_for()
 
 
 def rows(run: Run) -> Iterator[Row]:
@@ -165,7 +165,7 @@ def _longest(traces: Iterable[Trace]) -> str:
 
 def _kept(visit: Visit) -> None:
     visit.keep()
-    visit.page.get_by_text(f"{ROWS:,} rows, times in UTC").wait_for()
+    visit.page.get_by_text(f"{ROWS:,} rows, 3 columns").wait_for()
 
 
 def _wheeled(page: Page) -> None:
@@ -177,11 +177,11 @@ def _wheeled(page: Page) -> None:
 
 
 def _more(visit: Visit) -> None:
-    before = visit.page.get_by_text(re.compile(r"[\d,]+ rows, times in UTC")).inner_text()
+    before = visit.page.get_by_text(re.compile(r"[\d,]+ rows, 3 columns")).inner_text()
     visit.soup.wait_for(visit.soup.push("ticks", [_tick(ROWS + n) for n in range(NEW)]).sequence)
-    visit.page.get_by_role("button", name="Recharge").click()
+    visit.page.get_by_role("button", name="Update").click()
     rows = int(before.split(" ")[0].replace(",", "")) + NEW
-    visit.page.get_by_text(f"{rows:,} rows, times in UTC").wait_for()
+    visit.page.get_by_text(f"{rows:,} rows, 3 columns").wait_for()
 
 
 def _recharged(idle: int) -> Iterator[Row]:
@@ -194,8 +194,8 @@ def _recharged(idle: int) -> Iterator[Row]:
         page.get_by_role("link", name="My queries").last.click()
         page.locator(".card").nth(idle - 1).wait_for()
         with page.expect_request_finished(lambda request: request.url.endswith("/Sync")) as asked:
-            page.get_by_role("button", name="Recharge").click()
-        page.get_by_text("The recharge took").wait_for()
+            page.get_by_role("button", name="Update").click()
+        page.get_by_text("The update took").wait_for()
         sizes = {name: int(str(size)) for name, size in asked.value.sizes().items()}
     total = sum(sizes.values())
     yield _row("web.page.recharge", [total], "bytes", 10_000, sizes)

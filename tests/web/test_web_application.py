@@ -61,6 +61,7 @@ def test_an_answer_as_table_chart_files_and_plan(tab: Opened) -> None:
 def test_a_window_is_moved_by_keys_and_stays_in_the_address(tab: Opened, site: Site) -> None:
     page = tab.page
     keep(page, "week")
+    page.get_by_role("button", name="Details").click()
     now = page.get_by_role("slider", name="NOW")
     now.press("PageDown")
     expect(page.get_by_text("BEGIN (NOW").first).to_be_visible()
@@ -71,7 +72,7 @@ def test_a_window_is_moved_by_keys_and_stays_in_the_address(tab: Opened, site: S
     now.hover()
     page.mouse.wheel(0, -100)
     expect(zoom).to_contain_text("11 days of 27 days")
-    page.get_by_label("Beside it").select_option("7")
+    page.get_by_label("Compare with").select_option("7")
     expect(page.locator("section.answer")).to_have_count(2)
     expect(page.locator("section.answer h2").last).to_contain_text("7 days before")
     address = page.url
@@ -83,7 +84,7 @@ def test_a_window_is_moved_by_keys_and_stays_in_the_address(tab: Opened, site: S
         expect(seen.get_by_role("group", name="Zoom of the bar")).to_contain_text("11 days of 27 days")
     zoom.get_by_role("button", name="All").click()
     expect(zoom.get_by_role("button", name="Zoom out")).to_be_disabled()
-    page.get_by_role("button", name="As registered").click()
+    page.get_by_role("button", name="Window of the query").click()
     expect(page.locator("section.answer").first.locator("tbody tr")).to_have_count(8)
 
 
@@ -128,8 +129,9 @@ def test_the_console_turns_pages_of_many_queries_and_finds_them_by_label(tab: Op
         rows = pa.table({"n": range(120), "kind": ["many"] * 119 + ["last"]})
         soup.register_many("SELECT n FROM ticks WHERE n = $n", rows, labels=["kind"])
         page.get_by_role("link", name="Console").click()
+        page.get_by_role("button", name="Order and filter").click()
         lines, pages = page.locator("table.list tbody tr"), page.get_by_role("navigation", name="Pages of queries")
-        for order in ("share of the work", "registration"):
+        for order in ("processor time", "time of registration"):
             page.get_by_label("By").select_option(label=order)
             expect(lines).to_have_count(50)
             first = lines.first.inner_text()
@@ -138,19 +140,19 @@ def test_the_console_turns_pages_of_many_queries_and_finds_them_by_label(tab: Op
             expect(lines.first).not_to_have_text(first)
             page.get_by_role("button", name="Next").click()
             expect(page.get_by_role("button", name="Next")).to_be_disabled()
-            page.get_by_role("button", name="Before").click()
-            page.get_by_role("button", name="Before").click()
+            page.get_by_role("button", name="Previous").click()
+            page.get_by_role("button", name="Previous").click()
             expect(lines.first).to_contain_text(first.splitlines()[0])
             page.get_by_label("Labels, as name=value").fill("kind=last")
-            page.get_by_role("button", name="Filter").click()
+            page.get_by_role("button", name="Filter", exact=True).click()
             expect(lines).to_have_count(1)
             page.get_by_label("Labels, as name=value").fill("kind=many")
-            page.get_by_role("button", name="Filter").click()
+            page.get_by_role("button", name="Filter", exact=True).click()
             expect(lines).to_have_count(50)
             page.get_by_label("Labels, as name=value").fill("")
-            page.get_by_role("button", name="Filter").click()
+            page.get_by_role("button", name="Filter", exact=True).click()
         page.get_by_label("Labels, as name=value").fill("kind")
-        page.get_by_role("button", name="Filter").click()
+        page.get_by_role("button", name="Filter", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("name=value")
         soup.unregister_many(labels={"kind": "many"})
         soup.unregister_many(labels={"kind": "last"})
@@ -178,8 +180,8 @@ def test_a_recharge_brings_what_is_new_and_says_its_bytes(tab: Opened, site: Sit
     with site.client() as soup:
         push(soup, 5, 6)
     said = recharged(page)
-    assert said.startswith("2 rows came, 0 rows left; ")
-    assert " both ways, a full answer about " in said
+    assert said.startswith("2 new rows, 0 removed; ")
+    assert " sent and received. The whole answer takes about " in said
     assert recharged(page).startswith("Nothing new; ")
     entry = tab.query("ticks")
     assert entry["last"]["sent"] + entry["last"]["received"] < 2_000 < entry["last"]["full"]
@@ -231,7 +233,7 @@ def test_it_opens_without_the_service_and_comes_back_by_a_delta(phone: Opened, s
     mine(page)
     page.reload()
     expect(page.locator(".count")).to_have_text(f"{rows:,} rows")
-    page.get_by_role("button", name="Recharge").click()
+    page.get_by_role("button", name="Update").click()
     expect(page.get_by_role("status")).to_contain_text("cannot be reached")
     expect(page.get_by_text("Offline")).to_be_visible()
     page.get_by_role("link", name="ticks").click()
@@ -239,7 +241,7 @@ def test_it_opens_without_the_service_and_comes_back_by_a_delta(phone: Opened, s
     site.start()
     with site.client() as soup:
         push(soup, 9)
-    assert recharged(page).startswith("1 row came, 0 rows left; ")
+    assert recharged(page).startswith("1 new row, 0 removed; ")
     assert phone.query("ticks")["last"]["received"] < 1_500
     cached = "caches.keys().then(names => Promise.all(names.map(name => caches.open(name).then(of => of.keys()))))"
     kept = page.evaluate(f"{cached}.then(all => all.flat().map(request => new URL(request.url).pathname))")
@@ -266,8 +268,8 @@ def test_rows_that_leave_while_one_is_away_are_hidden_and_not_deleted(phone: Ope
     assert phone.query("hour")["rows"] == 2
     site.start()
     mine(page)
-    page.get_by_role("button", name="Recharge").click()
-    expect(page.get_by_text("The recharge took")).to_be_visible()
+    page.get_by_role("button", name="Update").click()
+    expect(page.get_by_text("The update took")).to_be_visible()
     page.get_by_role("link", name="hour").click()
     expect(page.locator("table.rows tbody tr")).to_have_count(2)
     with site.client() as soup:
@@ -282,7 +284,7 @@ def test_a_service_that_was_put_back_or_restored_is_told_in_plain_words(tab: Ope
     site.start()
     with site.client() as soup:
         soup.wait_for(soup.push("sales", [sale(28)]).sequence)
-    assert recharged(page).startswith("1 row came, 1 row left; ")
+    assert recharged(page).startswith("1 new row, 1 removed; ")
     site.move(there / "before")
     recharged(page)
     expect(page.locator(".card")).to_contain_text("put back to an earlier state")
@@ -307,9 +309,9 @@ def test_who_has_a_token_signs_in_and_out(chromium: Browser, tmp_path: Path) -> 
             page.get_by_role("button", name="Sign in").click()
             page.get_by_label("Access token").fill(secret)
             page.get_by_role("button", name="Sign in").click()
-            expect(page.get_by_text("No queries stand.")).to_be_visible()
+            expect(page.get_by_text("No queries are registered.")).to_be_visible()
             page.reload()
-            expect(page.get_by_text("No queries stand.")).to_be_visible()
+            expect(page.get_by_text("No queries are registered.")).to_be_visible()
             page.get_by_role("button", name="Sign out").click()
             expect(page.get_by_label("Access token")).to_be_visible()
             assert tab.problems == []

@@ -59,7 +59,7 @@ def test_rows_that_the_browser_threw_away_come_again(tab: Opened, site: Site) ->
     page.goto(address)
     expect(page.locator("table.rows tbody tr")).to_have_count(8)
     page.get_by_role("button", name="Keep on this device").click()
-    page.get_by_role("button", name="Recharge").wait_for()
+    page.get_by_role("button", name="Update").wait_for()
     expect(page.locator("table.rows tbody tr")).to_have_count(8)
 
 
@@ -76,7 +76,7 @@ def test_a_store_that_fails_leaves_the_copy_as_it_was(tab: Opened, site: Site) -
     expect(page.locator(".card")).to_contain_text("no room")
     assert tab.query("ticks")["rows"] == before
     page.reload()
-    assert recharged(page).startswith("1 row came, 0 rows left; ")
+    assert recharged(page).startswith("1 new row, 0 removed; ")
     assert tab.query("ticks")["rows"] == tab.query("ticks")["held"] == before + 1
     page.evaluate(CLEAR_ROWS)
     page.evaluate(BREAK_ROWS, 3)
@@ -110,14 +110,14 @@ def test_a_reply_that_comes_late_changes_nothing(tab: Opened, site: Site) -> Non
     with site.client() as soup:
         push(soup, 11)
     page.evaluate("window.held = true")
-    page.get_by_role("button", name="Recharge").click()
+    page.get_by_role("button", name="Update").click()
     page.wait_for_function("() => window.release !== undefined")
     with site.client() as soup:
         push(soup, 12)
     page.get_by_role("button", name="Live").click()
-    expect(page.get_by_text(f"{before + 2:,} rows, times in UTC")).to_be_visible()
+    expect(page.get_by_text(f"{before + 2:,} rows, 2 columns")).to_be_visible()
     page.evaluate("(window.held = false, window.release())")
-    expect(page.get_by_role("status")).to_contain_text("both ways")
+    expect(page.get_by_role("status")).to_contain_text("sent and received")
     assert tab.query("ticks")["rows"] == tab.query("ticks")["held"] == before + 2
 
 

@@ -6,7 +6,8 @@ import { Mine } from "./pages/mine";
 import { NewQuery } from "./pages/new";
 import { Plan } from "./pages/plan";
 import { SignIn } from "./pages/signin";
-import { newVersion, route, said, storeProblem, to } from "./state";
+import { Zone } from "./parts/zone";
+import { kept, newVersion, route, said, storeProblem, to } from "./state";
 
 const PAGES: [string, string][] = [
   ["", "My queries"],
@@ -38,21 +39,29 @@ export function App() {
       <main id="main" tabIndex={-1}>
         {newVersion.value !== null && (
           <div class="note row">
-            <span>A new version of this page is there.</span>
+            <span>A new version of this page is available.</span>
             <button type="button" onClick={takeOver}>
               Use it
             </button>
           </div>
         )}
         {storeProblem.value !== "" && <div class="note">{storeProblem.value}</div>}
-        {signInWanted.value && <SignIn />}
-        <Page page={page} />
+        {signInWanted.value && <SignIn alone={!readable(page)} />}
+        {(!signInWanted.value || readable(page)) && <Page page={page} />}
+        <Zone />
       </main>
       <div class={said.value === "" ? "said quiet-said" : "said"} role="status" aria-live="polite">
         {said.value}
       </div>
     </>
   );
+}
+
+/** Whether a page has something to read without the service: copies on this device. */
+function readable(page: string): boolean {
+  const copies = kept.value ?? [];
+  if (page === "answer") return copies.some((entry) => entry.queryId === route.value.id);
+  return page === "" && copies.length > 0;
 }
 
 function Page({ page }: { page: string }) {

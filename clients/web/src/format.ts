@@ -2,6 +2,7 @@
 import { Reset } from "./contract/psoup_proto/v1/sync_pb";
 import type { Field } from "./sync/form";
 import type { Value } from "./sync/values";
+import { wallTime } from "./zone";
 
 const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
@@ -39,24 +40,51 @@ export function ago(milliseconds: number, now: number): string {
   return seconds < 5 ? "just now" : `${span(seconds)} ago`;
 }
 
-/** Microseconds since 1970 in UTC: as much of it as says something. */
-export function instant(micros: number | bigint): string {
-  const of = BigInt(micros);
-  const part = ((of % 1_000_000n) + 1_000_000n) % 1_000_000n;
-  const date = new Date(Number((of - part) / 1000n));
+/** Microseconds since 1970 as an exact text in UTC, as long as it must be: for files. */
+export function instantUtc(micros: number | bigint): string {
+  const [date, part] = split(micros);
   if (Number.isNaN(date.getTime())) return `${micros} µs`;
   const text = date
     .toISOString()
     .replace(/\.\d+Z$/, "")
     .replace("T", " ");
-  if (part !== 0n) return `${text}.${String(part).padStart(6, "0").replace(/0+$/, "")}`;
+  if (part !== 0) return `${text}.${String(part).padStart(6, "0").replace(/0+$/, "")}`;
   return text.replace(/(:\d\d):00$/, "$1");
 }
 
-/** A value as a table shows it. */
-export function shownValue(value: Value, field: Field): string {
+/** How much of an instant is shown: whole minutes, seconds, or so many digits behind them. */
+export type Digits = "minutes" | 0 | 3 | 6;
+
+/** Microseconds since 1970 in the zone that is shown. Without `digits`: seconds, if there are any. */
+export function instant(micros: number | bigint, digits?: Digits): string {
+  const [date, part] = split(micros);
+  if (Number.isNaN(date.getTime())) return `${micros} µs`;
+  const text = wallTime(date.getTime());
+  if (digits === undefined) return text.replace(/(:\d\d):00$/, "$1");
+  if (digits === "minutes") return text.slice(0, -3);
+  return digits === 0 ? text : `${text}.${String(part).padStart(6, "0").slice(0, digits)}`;
+}
+
+/** Whole seconds as a date, and the microseconds behind them. */
+function split(micros: number | bigint): [Date, number] {
+  const of = BigInt(micros);
+  const part = ((of % 1_000_000n) + 1_000_000n) % 1_000_000n;
+  return [new Date(Number((of - part) / 1000n)), Number(part)];
+}
+
+/** The digits that tell the instants of a column apart. Fractions are left out unless two of them share a second. */
+export function digitsOf(column: readonly Value[]): Digits {
+  const instants = column.filter((value) => value !== null).map(Number);
+  const several = (unit: number): number => new Set(instants.map((value) => Math.floor(value / unit))).size;
+  const exact = several(1);
+  if (several(1e6) < exact) return several(1e3) < exact ? 6 : 3;
+  return instants.some((value) => value % 60e6 >= 1e6 || value % 60e6 < 0) ? 0 : "minutes";
+}
+
+/** A value as a table shows it; `digits`: of a TIMESTAMP. */
+export function shownValue(value: Value, field: Field, digits?: Digits): string {
   if (value === null) return "NULL";
-  if (field.kind === "timestamp") return instant(value as number);
+  if (field.kind === "timestamp") return instant(value as number, digits);
   if (field.kind === "date") return new Date(Number(value) * 86_400_000).toISOString().slice(0, 10);
   if (field.kind === "double") return double(value as number);
   return String(value);

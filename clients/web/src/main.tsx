@@ -1,10 +1,12 @@
 /** Begins the application. */
 import { render } from "preact";
+import { beginHealth } from "./api/health";
 import { App } from "./app";
 import "./app.css";
 import { begin, newVersion } from "./state";
 
 begin();
+beginHealth();
 render(<App />, document.getElementById("app")!);
 
 if ("serviceWorker" in navigator) {

@@ -10,6 +10,8 @@ export const storeProblem = signal("");
 export const tick = signal(Date.now());
 /** What a screen reader says next, politely; shown, too, for a while. */
 export const said = signal("");
+/** When an update of the copies failed as a whole, by the clock here; 0: it did not. */
+export const failedAt = signal(0);
 /** A new version of the application waits. */
 export const newVersion = signal<ServiceWorker | null>(null);
 

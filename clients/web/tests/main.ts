@@ -5,16 +5,21 @@ import { test } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import { type Change, SyncBodySchema } from "../src/contract/psoup_proto/v1/sync_pb";
-import { bytes, instant, microsOf, shownValue, span } from "../src/format";
+import { plain } from "../src/api/plain";
+import { bytes, digitsOf, instant, instantUtc, microsOf, shownValue, span } from "../src/format";
 import { csv, json } from "../src/parts/export";
 import { split } from "../src/parts/editor";
+import { telling } from "../src/parts/telling";
 import { movedTo, windowAt } from "../src/parts/window_bar";
+import { ArrowRows } from "../src/sync/arrow";
 import { type Changed, changed, count, type Held } from "../src/sync/change";
 import { hidden, shownFields } from "../src/sync/form";
 import { estimate, shown } from "../src/sync/shown";
 import type { Value } from "../src/sync/values";
 import { partsOf, textOf, windowOf } from "../src/sync/window";
 import { centred, following, viewOf, zoomed, zoomOf } from "../src/sync/zoom";
+import { showUtc } from "../src/zone";
+import arrow from "./arrow.json";
 import vectors from "./vectors.json";
 
 function changeOf(body: string): Change {
@@ -102,10 +107,27 @@ test("JSON names each column once, and loses no digit", () => {
 });
 
 test("instants and sizes", () => {
-  assert.equal(instant(0), "1970-01-01 00:00");
-  assert.equal(instant(-1), "1969-12-31 23:59:59.999999");
-  assert.equal(instant(2n ** 62n), "+148108-07-06 14:00:27.387904");
-  assert.equal(instant(2n ** 63n - 1n), `${2n ** 63n - 1n} µs`);
+  assert.equal(instantUtc(0), "1970-01-01 00:00");
+  assert.equal(instantUtc(-1), "1969-12-31 23:59:59.999999");
+  assert.equal(instantUtc(2n ** 62n), "+148108-07-06 14:00:27.387904");
+  assert.equal(instantUtc(2n ** 63n - 1n), `${2n ** 63n - 1n} µs`);
+  showUtc(true);
+  const [noon, later] = [1_700_049_600_000_000, 1_700_049_600_123_456];
+  assert.deepEqual([instant(noon), instant(later + 1e6)], ["2023-11-15 12:00", "2023-11-15 12:00:01"]);
+  assert.deepEqual(
+    [
+      [noon, null],
+      [noon, later + 1e6],
+      [noon, later],
+      [later, later + 1],
+    ].map(digitsOf),
+    ["minutes", 0, 3, 6],
+  );
+  const stamp = { name: "t", kind: "timestamp" as const, scale: 0 };
+  assert.deepEqual(
+    (["minutes", 0, 3, 6] as const).map((digits) => shownValue(later, stamp, digits)),
+    ["2023-11-15 12:00", "2023-11-15 12:00:00", "2023-11-15 12:00:00.123", "2023-11-15 12:00:00.123456"],
+  );
   assert.equal(microsOf("2014-01-01T06:00:00.123456Z"), 1_388_556_000_123_456);
   const double = { name: "x", kind: "double" as const, scale: 0 };
   assert.deepEqual(
@@ -158,4 +180,49 @@ test("a bar is zoomed within its limits, and the address keeps its place", () =>
 test("the word that is wrong is marked, by characters", () => {
   assert.deepEqual(split("SELECT a\nFRM 🐎 x", { line: 2, column: 7 }), ["SELECT a\nFRM 🐎 ", "x", ""]);
   assert.deepEqual(split("SELECT", { line: 1, column: 7 }), ["SELECT", "", ""]);
+});
+
+test("a message on the page has no word of programs and terminals", () => {
+  const said: [string, string][] = [
+    [
+      "this service needs an access token: set PSOUP_TOKEN_FILE or PSOUP_TOKEN; an operator issues tokens (psoup token issue)",
+      "this service needs an access token",
+    ],
+    [
+      "key 'k' is that of another query (q-1), registered otherwise: its text is SELECT n FROM s. To put the new query in its place, say replace (--replace, replace=True); or take another key, or unregister that query first",
+      "key 'k' is that of another query (q-1), registered otherwise: its text is SELECT n FROM s. or take another key, or unregister that query first",
+    ],
+    ["rows come in by a push: psoup push STREAM FILE, push(stream, rows)", "rows come in by a push"],
+    ["see psoup stream list, psoup queries; streams(), describe(name), queries()", ""],
+    [
+      "the hint: line 1, column 8 is fine; date_trunc('day', at)",
+      "the hint: line 1, column 8 is fine; date_trunc('day', at)",
+    ],
+    [
+      "line 1, column 1: no\nSELECT push(a) FROM s\n^\nhint: psoup push STREAM",
+      "line 1, column 1: no\nSELECT push(a) FROM s\n^",
+    ],
+  ];
+  for (const [before, after] of said) assert.equal(plain(before), after);
+});
+
+test("rows of Arrow are read as the service writes them", () => {
+  const rows = new ArrowRows();
+  rows.add(base64Decode(arrow.stream));
+  assert.deepEqual([rows.rows, rows.ended], [4, true]);
+  assert.deepEqual(
+    rows.columns.map((column) => column.map(told)),
+    arrow.columns,
+  );
+  assert.throws(() => new ArrowRows().add(new Uint8Array(8)), /not a message of Arrow/);
+});
+
+test("a statement is shown from its own WHERE on", () => {
+  assert.equal(telling("SELECT a,\n b FROM s\nWHERE  a < 1 BEGIN (START)"), "WHERE a < 1 BEGIN (START)");
+  assert.equal(telling("SELECT 'where' AS \"WHERE\" FROM s BEGIN (START)"), "FROM s BEGIN (START)");
+  assert.equal(
+    telling("SELECT a FROM s JOIN (SELECT b FROM t WHERE b > 0) ON a = b where a = 'it''s'"),
+    "where a = 'it''s'",
+  );
+  assert.equal(telling("SELECT somewhere FROM s"), "FROM s");
 });

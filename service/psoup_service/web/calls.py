@@ -33,6 +33,7 @@ from psoup_service.wire.call_steps import Answering
 from psoup_service.wire.calls import Ended
 from psoup_service.wire.decoders import Decoders
 from psoup_service.wire.request_bodies import SMALL_BYTES
+from psoup_service.wire.written import Written
 
 _NO_STORE = {"cache-control": "no-store"}
 _LAST_WORD_S = 1.0
@@ -121,8 +122,9 @@ class WebCaller:
         if size:
             self._calls.answering.receiving.give_back(self.principal.tenant, size)
 
-    async def write(self, message: Message) -> None:
-        """Send a message as an event."""
+    async def write(self, reply: Message | Written) -> None:
+        """Send a message as an event. A reply that is already serialized is parsed again, as events are JSON."""
+        message = self._method.reply.FromString(reply.raw) if isinstance(reply, Written) else reply
         await self.send(b"data: %b\n\n" % await self._calls.encoded(message, self.peer()))
 
     async def send(self, raw: bytes) -> None:

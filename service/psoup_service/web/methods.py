@@ -32,7 +32,7 @@ ALLOWED = {
         "Matches",
         "TopQueries",
     ),
-    "psoup.v1.StatementService": ("Execute", "Ask"),
+    "psoup.v1.StatementService": ("Execute", "Ask", "AskStream"),
     "psoup.v1.SyncService": ("Sync", "Watch"),
 }
 """The methods, by service."""
@@ -40,10 +40,13 @@ ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class WebMethod:
-    """A method: its name, the class of its requests, the function that serves it, and whether it streams replies."""
+    """A method: its name, the classes of its requests and replies, the function that serves it, and whether it streams
+    replies.
+    """
 
     asked: NamedCall
     request: type[Message]
+    reply: type[Message]
     behaviour: Callable[[Any, Any], Any]
     streams: bool
 
@@ -56,6 +59,7 @@ def methods_of(service: str, servicer: Any) -> dict[str, WebMethod]:
         methods[f"{service}/{name}"] = WebMethod(
             NamedCall(f"{service.rpartition('.')[2]}/{name}", name in WATCHING_METHODS),
             GetMessageClass(descriptor.input_type),
+            GetMessageClass(descriptor.output_type),
             getattr(servicer, name),
             descriptor.server_streaming,
         )

@@ -130,7 +130,14 @@ def watch(page: Page, problems: list[str]) -> None:
     """Note what a page complains of, but for calls that reach nobody."""
     page.set_default_timeout(WAIT_MS)
     page.on("pageerror", lambda error: problems.append(str(error)))
-    quiet = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "status of 4", "ERR_EMPTY", "ERR_CONNECTION_RESET")
+    quiet = (
+        "ERR_CONNECTION_REFUSED",
+        "ERR_INCOMPLETE_CHUNKED",
+        "status of 4",
+        "status of 501",
+        "ERR_EMPTY",
+        "ERR_CONNECTION_RESET",
+    )
     page.on(
         "console",
         lambda said: (
@@ -142,9 +149,11 @@ def watch(page: Page, problems: list[str]) -> None:
 
 
 @contextmanager
-def opened(chromium: Browser, site: Site, *, installs: bool = False, width: int = 390) -> Iterator[Opened]:
-    """A page of the site, with a store of its own. `installs`: with its service worker."""
-    context = chromium.new_context(viewport={"width": width, "height": 780})
+def opened(
+    chromium: Browser, site: Site, *, installs: bool = False, width: int = 390, height: int = 780, zone: str = "UTC"
+) -> Iterator[Opened]:
+    """A page of the site, with a store of its own. `installs`: with its service worker. `zone`: the reader's zone."""
+    context = chromium.new_context(viewport={"width": width, "height": height}, timezone_id=zone)
     if not installs:
         context.add_init_script("delete Navigator.prototype.serviceWorker")
     try:

@@ -88,7 +88,7 @@ HOLD = """(() => {
 def keep(page: Page, key: str) -> None:
     """Keep a query by its key, from the console, until its answer is there."""
     begin_to_keep(page, key)
-    page.get_by_text("recharged just now").wait_for()
+    page.get_by_text("updated just now").wait_for()
 
 
 def begin_to_keep(page: Page, key: str) -> None:
@@ -109,8 +109,8 @@ def installed(page: Page) -> None:
 def recharged(page: Page) -> str:
     """Recharge all that is kept; what is said of it."""
     mine(page)
-    page.get_by_role("button", name="Recharge").click()
-    expect(page.get_by_text("The recharge took")).to_be_visible()
+    page.get_by_role("button", name="Update").click()
+    expect(page.get_by_text("The update took")).to_be_visible()
     return page.get_by_role("status").inner_text()
 
 

@@ -1,4 +1,6 @@
 /** Answers that are asked for once, and what is known of the time that a stream keeps. */
+import { base64Decode } from "@bufbuild/protobuf/wire";
+import type { AskStreamResponseJson } from "../contract/psoup_proto/v1/statements_pb";
 import type { InvokeRowsResponseJson } from "../contract/psoup_proto/v1/queries_pb";
 import type { CompletenessJson } from "../contract/psoup_proto/v1/types_pb";
 import type { GetStreamResponseJson } from "../contract/psoup_proto/v1/streams_pb";
@@ -6,11 +8,15 @@ import { microsOf, rfc3339 } from "../format";
 import { addRows, fieldOf } from "../parts/row_values";
 import type { Rows } from "../parts/table";
 import { textOf, type Window } from "../sync/window";
+import { ArrowRows } from "../sync/arrow";
 import { ask } from "./call";
+import { events } from "./events";
 
 export type Asked = { rows: Rows; completeness: CompletenessJson; more: boolean };
 
 const MOST = 10_000;
+/** An answer that is not registered is read no further once so many rows are there. */
+const PREVIEW = 1_000;
 
 /** The answer of a query over a window, of at most 10,000 rows; `more` if there are others. Throws CallError. */
 export async function invoke(queryId: string, window: Window, signal: AbortSignal): Promise<Asked> {
@@ -37,6 +43,30 @@ export async function invoke(queryId: string, window: Window, signal: AbortSigna
   }
   const order = Array.from({ length: rows }, (_, row) => row);
   return { rows: { fields, columns, order }, completeness: page.completeness ?? {}, more: Boolean(page.nextPageToken) };
+}
+
+/** The answer of a SELECT that is not registered: its first 256 KiB of rows, or a little more. Throws CallError. */
+export async function askOnce(statement: string, signal: AbortSignal): Promise<Asked> {
+  const end = new AbortController();
+  const read = new ArrowRows();
+  let known: CompletenessJson = {};
+  const request = { statement, acceptTruncation: true };
+  const both = AbortSignal.any([signal, end.signal]);
+  try {
+    for await (const piece of events<AskStreamResponseJson>("StatementService/AskStream", request, both)) {
+      known = piece.completeness ?? known;
+      read.add(base64Decode(piece.arrowIpc ?? ""));
+      if (read.rows >= PREVIEW && !read.ended) break;
+    }
+  } finally {
+    end.abort();
+  }
+  const { fields, columns, rows, ended } = read;
+  return {
+    rows: { fields, columns, order: Array.from({ length: rows }, (_, row) => row) },
+    completeness: known,
+    more: !ended,
+  };
 }
 
 /** How complete an answer is, without its rows. */

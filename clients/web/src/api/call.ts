@@ -1,6 +1,7 @@
 /** Calls of the service: POST with the contract's messages in JSON. An error is a CallError, of which the page shows the
  * service's own words; `UNREACHABLE` is the reason if nothing has answered. */
 import { signal } from "@preact/signals";
+import { plain } from "./plain";
 
 export type Connection = "unknown" | "reached" | "lost";
 
@@ -116,7 +117,8 @@ async function errorOf(response: Response): Promise<CallError> {
 export function errorFrom(told: ErrorJson, status: number): CallError {
   const code = told.code ?? `HTTP ${status}`;
   if (code === "UNAUTHENTICATED") signInWanted.value = true;
-  return new CallError(code, told.message ?? `HTTP ${status}`, told.reason, told.line, told.column, told.hint);
+  const message = plain(told.message ?? "") || `HTTP ${status}`;
+  return new CallError(code, message, told.reason, told.line, told.column, plain(told.hint ?? ""));
 }
 
 /** What is wrong, in a line for people. */

@@ -1,29 +1,27 @@
 /** The answer of a query: the copy on this device, or of another window what the service says; as a table or a chart. */
-import { useEffect, useMemo, useState } from "preact/hooks";
-import type { GetQueryResponseJson, QueryJson } from "../contract/psoup_proto/v1/queries_pb";
-import { completeness, invoke, type Asked, type Reach, reachOf } from "../api/asked";
-import { ask, CallError, connection, words } from "../api/call";
+import { useEffect, useState } from "preact/hooks";
+import type { QueryJson } from "../contract/psoup_proto/v1/queries_pb";
+import type { Asked, Reach } from "../api/asked";
+import { words } from "../api/call";
 import { counted, instant, microsOf, resetWords, span } from "../format";
 import { Choice, Head, Note, Problem } from "../parts/basics";
-import { Age, Certainty, errorWords, nowHere } from "../parts/certainty";
+import { Age, Certainty, errorWords } from "../parts/certainty";
 import { Chart, timeOf } from "../parts/chart";
 import { csv, json, save } from "../parts/export";
 import { type Rows, Table } from "../parts/table";
-import { type Instants, WindowBar } from "../parts/window_bar";
-import { kept, place, route, said, tick, to } from "../state";
+import { WindowBar } from "../parts/window_bar";
+import { kept, place, route, said, to } from "../state";
 import { live, unwatch, watch } from "../store/live";
 import { rechargeAndSay } from "../store/recharging";
 import { recharging } from "../store/recharge";
-import { type Entry, keep, rowsOf } from "../store/store";
-import type { Held } from "../sync/change";
-import { hidden, shownFields } from "../sync/form";
-import { shown } from "../sync/shown";
-import type { Value } from "../sync/values";
+import { type Entry, keep } from "../store/store";
 import { isOwn, partsOf, textOf, type Window, windowOf } from "../sync/window";
 import { viewOf, zoomOf } from "../sync/zoom";
+import { instantsOf, type Part, useAsked, useCopy, useQuery, useReach } from "./answer_data";
 import { More } from "./more";
 
-type Part = { rows: Rows; time: Value[] | null };
+/** Whether there is room for the window and the statement beside the rows. */
+const ROOMY = "(min-width: 721px) and (min-height: 600px)";
 
 export function Answer({ id: named }: { id: string }) {
   const entry = kept.value?.find((of) => of.queryId === named || of.former.includes(named));
@@ -34,10 +32,12 @@ export function Answer({ id: named }: { id: string }) {
   const own = isOwn(window);
   const copy = useCopy(entry);
   const asked = useAsked(id, window, kept.value !== null && (!own || entry === undefined));
-  const reach = useReach(query.query, asked.asked);
+  const reach = useReach(query.query, asked.asked, entry?.now ?? null);
+  const [open, setOpen] = useState(() => matchMedia(ROOMY).matches || !own);
   const beside = route.value.query.get("beside") ?? "";
   const now = window.now ?? reach?.at.now ?? entry?.now ?? null;
-  const name = entry?.name ?? query.query?.key ?? id;
+  const name = entry?.name ?? (query.query?.key || id);
+  const statement = entry?.statement ?? query.query?.statement;
   const part: Part | null = own && entry !== undefined ? copy : asked.asked && { rows: asked.asked.rows, time: null };
   useEffect(() => unwatch, [id]);
   if (kept.value === null) return <Head title={name} back="#/" />;
@@ -48,23 +48,18 @@ export function Answer({ id: named }: { id: string }) {
           query.query !== null && <Keep query={query.query} />
         ) : (
           <>
-            <Live entry={entry} />
+            {entry.error?.code !== "NOT_FOUND" && <Live entry={entry} />}
             <button
               type="button"
               class="main"
               disabled={recharging.value > 0}
               onClick={() => rechargeAndSay([entry.number])}
             >
-              Recharge
+              Update
             </button>
           </>
         )}
       </Head>
-      {(entry?.statement ?? query.query?.statement) !== undefined && (
-        <p class="sql open" dir="auto">
-          {entry?.statement ?? query.query?.statement}
-        </p>
-      )}
       {query.problem !== "" && entry === undefined && <Problem>{query.problem}</Problem>}
       {entry !== undefined && errorWords(entry) !== "" && <Note>{errorWords(entry)}</Note>}
       {entry?.last != null && resetWords(entry.last.reset) !== "" && <Note>{resetWords(entry.last.reset)}</Note>}
@@ -77,18 +72,6 @@ export function Answer({ id: named }: { id: string }) {
           <AskedWords asked={asked.asked} window={window} />
         )}
       </p>
-      {reach !== null && (
-        <>
-          <WindowBar
-            reach={reach.reach}
-            at={instantsOf(window, reach.at, reach.reach)}
-            view={viewOf(route.value.query, reach.reach)}
-            onMove={(next, view) => place({ ...partsOf(next), zoom: zoomOf(view, reach.reach) })}
-            onZoom={(view) => place({ zoom: zoomOf(view, reach.reach) })}
-          />
-          <Steps now={now} window={window} beside={beside} reach={reach.reach} />
-        </>
-      )}
       <div class="tools">
         <Choice
           label="Show as"
@@ -105,6 +88,28 @@ export function Answer({ id: named }: { id: string }) {
         <More entry={entry} queryId={id}>
           {part !== null && <Exports name={name} rows={part.rows} />}
         </More>
+        <button type="button" aria-expanded={open} aria-controls="window" onClick={() => setOpen(!open)}>
+          Details
+        </button>
+      </div>
+      <div id="window" class="panel" hidden={!open}>
+        {statement !== undefined && (
+          <p class="sql open" dir="auto">
+            {statement}
+          </p>
+        )}
+        {open && reach !== null && (
+          <>
+            <WindowBar
+              reach={reach.reach}
+              at={instantsOf(window, reach.at, reach.reach)}
+              view={viewOf(route.value.query, reach.reach)}
+              onMove={(next, view) => place({ ...partsOf(next), zoom: zoomOf(view, reach.reach) })}
+              onZoom={(view) => place({ zoom: zoomOf(view, reach.reach) })}
+            />
+            <Steps now={now} window={window} beside={beside} reach={reach.reach} />
+          </>
+        )}
       </div>
       {asked.problem !== "" && part === null && <Problem>{asked.problem}</Problem>}
       <div class={beside === "" ? "" : "beside"}>
@@ -130,13 +135,15 @@ function Shown({ part, view, label, title }: { part: Part; view: string; label: 
     <section class="answer">
       {title !== "" && <h2>{title}</h2>}
       {rows.order.length === 0 ? (
-        <p class="quiet">No rows: nothing in the window satisfies the query.</p>
+        <p class="quiet">No rows: no row in the window satisfies the query.</p>
       ) : view === "chart" ? (
         <Chart rows={rows} time={timeOf(rows, part.time)} label={label} />
       ) : (
         <Table rows={rows} label={`${label}, ${counted(rows.order.length, "row")}`} />
       )}
-      <p class="quiet small">{counted(rows.order.length, "row")}, times in UTC</p>
+      <p class="quiet small">
+        {counted(rows.order.length, "row")}, {counted(rows.fields.length, "column")}
+      </p>
     </section>
   );
 }
@@ -181,10 +188,10 @@ function Steps({ now, window, beside, reach }: { now: number | null; window: Win
         Day ›
       </button>
       <button type="button" onClick={() => place({ now: "", begin: "", end: "" })} disabled={isOwn(window)}>
-        As registered
+        Window of the query
       </button>
       <label class="pick">
-        Beside it{" "}
+        Compare with{" "}
         <select value={beside} onChange={(event) => place({ beside: event.currentTarget.value })}>
           <option value="">nothing</option>
           <option value="1">a day before</option>
@@ -257,111 +264,12 @@ function AskedWords({ asked, window }: { asked: Asked | null; window: Window }) 
   return (
     <>
       <span class={final ? "badge good" : "badge"}>
-        {final ? "Final, NOW" : "As of"} {now === undefined ? "the beginning" : `${instant(microsOf(now))} UTC`}
+        {final ? "Final, NOW" : "As of"} {now === undefined ? "the beginning" : instant(microsOf(now))}
       </span>{" "}
       {isOwn(window) ? "not kept on this device" : textOf(window)}
-      {truncated ? ". It begins before what is kept" : ""}
+      {truncated ? ". The window begins before the oldest stored row" : ""}
       {asked.more ? ". These are the first 10,000 rows" : ""}
-      {Number(errors ?? 0) > 0 ? `. ${counted(Number(errors), "tuple")} could not be evaluated` : ""}
+      {Number(errors ?? 0) > 0 ? `. ${counted(Number(errors), "row")} could not be computed` : ""}
     </>
   );
-}
-
-// What the page knows ------------------------------------------------------------------------------------------
-
-function useQuery(id: string): { query: QueryJson | null; problem: string } {
-  const [state, set] = useState<{ query: QueryJson | null; problem: string }>({ query: null, problem: "" });
-  useEffect(() => {
-    const end = new AbortController();
-    ask<GetQueryResponseJson>("QueryService/GetQuery", { queryId: id }, end.signal).then(
-      ({ query }) => set({ query: query ?? null, problem: "" }),
-      (problem) =>
-        end.signal.aborted ||
-        set({
-          query: null,
-          problem:
-            problem instanceof CallError && problem.gone
-              ? "The service does not know this query: it was unregistered, or the service holds other data by now."
-              : words(problem),
-        }),
-    );
-    return () => end.abort();
-  }, [id, connection.value]);
-  return state;
-}
-
-/** The rows of the copy, without those that have left since. */
-function useCopy(entry: Entry | undefined): Part | null {
-  const [held, set] = useState<Held | null>(null);
-  const wall = tick.value;
-  useEffect(() => {
-    let current = true;
-    if (entry === undefined) set(null);
-    else void rowsOf(entry.number).then((rows) => current && set(rows));
-    return () => void (current = false);
-  }, [entry?.number, entry?.token.join(), entry?.rows]);
-  const now = entry === undefined ? null : nowHere(entry, wall);
-  return useMemo(() => {
-    if (held === null) return null;
-    const first = hidden(held.form);
-    const fields = shownFields(held.form);
-    const timed = !held.form.whole && (held.form.idColumns <= 1 || held.form.width !== null);
-    const time = timed && held.form.idColumns <= 1 ? held.columns[first - 1]! : null;
-    return {
-      rows: { fields, columns: held.columns.slice(first, first + fields.length), order: shown(held, now) },
-      time,
-    };
-  }, [held, now]);
-}
-
-function useAsked(id: string, window: Window, wanted: boolean): { asked: Asked | null; problem: string } {
-  const [state, set] = useState<{ asked: Asked | null; problem: string }>({ asked: null, problem: "" });
-  const key = `${id} ${JSON.stringify(window)} ${wanted}`;
-  useEffect(() => {
-    if (!wanted) return set({ asked: null, problem: "" });
-    const end = new AbortController();
-    invoke(id, window, end.signal).then(
-      (asked) => set({ asked, problem: "" }),
-      (problem) => end.signal.aborted || set({ asked: null, problem: words(problem) }),
-    );
-    return () => end.abort();
-  }, [key]);
-  return state;
-}
-
-/** What the stream keeps, and where the query's own window lies in it. */
-function useReach(query: QueryJson | null, asked: Asked | null): { reach: Reach; at: Instants } | null {
-  const [state, set] = useState<{ reach: Reach; at: Instants } | null>(null);
-  useEffect(() => {
-    if (query === null) return;
-    const end = new AbortController();
-    const work = async (): Promise<void> => {
-      const [reach, known] = await Promise.all([
-        reachOf(query.stream!, end.signal),
-        completeness(query.queryId!, end.signal),
-      ]);
-      if (reach === null || known.now === undefined) return;
-      const now = microsOf(known.now);
-      const stop = known.end === undefined ? now : Math.min(microsOf(known.end), now);
-      set({
-        reach: { ...reach, now: Math.max(reach.now, now) },
-        at: { begin: known.begin === undefined ? reach.oldest : microsOf(known.begin), end: stop, now },
-      });
-    };
-    work().catch(() => undefined);
-    return () => end.abort();
-  }, [query?.queryId, asked === null]);
-  return state;
-}
-
-/** Where the handles are: as the address says, or as the query's own window has it. */
-function instantsOf(window: Window, own: Instants, reach: Reach): Instants {
-  const now = window.now ?? own.now;
-  if (window.begin === null)
-    return { begin: Math.max(own.begin + now - own.now, reach.oldest), end: own.end + now - own.now, now };
-  return {
-    begin: window.begin === "start" ? reach.oldest : Math.max(now - window.begin * 1e6, reach.oldest),
-    end: now - window.end * 1e6,
-    now,
-  };
 }

@@ -1,11 +1,12 @@
-/** My queries: what this device keeps, how old it is, and a recharge of all of it. */
+/** My queries: the copies on this device, their age, and an update of all of them. */
 import { useState } from "preact/hooks";
 import { connection } from "../api/call";
-import { bytes, counted, number, resetWords } from "../format";
+import { bytes, counted, resetWords } from "../format";
 import { Age, Certainty, errorWords } from "../parts/certainty";
 import { Empty, Head, sure } from "../parts/basics";
 import { kept, to } from "../state";
-import { rechargeAndSay } from "../store/recharging";
+import { cameAndLeft, rechargeAndSay } from "../store/recharging";
+import { telling } from "../parts/telling";
 import { recharging } from "../store/recharge";
 import { type Entry, forgetAll } from "../store/store";
 import type { Recharged } from "../store/recharge";
@@ -20,7 +21,7 @@ export function Mine() {
       <Head title="My queries">
         {all.length > 0 && (
           <button type="button" class="main" onClick={run} disabled={recharging.value > 0}>
-            {recharging.value > 0 ? "Recharging…" : "Recharge"}
+            {recharging.value > 0 ? "Updating…" : "Update"}
           </button>
         )}
       </Head>
@@ -35,9 +36,9 @@ export function Mine() {
           <button
             type="button"
             class="plain"
-            onClick={() => sure("Forget all copies on this device? The queries stay registered.") && forgetAll()}
+            onClick={() => sure("Remove all copies from this device? The queries stay at the service.") && forgetAll()}
           >
-            Forget everything on this device
+            Remove everything from this device
           </button>
         </p>
       )}
@@ -51,8 +52,8 @@ function summary(all: Entry[], told: Recharged | null): string {
   if (told === null) return here;
   const took = told.sent + told.received;
   const beside =
-    told.full > 0 ? ` A full answer of each would have taken about ${bytes(Math.max(told.full, told.received))}.` : "";
-  return `${here} The recharge took ${bytes(took)}.${beside}`;
+    told.full > 0 ? ` All answers in full would have taken about ${bytes(Math.max(told.full, told.received))}.` : "";
+  return `${here} The update took ${bytes(took)}.${beside}`;
 }
 
 function Card({ entry }: { entry: Entry }) {
@@ -68,17 +69,17 @@ function Card({ entry }: { entry: Entry }) {
         </h2>
         <span class="count">{counted(entry.rows, "row")}</span>
       </div>
-      <p class="sql" dir="auto">
-        {entry.statement}
+      <p class="sql" dir="auto" title={entry.statement}>
+        {telling(entry.statement)}
       </p>
       <p class="meta">
         <Certainty entry={entry} /> <Age entry={entry} />
       </p>
       {last !== null && (
         <p class="meta quiet">
-          {last.came + last.gone === 0 ? "Nothing new" : `${number(last.came)} came, ${number(last.gone)} left`} for{" "}
+          Last update: {last.came + last.gone === 0 ? "nothing new" : cameAndLeft(last.came, last.gone)},{" "}
           {bytes(last.sent + last.received)}
-          {last.full > last.received ? `; a full answer takes about ${bytes(last.full)}` : ""}
+          {last.full > last.received ? ` of about ${bytes(last.full)} for the whole answer` : ""}
         </p>
       )}
       {problem !== "" && <p class="meta badtext">{problem}</p>}
@@ -91,8 +92,8 @@ function Nothing() {
   return (
     <Empty title="Nothing is kept on this device yet">
       <p>
-        A query that you keep has its answer here, also without a connection. A recharge brings what has changed, and no
-        more.
+        Keep a query, and its answer is here, also without a connection. An update transfers only the rows that have
+        changed.
       </p>
       <p class="row">
         <a class="button main" href={to("new")}>
@@ -104,8 +105,8 @@ function Nothing() {
       </p>
       {connection.value === "lost" && <p class="quiet">The service cannot be reached right now.</p>}
       <p class="quiet">
-        Had you kept some? Browsers clear what pages keep, after weeks without a visit, say. The queries stand at the
-        service: keep them again from there.
+        Did you keep some before? A browser may clear the storage of a page, after weeks without a visit for instance.
+        The queries are still at the service: keep them again from the console.
       </p>
     </Empty>
   );

@@ -24,12 +24,12 @@ export function More({
     if (name) await note(entry!.number, (now) => ({ ...now, name }));
   });
   const leave = attempt(async () => {
-    if (!sure("Forget the copy on this device? The query stays registered.")) return;
+    if (!sure("Remove the copy from this device? The query stays at the service.")) return;
     await forget(entry!.number);
     go("#/");
   });
   const unregister = attempt(async () => {
-    if (!sure("Unregister the query at the service? Nobody can ask it any more.")) return;
+    if (!sure("Unregister this query at the service? It ends for all users, on all devices.")) return;
     await ask("QueryService/Unregister", { queryId, allowMissing: true });
     if (entry !== undefined) await forget(entry.number);
     go("#/");
@@ -40,7 +40,7 @@ export function More({
     await rechargeAndSay([entry!.number]);
   });
   return (
-    <details class="more">
+    <details class="more" name="more" onFocusOut={leftBy} onKeyDown={escaped}>
       <summary class="button">More</summary>
       <div class="menu">
         {children}
@@ -55,14 +55,25 @@ export function More({
               Rename
             </button>
             <button type="button" onClick={leave}>
-              Forget on this device
+              Remove from this device
             </button>
           </>
         )}
+        <hr />
         <button type="button" class="danger" onClick={unregister}>
-          Unregister
+          Unregister for all users
         </button>
       </div>
     </details>
   );
+}
+
+/** Close the menu when the focus leaves it. */
+function leftBy(event: FocusEvent): void {
+  const menu = event.currentTarget as HTMLDetailsElement;
+  if (event.relatedTarget instanceof Node && !menu.contains(event.relatedTarget)) menu.open = false;
+}
+
+function escaped(event: KeyboardEvent): void {
+  if (event.key === "Escape") (event.currentTarget as HTMLDetailsElement).open = false;
 }

@@ -1,19 +1,23 @@
-/** New query: an editor that checks while one types, says what the query would be, and registers it. */
+/** New query: an editor that checks the statement, shows its rows now, asks it once, or registers it. */
 import { useEffect, useState } from "preact/hooks";
 import type { CheckResponseJson, RegisterResponseJson } from "../contract/psoup_proto/v1/queries_pb";
 import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_proto/v1/streams_pb";
-import { ask, CallError, words } from "../api/call";
+import { ask, CallError, connection, words } from "../api/call";
 import { counted, number } from "../format";
 import { patternWords } from "../parts/patterns";
-import { Facts, Head } from "../parts/basics";
+import { Head } from "../parts/basics";
 import { Editor } from "../parts/editor";
 import { go, said, to } from "../state";
 import { rechargeAndSay } from "../store/recharging";
 import { keep } from "../store/store";
+import { FirstStream } from "./first_stream";
+import { Once, useOnce } from "./once";
 import { fieldOf } from "../parts/row_values";
 
 const PAUSE = 300;
 const DRAFT = "psoup draft";
+/** Rows in the window up to which a preview is shown at once. */
+const CHEAP = 100_000;
 
 type Checked =
   | { state: "empty" | "checking" | "unknown" }
@@ -26,19 +30,20 @@ export function NewQuery() {
   const [busy, setBusy] = useState(false);
   const [refused, setRefused] = useState<CallError | null>(null);
   const checked = useChecked(statement);
-  const streams = useStreams();
+  const [streams, lookAgain] = useStreams();
+  const once = useOnce(statement, checked.state === "right" && isCheap(checked.told));
   const error = checked.state === "wrong" ? checked.error : refused;
   const write = (text: string): void => {
     sessionStorage.setItem(DRAFT, text);
     setStatement(text);
     setRefused(null);
   };
-  const register = async (event: Event): Promise<void> => {
+  const register = async (event: Event, replace = false): Promise<void> => {
     event.preventDefault();
     setBusy(true);
     try {
       const key = name.trim();
-      const { query } = await ask<RegisterResponseJson>("QueryService/Register", { statement, key });
+      const { query } = await ask<RegisterResponseJson>("QueryService/Register", { statement, key, replace });
       const number = await keep(key || firstWords(statement), { queryId: query!.queryId!, key, statement });
       void navigator.storage?.persist?.();
       sessionStorage.removeItem(DRAFT);
@@ -54,7 +59,8 @@ export function NewQuery() {
   return (
     <>
       <Head title="New query" />
-      <form class="split" onSubmit={register}>
+      {streams !== null && streams.length === 0 && <FirstStream onMade={lookAgain} />}
+      <form class="split" onSubmit={register} hidden={streams !== null && streams.length === 0}>
         <div>
           <label for="statement">Statement</label>
           <Editor
@@ -64,15 +70,23 @@ export function NewQuery() {
             describedBy="checked"
           />
           <div id="checked" aria-live="polite">
-            {error !== null && <Wrong error={error} statement={statement} />}
+            {error?.reason === "KEY_TAKEN" ? (
+              <Taken name={name.trim()} busy={busy} onReplace={(event) => void register(event, true)} />
+            ) : (
+              error !== null && <Wrong error={error} statement={statement} />
+            )}
             {checked.state === "right" && <Right told={checked.told} />}
             {checked.state === "empty" && (
               <p class="quiet">
-                SELECT … FROM a stream, WHERE …, and a window: BEGIN (NOW - 1 HOUR). It is checked while you type.
+                SELECT columns FROM a stream WHERE a condition, and a window such as BEGIN (NOW - 1 HOUR). The statement
+                is checked while you type.
               </p>
             )}
           </div>
-          <label for="name">Name, by which anybody may ask for it (may be left out)</label>
+          <Once once={once} />
+          <label for="name">
+            Name <span class="quiet">(may be left out; other users see it)</span>
+          </label>
           <input
             id="name"
             maxLength={120}
@@ -84,13 +98,29 @@ export function NewQuery() {
             <button type="submit" class="main" disabled={busy || statement.trim() === "" || checked.state === "wrong"}>
               {busy ? "Registering…" : "Register"}
             </button>
+            <button
+              type="button"
+              disabled={once.busy || statement.trim() === "" || checked.state === "wrong"}
+              onClick={once.ask}
+            >
+              {once.busy ? "Asking…" : "Ask once"}
+            </button>
+          </p>
+          <p class="quiet small">
+            Register: the service keeps the answer up to date, and this device keeps a copy. Ask once: you see the rows
+            of now, and nothing is stored.
           </p>
         </div>
         <aside aria-label="Streams">
           <h2>Streams</h2>
-          {streams.length === 0 && <p class="quiet">The service has no streams yet.</p>}
-          {streams.map((stream) => (
-            <StreamHelp key={stream.name} stream={stream} onTry={() => write(example(stream))} />
+          {streams === null && connection.value === "lost" && <p class="quiet">The service cannot be reached.</p>}
+          {(streams ?? []).map((stream) => (
+            <StreamHelp
+              key={stream.name}
+              stream={stream}
+              open={streams?.length === 1}
+              onTry={() => write(example(stream))}
+            />
           ))}
         </aside>
       </form>
@@ -120,34 +150,46 @@ function parts(error: CallError): [string, string] {
 }
 
 function Right({ told }: { told: CheckResponseJson }) {
-  const columns = (told.query?.columns ?? []).map((column) => `${column.name} ${fieldOf(column).kind.toUpperCase()}`);
+  const [tuples, onDisk] = inWindow(told);
   return (
     <div class="note good">
-      <Facts
-        facts={[
-          ["Columns", <bdi>{columns.join(", ")}</bdi>],
-          ["Window", told.query?.window ?? ""],
-          ["Rows", patternWords(told.updatePattern)],
-          ...costs(told),
-        ]}
-      />
+      <code>{told.query?.window ?? ""}</code>: {counted(tuples, "row")} in this window now
+      {onDisk > 0 ? `, ${number(onDisk)} of them on disk` : ""}. Rows of the answer {patternWords(told.updatePattern)}.
     </div>
   );
 }
 
-/** What a first answer would look at. */
-function costs(told: CheckResponseJson): [string, string][] {
+/** How many rows a first answer would read, and how many of them from disk. */
+function inWindow(told: CheckResponseJson): [number, number] {
   const sum = (name: string): number =>
     (told.nodes ?? []).reduce((sum, node) => sum + Number(node.figures?.[name] ?? 0), 0);
-  const [tuples, onDisk] = [sum("tuples_in_window"), sum("tuples_on_disk")];
-  return [
-    ["Now in the window", `${counted(tuples, "tuple")}${onDisk > 0 ? `, ${number(onDisk)} of them on disk` : ""}`],
-  ];
+  return [sum("tuples_in_window"), sum("tuples_on_disk")];
 }
 
-function StreamHelp({ stream, onTry }: { stream: StreamJson; onTry: () => void }) {
+/** Whether rows are shown without being asked for: the service would read few rows, and none from disk. */
+function isCheap(told: CheckResponseJson): boolean {
+  const [tuples, onDisk] = inWindow(told);
+  return tuples <= CHEAP && onDisk === 0;
+}
+
+function Taken({ name, busy, onReplace }: { name: string; busy: boolean; onReplace: (event: Event) => void }) {
   return (
-    <details class="stream">
+    <div class="note bad" role="alert">
+      <p>
+        Another query has the name <bdi>{name}</bdi>. Choose another name, or put this query in its place for all users.
+      </p>
+      <p class="row">
+        <button type="button" disabled={busy} onClick={onReplace}>
+          Replace the other query
+        </button>
+      </p>
+    </div>
+  );
+}
+
+function StreamHelp({ stream, open, onTry }: { stream: StreamJson; open: boolean; onTry: () => void }) {
+  return (
+    <details class="stream" open={open}>
       <summary>
         <bdi>{stream.name}</bdi>
       </summary>
@@ -207,8 +249,10 @@ function isAbout(problem: unknown): problem is CallError {
   );
 }
 
-function useStreams(): StreamJson[] {
-  const [streams, set] = useState<StreamJson[]>([]);
+/** The streams, null until they are known; and what asks for them again. */
+function useStreams(): [StreamJson[] | null, () => void] {
+  const [streams, set] = useState<StreamJson[] | null>(null);
+  const [times, setTimes] = useState(0);
   useEffect(() => {
     const end = new AbortController();
     ask<ListStreamsResponseJson>("StreamService/ListStreams", {}, end.signal).then(
@@ -216,6 +260,6 @@ function useStreams(): StreamJson[] {
       () => undefined,
     );
     return () => end.abort();
-  }, []);
-  return streams;
+  }, [times, connection.value]);
+  return [streams, () => setTimes(times + 1)];
 }

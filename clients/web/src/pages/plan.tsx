@@ -2,9 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ExplainResponseJson, PlanNodeJson } from "../contract/psoup_proto/v1/queries_pb";
 import { ask, CallError, words } from "../api/call";
-import { number } from "../format";
+import { instant, microsOf, number } from "../format";
 import { Choice, Head, Problem } from "../parts/basics";
 import { patternWords } from "../parts/patterns";
+import { Term, termName } from "../parts/terms";
 import { kept, to } from "../state";
 
 export function Plan({ id }: { id: string }) {
@@ -65,7 +66,9 @@ function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
           <dl class="figures">
             {figures.map(([name, value]) => (
               <div key={name}>
-                <dt>{plain(name)}</dt>
+                <dt>
+                  <Term name={name} />
+                </dt>
                 <dd data-figure={name}>{name === "selectivity" ? percent(Number(value)) : number(Number(value))}</dd>
               </div>
             ))}
@@ -76,8 +79,8 @@ function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
           <dl class="nodefacts">
             {facts.map(([name, value]) => (
               <div key={name}>
-                <dt>{plain(name)}</dt>
-                <dd dir="auto">{value}</dd>
+                <dt>{termName(name)}</dt>
+                <dd dir="auto">{shownFact(name, value)}</dd>
               </div>
             ))}
           </dl>
@@ -104,7 +107,9 @@ function Factors({ node }: { node: PlanNodeJson }) {
   if (texts.length === 0) return null;
   return (
     <section>
-      <h3>Conditions, and how many of the newest {number(Number(node.figures?.sample ?? 0))} tuples pass</h3>
+      <h3>
+        Conditions, and the share of the newest {number(Number(node.figures?.sample ?? 0))} rows that satisfies each
+      </h3>
       <ol class="factors">
         {texts.map((text, at) => (
           <li key={text}>
@@ -126,13 +131,18 @@ function rest(node: PlanNodeJson): string {
   return first.toLowerCase() === node.operator ? others.join(" ") : (node.text ?? "");
 }
 
+/** A fact of a node; instants in the zone that is shown. */
+function shownFact(name: string, value: string): string {
+  return (name === "begin" || name === "end") && INSTANT.test(value)
+    ? instant(microsOf(value.replace(" ", "T")))
+    : value;
+}
+
+const INSTANT = /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z$/;
+
 /** Names and values in one order, whatever order the service sends them in. */
 function byName<T>(of: Record<string, T>): [string, T][] {
   return Object.entries(of).sort(([one], [other]) => (one < other ? -1 : 1));
-}
-
-function plain(name: string): string {
-  return name.replaceAll("_", " ");
 }
 
 /** What Explain says, once a second while the page is seen. */

@@ -1,6 +1,7 @@
 /** Small parts of all pages. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { Term } from "./terms";
 
 let begun = false;
 
@@ -74,13 +75,15 @@ export function Choice({
   );
 }
 
-/** Names and values. */
+/** Names and values. Names that terms.tsx knows are explained. */
 export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
   return (
     <dl class="facts">
       {facts.map(([name, value]) => (
         <div key={name}>
-          <dt>{name}</dt>
+          <dt>
+            <Term name={name} />
+          </dt>
           <dd>{value}</dd>
         </div>
       ))}

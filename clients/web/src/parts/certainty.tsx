@@ -1,6 +1,7 @@
 /** How sure one may be of a copy: exact now, exact as of an instant, or a part. */
 import { ago, counted, instant } from "../format";
-import { tick } from "../state";
+import { connection } from "../api/call";
+import { failedAt, tick } from "../state";
 import type { Entry } from "../store/store";
 import { agesByClock, estimate } from "../sync/shown";
 
@@ -10,18 +11,26 @@ export function nowHere(entry: Entry, wall: number): number | null {
   return Math.max(entry.now ?? 0, estimate(entry.clock, wall * 1000));
 }
 
+/** Whether the last attempt to update a copy failed. */
+function behind(entry: Entry): boolean {
+  return entry.error !== null || connection.value === "lost" || failedAt.value > (entry.synced ?? 0);
+}
+
 export function Certainty({ entry }: { entry: Entry }) {
+  if (entry.error?.code === "NOT_FOUND") return <span class="badge warn">Not updated any more</span>;
   if (entry.form === null) return <span class="badge">Nothing here yet</span>;
   if (!entry.complete) return <span class="badge warn">A part: {counted(entry.left, "row")} or more left out</span>;
   const moves = entry.form.ages && entry.form.byClock;
-  if (entry.final) return <span class="badge good">Final</span>;
-  if (moves) return <span class="badge good">Exact of what was known</span>;
-  return <span class="badge">As of {entry.now === null ? "the beginning" : `${instant(entry.now)} UTC`}</span>;
+  if (entry.final) return <span class="badge good">Final: no row will come or leave</span>;
+  if (moves && !behind(entry)) return <span class="badge good">All rows up to the last update</span>;
+  if (moves) return <span class="badge">All rows up to the last update</span>;
+  return <span class="badge">As of {entry.now === null ? "the beginning" : instant(entry.now)}</span>;
 }
 
 export function Age({ entry }: { entry: Entry }) {
-  if (entry.synced === null) return <span>never recharged</span>;
-  return <span>recharged {ago(entry.synced, Math.max(tick.value, entry.synced))}</span>;
+  if (entry.synced === null) return <span>never updated</span>;
+  if (behind(entry)) return <span>not updated since {instant(entry.synced * 1000)}</span>;
+  return <span>updated {ago(entry.synced, Math.max(tick.value, entry.synced))}</span>;
 }
 
 /** What is wrong with a query, in plain words. */
@@ -30,9 +39,9 @@ export function errorWords(entry: Entry): string {
   if (entry.error.code === "NOT_FOUND") {
     const why =
       entry.error.reason === "QUERY_EXPIRED"
-        ? "It was not asked for as long as it said."
+        ? "It expired, because no client asked for it long enough."
         : "It was unregistered, or the service holds other data by now.";
-    return `The service does not know this query any more. ${why} The rows here stay as they were.`;
+    return `The service does not know this query any more. ${why} The rows on this device stay as they were.`;
   }
   return `The service says: ${entry.error.message}`;
 }

@@ -5,6 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import { counted, instant, number } from "../format";
 import type { Field } from "../sync/form";
 import type { Value } from "../sync/values";
+import { inUtc, wallTime } from "../zone";
 import type { Rows } from "./table";
 
 const MOST = 6;
@@ -48,7 +49,7 @@ export function Chart({ rows, time, label }: { rows: Rows; time: Time; label: st
       seen.disconnect();
       plot.destroy();
     };
-  }, [data]);
+  }, [data, inUtc.value]);
   if (time === null || numeric.length === 0) {
     return (
       <p class="quiet">
@@ -93,7 +94,7 @@ function isSeries(times: ArrayLike<number>): boolean {
 function ticks(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number): string[] {
   let day = "";
   return splits.map((split) => {
-    const text = new Date(split * 1000).toISOString();
+    const text = wallTime(split * 1000);
     const [date, time] = [text.slice(0, 10), text.slice(11, step < 60 ? 19 : 16)];
     const known = date === day;
     day = date;
@@ -127,7 +128,7 @@ function inWords(rows: Rows, time: NonNullable<Time>, data: uPlot.AlignedData | 
     );
     return `${rows.fields[at]!.name} from ${number(low)} to ${number(high)}`;
   });
-  return `${counted(times.length, "point")} by ${time.name}, ${from} to ${instant(Math.round(times[times.length - 1]! * 1e6))} UTC: ${parts.join(", ")}.`;
+  return `${counted(times.length, "point")} by ${time.name}, ${from} to ${instant(Math.round(times[times.length - 1]! * 1e6))}: ${parts.join(", ")}.`;
 }
 
 function options(node: HTMLElement, rows: Rows, picked: number[], line: boolean): uPlot.Options {
@@ -141,7 +142,7 @@ function options(node: HTMLElement, rows: Rows, picked: number[], line: boolean)
   return {
     width: node.clientWidth,
     height: Math.max(220, Math.min(360, Math.round(node.clientWidth * 0.5))),
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "UTC"),
+    tzDate: (seconds) => (inUtc.value ? uPlot.tzDate(new Date(seconds * 1e3), "UTC") : new Date(seconds * 1e3)),
     legend: { show: false },
     cursor: { drag: { x: true, y: false } },
     axes: [

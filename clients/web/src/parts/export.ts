@@ -1,5 +1,5 @@
 /** Files of the rows that are shown. */
-import { instant, shownValue } from "../format";
+import { instantUtc, shownValue } from "../format";
 import type { Field } from "../sync/form";
 import type { Value } from "../sync/values";
 import type { Rows } from "./table";
@@ -42,7 +42,7 @@ function jsonValue(value: Value, field: Field): Value {
 }
 
 function plain(value: Value, field: Field): string {
-  return field.kind === "timestamp" ? `${instant(value as number).replace(" ", "T")}Z` : shownValue(value, field);
+  return field.kind === "timestamp" ? `${instantUtc(value as number).replace(" ", "T")}Z` : shownValue(value, field);
 }
 
 function unique(names: string[]): string[] {

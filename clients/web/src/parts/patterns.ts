@@ -3,9 +3,9 @@ import type { UpdatePatternJson } from "../contract/psoup_proto/v1/queries_pb";
 
 const WORDS: Record<UpdatePatternJson, string> = {
   UPDATE_PATTERN_UNSPECIFIED: "",
-  UPDATE_PATTERN_MONOTONIC: "only come",
+  UPDATE_PATTERN_MONOTONIC: "are only added",
   UPDATE_PATTERN_WEAKEST: "leave in the order in which they came",
-  UPDATE_PATTERN_WEAK: "leave with the tuples that they are made of",
+  UPDATE_PATTERN_WEAK: "leave with the rows that they are made of",
   UPDATE_PATTERN_STRICT: "may change at any time",
 };
 

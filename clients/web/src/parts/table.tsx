@@ -1,8 +1,10 @@
 /** A table of many rows, of which only those in sight are in the document. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { shownValue } from "../format";
+import { digitsOf, instantUtc, shownValue, type Digits } from "../format";
 import type { Field } from "../sync/form";
-import type { Column } from "../sync/values";
+import type { Column, Value } from "../sync/values";
+import { inUtc } from "../zone";
+import { Scrolled } from "./scrolled";
 
 const ROW = 32;
 const MARGIN = 12;
@@ -17,7 +19,11 @@ export function Table({ rows, label }: { rows: Rows; label: string }) {
   const box = useRef<HTMLDivElement>(null);
   const [from, setFrom] = useState(0);
   const [room, setRoom] = useState(20);
-  const widths = useMemo(() => fields.map((field, at) => widthOf(field, columns[at]!, order)), [fields, columns]);
+  const utc = inUtc.value;
+  const [digits, widths] = useMemo(() => {
+    const digits = fields.map((field, at) => (field.kind === "timestamp" ? digitsOf(columns[at]!) : undefined));
+    return [digits, fields.map((field, at) => widthOf(field, columns[at]!, order, digits[at]))];
+  }, [fields, columns, utc]);
   useLayoutEffect(() => {
     const seen = new ResizeObserver(() => setRoom(Math.ceil((box.current?.clientHeight ?? 0) / ROW)));
     seen.observe(box.current!);
@@ -34,11 +40,11 @@ export function Table({ rows, label }: { rows: Rows; label: string }) {
   const first = Math.min(from, Math.max(0, order.length - 1));
   const last = Math.min(order.length, first + Math.min(room, 150) + 2 * MARGIN);
   return (
-    <div class="scroll" ref={box} onScroll={scrolled} tabIndex={0} role="region" aria-label={label}>
+    <Scrolled box={box} kind="scroll" label={label} onScroll={scrolled}>
       <table class="rows" aria-rowcount={order.length + 1}>
         <colgroup>
           {widths.map((width, at) => (
-            <col key={at} style={{ width: `${width}ch` }} />
+            <col key={at} style={{ width: at === 0 ? `min(${width}ch, 48vw)` : `${width}ch` }} />
           ))}
         </colgroup>
         <thead>
@@ -56,13 +62,13 @@ export function Table({ rows, label }: { rows: Rows; label: string }) {
             <tr key={first + at} aria-rowindex={first + at + 2} class={(first + at) % 2 === 1 ? "odd" : ""}>
               {fields.map((field, column) => {
                 const value = columns[column]![row]!;
-                const text = short(shownValue(value, field));
+                const text = short(shownValue(value, field, digits[column]));
                 return (
                   <td
                     key={column}
                     class={value === null ? `${field.kind} null` : field.kind}
                     dir="auto"
-                    title={text.length > WIDEST ? text : undefined}
+                    title={titleOf(value, field, text)}
                   >
                     {text}
                   </td>
@@ -73,8 +79,14 @@ export function Table({ rows, label }: { rows: Rows; label: string }) {
           <Space rows={order.length - last} columns={fields.length} />
         </tbody>
       </table>
-    </div>
+    </Scrolled>
   );
+}
+
+/** The rest of a value, for when it is pointed at: a longer text, or an instant to the microsecond. */
+function titleOf(value: Value, field: Field, text: string): string | undefined {
+  if (value !== null && field.kind === "timestamp") return `${instantUtc(value as number)} UTC`;
+  return text.length > WIDEST ? text : undefined;
 }
 
 function Space({ rows, columns }: { rows: number; columns: number }) {
@@ -91,7 +103,7 @@ function short(text: string): string {
 }
 
 /** So many characters as most of the first values have. */
-function widthOf(field: Field, column: Column, order: number[]): number {
-  const lengths = order.slice(0, 200).map((row) => shownValue(column[row]!, field).length);
+function widthOf(field: Field, column: Column, order: number[], digits?: Digits): number {
+  const lengths = order.slice(0, 200).map((row) => shownValue(column[row]!, field, digits).length);
   return Math.min(Math.max(field.name.length + 1, 5, ...lengths) + 3, WIDEST);
 }

@@ -88,6 +88,7 @@ export function WindowBar({ reach, at, view, onMove, onZoom }: Props) {
   };
   return (
     <div class="window">
+      <Legend shown={shown} />
       <div class="track" ref={bar}>
         {reach.archivedTo > view.from && reach.archivedTo > reach.oldest && (
           <div class="archived" style={{ width: percent(reach.archivedTo) }} title="on disk only" />
@@ -104,24 +105,33 @@ export function WindowBar({ reach, at, view, onMove, onZoom }: Props) {
             aria-valuemin={Math.round(reach.oldest / 1e6)}
             aria-valuemax={Math.round(reach.now / 1e6)}
             aria-valuenow={Math.round(shown[handle] / 1e6)}
-            aria-valuetext={`${instant(Math.round(shown[handle]))} UTC`}
+            aria-valuetext={instant(Math.round(shown[handle]))}
             onPointerDown={drag(handle)}
             onKeyDown={press(handle)}
-          >
-            <span aria-hidden="true">{NAMES[handle]}</span>
-          </div>
+          />
         ))}
       </div>
       <div class="ends quiet">
         <span>{instant(Math.floor(view.from / 1e6) * 1e6)}</span>
-        <span class="middle">
-          {instant(Math.floor(shown.begin / 1e6) * 1e6)} to {instant(Math.floor(shown.end / 1e6) * 1e6)},{" "}
-          {span((shown.end - shown.begin) / 1e6)}
-        </span>
         <span>{instant(Math.floor(view.to / 1e6) * 1e6)}</span>
       </div>
       <Zoom reach={reach} view={view} middle={middleOf(shown, view)} onZoom={onZoom} />
     </div>
+  );
+}
+
+/** The handles by name with their times. Beside the handles the names would lie on each other in short windows. */
+function Legend({ shown }: { shown: Instants }) {
+  const handles: Handle[] = shown.end === shown.now ? ["begin", "now"] : ["begin", "end", "now"];
+  return (
+    <ul class="legend" aria-hidden="true">
+      {handles.map((handle) => (
+        <li key={handle} class={handle}>
+          <b>{NAMES[handle]}</b> {instant(Math.floor(shown[handle] / 1e6) * 1e6)}
+        </li>
+      ))}
+      <li class="quiet">{span((shown.end - shown.begin) / 1e6)}</li>
+    </ul>
   );
 }
 
@@ -159,7 +169,7 @@ function Zoom({
         All
       </button>
       <span class="quiet small" aria-live="polite">
-        {whole ? `All ${all} that are kept` : `${part} of ${all}`}
+        {whole ? `All ${all} that are stored` : `${part} of ${all}`}
       </span>
     </div>
   );

@@ -67,6 +67,11 @@ function readSchema(bytes: Uint8Array): Field[] {
   const buffer = new ByteBuffer(bytes.slice(8));
   const schema = Message.getRootAsMessage(buffer).header(new Schema()) as Schema | null;
   if (schema === null) throw new Error("no schema");
+  return fieldsOf(schema);
+}
+
+/** The columns of a schema. Throws for columns of a kind that PSoup does not have. */
+export function fieldsOf(schema: Schema): Field[] {
   return Array.from({ length: schema.fieldsLength() }, (_, place) => readField(schema.fields(place)!));
 }
 

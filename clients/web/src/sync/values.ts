@@ -38,7 +38,8 @@ function sums(steps: Value[]): Column {
   });
 }
 
-function exact(value: bigint): number | bigint {
+/** A number if that is exact, else a bigint. */
+export function exact(value: bigint): number | bigint {
   const near = Number(value);
   return Number.isSafeInteger(near) ? near : value;
 }

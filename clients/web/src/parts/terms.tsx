@@ -1,0 +1,80 @@
+/** Words of the service that a reader may not know: a plain name for each, and an explanation that opens on touch. */
+
+/** By the service's own name: the name that the page shows, and the explanation. */
+const TERMS: Record<string, [name: string, explanation: string]> = {
+  // Of a stream.
+  rate: ["New rows per second", ""],
+  watermark: [
+    "Complete up to",
+    "The watermark: rows with an earlier time come no more, or are refused as late. NOW in an answer is this time.",
+  ],
+  waiting: [
+    "Rows that wait",
+    "Rows that have come, and wait for the watermark: older rows may still come before them.",
+  ],
+  refused: [
+    "Refused rows",
+    "Late rows have a time before the watermark. Rows ahead have a time too far in the future.",
+  ],
+  retention: ["Rows are kept", ""],
+  // Of a query.
+  cpu: ["Processor time", "The query's share of the processor time that the service spends on queries."],
+  candidates: ["Rows tested", "Rows that the service compared with the conditions of the query."],
+  matched: ["Rows matched", "Rows that satisfied the conditions of the query."],
+  // Figures of a plan.
+  chunks: ["Blocks", "Rows are stored in blocks, in the order in which they came."],
+  chunks_covered: [
+    "Blocks with matches ready",
+    "The matches of these blocks are stored, so an answer only reads them.",
+  ],
+  chunks_in_memory: ["Blocks in memory", ""],
+  chunks_on_disk: ["Blocks on disk only", ""],
+  tuples_in_window: ["Rows in the window", ""],
+  tuples_on_disk_in_window: ["Of them on disk only", ""],
+  matches_in_window: ["Matching rows in the window", ""],
+  to_evaluate: ["Rows still to test", "Rows of the window whose matches are not stored. The next answer tests them."],
+  shared_by: ["Queries with this condition", "They share one set of stored matches."],
+  sample: ["Rows sampled", "The newest rows. The shares of the conditions are measured on them."],
+  selectivity: ["Share that matches", "The share of the sampled rows that satisfies all conditions."],
+  errors: ["Rows with an error", "Rows whose conditions could not be computed, after a division by zero for instance."],
+  key_bytes: ["Bytes of the keys", ""],
+  state_bytes: ["Bytes of each group", ""],
+  states: ["Partial results of a group", "An average, for instance, is kept as a sum and a count."],
+  // What takes memory.
+  tuples: ["Rows", ""],
+  "tuples that wait": ["Rows that wait", "Rows that have come, and wait until no older row can come before them."],
+  "search codes": ["Codes for searches in texts", ""],
+  "key indexes": ["Indexes for joins", ""],
+  "kept pairs": ["Stored pairs of joins", ""],
+  folds: ["Partial sums", "Stored sums and counts of blocks, of which aggregates are made."],
+  "fold packs": ["Partial sums of many queries", "Stored sums and counts of blocks, of which aggregates are made."],
+  "open results": ["Matches of the newest rows", "The matches of the block that is still being filled."],
+  "sealed results": ["Matches of older rows", "The matches of full blocks. They are compressed, and change no more."],
+  "predicate index": [
+    "Index of the conditions",
+    "With it a new row is compared only with queries that it may satisfy.",
+  ],
+  "query catalog": ["List of the queries", ""],
+  "archive entries": ["List of the blocks on disk", ""],
+};
+
+/** The plain name of a word of the service. */
+export function termName(name: string): string {
+  return TERMS[name]?.[0] ?? name.replaceAll("_", " ");
+}
+
+/** The plain name; with an explanation that opens on touch, if there is one. */
+export function Term({ name }: { name: string }) {
+  const explanation = TERMS[name]?.[1] ?? "";
+  if (explanation === "") return <>{termName(name)}</>;
+  return <Explained title={termName(name)} explanation={explanation} />;
+}
+
+export function Explained({ title, explanation }: { title: string; explanation: string }) {
+  return (
+    <details class="term">
+      <summary>{title}</summary>
+      <span>{explanation}</span>
+    </details>
+  );
+}
