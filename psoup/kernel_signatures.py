@@ -21,21 +21,31 @@ SIGNATURES = Path(__file__).with_name("kernels") / "signatures.txt"
 _ROOM = "psoup.kernels."
 
 
-def compile_listed(check: Callable[[], None] = lambda: None, *, backwards: bool = False) -> int:
+def compile_listed(
+    check: Callable[[], None] = lambda: None,
+    *,
+    backwards: bool = False,
+    done: Callable[[int, bool], None] = lambda number, compiled: None,
+) -> int:
     """Compile all listed kernels, or load them from Numba's cache. Returns their number.
 
     `backwards`: begin with the last line of the list, so that two processes can share the work. `check` is called
-    before each kernel, and may raise. Takes a second if the cache has all kernels, else nearly two minutes. Does
-    nothing if Numba's compiler is disabled.
+    before each kernel, and may raise. `done` is called after each one. Its arguments are the number of kernels so far,
+    and whether this one was compiled, not loaded. Takes a second if the cache has all kernels, else nearly two minutes.
+    Does nothing if Numba's compiler is disabled.
     """
     lines = SIGNATURES.read_text().splitlines()
-    for line in reversed(lines) if backwards else lines:
+    for number, line in enumerate(reversed(lines) if backwards else lines, 1):
         check()
         name, _, arguments = line.partition("(")
         module, _, kernel = name.rpartition(".")
         dispatcher = getattr(import_module(_ROOM + module), kernel)
+        compiled = False
         if isinstance(dispatcher, Dispatcher):
+            before = len(dispatcher.stats.cache_misses)
             dispatcher.compile(normalize_signature(f"({arguments}")[0])
+            compiled = len(dispatcher.stats.cache_misses) > before
+        done(number, compiled)
     return len(lines)
 
 

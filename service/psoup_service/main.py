@@ -25,6 +25,7 @@ from psoup.errors import PSoupError, Unavailable
 from psoup_service.host.turns.interpreter import ShortTurns
 from psoup_service.host.worker import told
 from psoup_service.process import allocators, event_loop, kernel_cache, log
+from psoup_service.process.kernel_progress import KernelProgress
 from psoup_service.process.lean import lean
 from psoup_service.process.service_manager import ServiceManager
 from psoup_service.process.settings import Settings
@@ -46,10 +47,12 @@ def serve(
     file: str | None = None,
     ready: Callable[[str], None] | None = None,
     quarantine: Sequence[str] = (),
+    compiling: Callable[[int, int], None] | None = None,
 ) -> int:
     """Serve until a signal comes; returns the exit code. `ready` is called with the address once calls are served.
 
-    `file`: the settings file that was read. `quarantine`: IDs of queries that are kept out of the index.
+    `file`: the settings file that was read. `quarantine`: IDs of queries that are kept out of the index. `compiling`
+    is called after each kernel of a first start, with the number done, and of all. The default is `KernelProgress`.
     """
     log.configure(settings.log_format, settings.log_level)
     if file is not None:
@@ -57,7 +60,7 @@ def serve(
     kernel_cache.choose(settings.data_dir)
     allocators.keep_freed_memory()
     try:
-        return event_loop.run(_serve(settings, ready, quarantine))
+        return event_loop.run(_serve(settings, ready, quarantine, compiling or KernelProgress()))
     except PSoupError as problem:
         return _told(problem)
     except OSError as problem:
@@ -72,13 +75,15 @@ def _told(problem: PSoupError) -> int:
     return EXIT_FAILED
 
 
-async def _serve(settings: Settings, ready: Callable[[str], None] | None, quarantine: Sequence[str]) -> int:
+async def _serve(
+    settings: Settings,
+    ready: Callable[[str], None] | None,
+    quarantine: Sequence[str],
+    compiling: Callable[[int, int], None],
+) -> int:
     manager = ServiceManager.of(os.environ)
     with lean():
         service = _service(settings, quarantine)
-    if kernel_cache.cold():
-        with suppress(OSError):
-            print("the kernels are compiled, once for this install: a minute or more", file=sys.stderr, flush=True)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -90,7 +95,7 @@ async def _serve(settings: Settings, ready: Callable[[str], None] | None, quaran
         loop.add_signal_handler(number, end)
     try:
         with ShortTurns():
-            await service.start()
+            await service.start(compiling=compiling)
     except Unavailable:
         if not stop.is_set():
             raise

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -193,12 +193,14 @@ class Service:
         """The store of events."""
         return self._store
 
-    async def start(self, *, warm: bool = True) -> None:
-        """Listen, replay, serve. Raises InvalidInput if it cannot listen on the port."""
+    async def start(
+        self, *, warm: bool = True, compiling: Callable[[int, int], None] = lambda done, total: None
+    ) -> None:
+        """Listen, replay, serve. Raises InvalidInput if it cannot listen on the port. `compiling`: see `warm_up`."""
         server: grpc.aio.Server | None = None
         try:
             if warm:
-                await on(self._threads.life, warm_up, self.host.check_wanted)
+                await on(self._threads.life, warm_up, self.host.check_wanted, compiling)
             touch_memory()
             self.watchdog.start()
             server, self._calls = self._make_server()

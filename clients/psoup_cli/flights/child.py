@@ -1,7 +1,7 @@
 """A service in a child process that cannot outlive its parent.
 
     parent: ChildService(port, data)  --stdin, held open-->  child: python -m psoup_cli.flights.child PORT DATA
-                                      <--stdout: its address--
+                                      <--stdout: compiled kernels, its address--
 
 The child prints its address once it serves. So the parent cannot mistake another service for it. It serves until the
 parent stops it, or until its standard input ends because the parent has died. It has its own session, so Ctrl-C in the
@@ -17,12 +17,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from psoup_client import Unavailable
 
 STOP_SECONDS = 15.0
 HOST = "127.0.0.1"
+_KERNEL = "kernel "
+"""The beginning of a line about compiled kernels: the number done, and of all."""
 
 
 class ChildService:
@@ -50,10 +52,16 @@ class ChildService:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def wait_ready(self) -> str:
-        """Wait until the service serves. Returns its address, or raises Unavailable with the end of its log."""
+    def wait_ready(self, compiling: Callable[[int, int], None] = lambda done, total: None) -> str:
+        """Wait until the service serves. Returns its address, or raises Unavailable with the end of its log.
+
+        `compiling` is called after each kernel of a first start, with the number done, and of all.
+        """
         assert self._process.stdout is not None
-        self.address = self._process.stdout.readline().decode().strip()
+        while (line := self._process.stdout.readline().decode().strip()).startswith(_KERNEL):
+            done, total = line.removeprefix(_KERNEL).split()
+            compiling(int(done), int(total))
+        self.address = line
         if not self.address:
             self._process.wait()
             raise Unavailable(f"the service did not start:\n{self.log_end()}")
@@ -112,7 +120,12 @@ def run(arguments: Sequence[str]) -> int:
     if settings.web_port is None:
         settings = settings.model_copy(update={"web_port": port + 1 if port and is_free(port + 1) else 0})
     threading.Thread(target=_stop_with_parent, name="parent", daemon=True).start()
-    return serve(settings, file=loaded.file, ready=lambda address: print(address, flush=True))
+    return serve(
+        settings,
+        file=loaded.file,
+        ready=lambda address: print(address, flush=True),
+        compiling=lambda done, total: print(f"{_KERNEL}{done} {total}", flush=True),
+    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ Files, in reading order:
     ownership                                    a check of the owner of a file that the operator did not name
     log, event_loop, allocators                  logs, the loop, the memory
     lean, no_pandas                              work that a start leaves out
-    kernel_cache, kernel_compiler, late_kernels  compiled kernels: their folder, their compilation, the late ones
+    kernel_cache, kernel_compiler                compiled kernels: their folder, their compilation by two processes
+    kernel_progress, late_kernels                the progress of that, and kernels that are compiled too late
     warmup, rehearsal                            preparation of a start; a trial of it in a process of its own
     clock                                        the guarded clock, the time of the whole service
 

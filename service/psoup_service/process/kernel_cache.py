@@ -50,12 +50,11 @@ def choose(data_dir: str) -> None:
     numba.config.reload_config()
 
 
-def cold() -> bool:
-    """Whether this start compiles all kernels because the folder has none. To be called after the folder was chosen."""
+def has_folder() -> bool:
+    """Whether compiled kernels are kept in a folder. To be called after the folder was chosen."""
     from psoup.kernels.rows.bit_blocks import count_rows
 
-    place = count_rows.stats.cache_path
-    return place is not None and next(Path(place).glob("*.nbi"), None) is None
+    return count_rows.stats.cache_path is not None
 
 
 def keeps_by_itself() -> bool:

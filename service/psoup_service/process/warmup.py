@@ -16,9 +16,8 @@ from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of
 from psoup.answer.invoke import by_way
 from psoup.config import EngineConfig
 from psoup.execution.rows.record_batch import Message
-from psoup.kernel_signatures import compile_listed
 from psoup.local import LocalPSoup
-from psoup_service.process import kernel_cache, late_kernels
+from psoup_service.process import late_kernels
 from psoup_service.process.clock import GuardedClock
 from psoup_service.process.kernel_compiler import compile_together
 
@@ -61,12 +60,14 @@ _ROWS = 512
 _START = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
-def warm_up(check: Callable[[], None] = lambda: None) -> int:
+def warm_up(
+    check: Callable[[], None] = lambda: None, tell: Callable[[int, int], None] = lambda done, total: None
+) -> int:
     """Load all kernels, run a small workload on a separate engine, and tune the garbage collector. Returns the number
     of answer rows. Kernels that this process compiles afterwards are late. `check` is called before each kernel, and
-    may raise.
+    may raise. `tell` is called after each kernel if this start compiles them, with the number done, and of all.
     """
-    (compile_together if kernel_cache.cold() else compile_listed)(check)
+    compile_together(check, tell)
     soup, queries = _fed()
     rows = _select(soup, queries) + _answer(soup, _JOINED + _SHOWN) + _join(soup)
     _settle()

@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numba
 import pytest
 from numba.core.caching import _CacheLocator
 
 import psoup
-from psoup.kernels.rows.bit_blocks import count_rows
 from psoup_service.process import kernel_cache
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.doctor import examine
@@ -83,13 +81,6 @@ def test_no_other_place_is_used(tmp_path: Path, nowhere: None, kind: str) -> Non
             data = data / "lock" / "data"
     assert chosen(data) == ""
     assert kind != "foreign" or not cache.exists()
-
-
-def test_a_start_knows_that_it_compiles_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_rows, "_cache", SimpleNamespace(cache_path=str(tmp_path)))
-    assert kernel_cache.cold()
-    (tmp_path / "rows.count_rows-61.py311.nbi").touch()
-    assert not kernel_cache.cold()
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ from psoup_cli.common import Address, connect, message
 from psoup_cli.flights.child import ChildService
 from psoup_cli.flights.dataset import load
 from psoup_cli.flights.interrupt import CtrlC
+from psoup_cli.flights.kernel_meter import KernelMeter
 from psoup_cli.flights.past import PastStory
 from psoup_cli.flights.show import make_console, say
 from psoup_cli.flights.story import Story
@@ -104,8 +105,10 @@ def demo(
 def _started(console: Console, stack: ExitStack, port: int, data_dir: str) -> ChildService:
     """Start the demo's own service. It ends when the `stack` closes."""
     child = stack.enter_context(ChildService(port, data_dir))
-    say(console, "Starting a service; the very first start compiles its kernels, which takes a while ...")
-    say(console, f"It listens on {child.wait_ready()}.")
+    say(console, "Starting a service ...")
+    with KernelMeter(console) as meter:
+        address = child.wait_ready(meter)
+    say(console, f"It listens on {address}.")
     return child
 
 
