@@ -154,6 +154,8 @@ class Play:
                 where = self.draw.choice(WHERES)
                 sql = f"SELECT t FROM s WHERE {where}"
                 new = self.soup.register(sql, key=known.key, labels=known.labels, replace=True)
+                if new == query:  # the same call again changes nothing
+                    return
                 del self.oracle.known[query]
                 self.oracle.known[new] = Known(where, "", known.key, known.labels, len(self.oracle.released))
                 return

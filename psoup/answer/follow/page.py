@@ -8,15 +8,16 @@ end of the stream, and its place is nevertheless later. The reader keeps nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from psoup.answer.follow.clause_queries import ClauseQueries
 from psoup.answer.follow.pairs import FollowPairs, every_pair, some_pairs
-from psoup.answer.follow.told import FollowWanted, WantedQueries, wanted_queries
+from psoup.answer.follow.told import FollowWanted, wanted_queries
 from psoup.data.windows import retention_edge
 from psoup.errors import ResourceExhausted
 from psoup.execution.rows.source_rows import by_ids
@@ -34,6 +35,8 @@ PAIR_BYTES = 16
 """Bytes of a pair."""
 _FEW = 256
 """The most wanted queries whose clauses are read alone. More of them are picked from the matches of all clauses."""
+_FIRST, _LEAST = 2_048, 64
+"""The number of tuples of the first pass of a follower, and the least number of a later one."""
 _GATHERED = 1_024
 """The most tuples that are gathered at once."""
 _NONE: Array = np.zeros(0, np.int64)
@@ -73,24 +76,47 @@ class FollowPage:
         return self.place.next_id >= self.end_id
 
 
-@dataclass(slots=True)
 class Follower:
-    """The queries of one follower, resolved anew when queries come or go. Only one thread may use it at a time."""
+    """The queries of one follower, resolved anew when queries come or go. Only one thread may use it at a time.
 
-    wanted: FollowWanted
-    _queries: object = field(init=False, default=None)
-    _resolved: WantedQueries = field(init=False)
+    `known`: the queries by their clauses. `few`: whether these are all clauses, so that only they are read.
+    `left_out`: as in WantedQueries.
+    """
 
-    def resolved(self, snapshot: Snapshot, view: StreamView) -> WantedQueries:
-        """The queries that are told, as of a snapshot."""
-        if self._queries is not snapshot.queries:
-            self._resolved = wanted_queries(snapshot, view, self.wanted)
-            self._queries = snapshot.queries
-        return self._resolved
+    def __init__(self, wanted: FollowWanted) -> None:
+        self.wanted = wanted
+        self.known = ClauseQueries(old=wanted.old)
+        self.few = False
+        self.left_out = 0
+        self.share = 0.0
+        """The pairs for each tuple of the last pages, at least 0."""
+        self._queries: object = None
+
+    def next_tuples(self, room: int) -> int:
+        """The number of tuples that probably have `room` pairs."""
+        return _FIRST if not self.share else max(int(1.2 * room / self.share), _LEAST)
+
+    def note(self, tuples: int, pairs: int) -> None:
+        """Note the number of pairs that some tuples had."""
+        now = max(pairs, 1) / max(tuples, 1)
+        self.share = now if not self.share else (self.share + now) / 2
+
+    def resolve(self, snapshot: Snapshot, view: StreamView) -> None:
+        """Resolve the wanted queries as of a snapshot. O(1) while no query has come or gone."""
+        if self._queries is snapshot.queries:
+            return
+        self._queries = snapshot.queries
+        if self.wanted.every:
+            self.known = ClauseQueries(old=self.wanted.old)
+            return
+        told, self.left_out = wanted_queries(snapshot, view, self.wanted)
+        self.few = len(told.ids) <= _FEW
+        many = ClauseQueries(old=self.wanted.old, only=told.ids)
+        self.known = ClauseQueries.all_of(told) if self.few else many
 
     def rest(self) -> None:
         """Let the snapshot's queries go before a wait, unless resolving them again costs much."""
-        if self._queries is not None and len(self._resolved.told.ids) <= _FEW:
+        if self.few or self.wanted.every:
             self._queries = None
 
 
@@ -114,41 +140,32 @@ def follow_page(
     At most `most_rows` pairs and `most_bytes` bytes, but at least one pair if there is one among the tuples looked at.
     O(matches of the tuples), and an evaluation where there are no results. Raises the errors of the budget.
     """
-    some = None if follower.wanted.every else follower.resolved(snapshot, view)
+    follower.resolve(snapshot, view)
     high, at = min(view.next_id, place.next_id + LOOKED_AT), place
     parts, room = list[FollowPairs](), most_rows
     while at.next_id < high and room > 0:
-        pairs = _pairs(snapshot, view, some, at, high, room, follower.wanted.old, budget)
+        pairs = _pairs(snapshot, view, follower, at, min(high, at.next_id + follower.next_tuples(room)), budget)
+        follower.note(pairs.end_id - at.next_id, len(pairs.tuple_ids))
         pairs = _first(pairs, room)
         parts.append(pairs)
         room -= len(pairs.tuple_ids)
         at = FollowPlace(pairs.end_id, pairs.after)
     tuple_ids = np.concatenate([_NONE, *(part.tuple_ids for part in parts)])
     queries = np.concatenate([_NONE, *(part.queries for part in parts)])
-    left_out = 0 if some is None else some.left_out
-    return _fitting(snapshot, view, tuple_ids, queries, at, left_out, most_bytes, budget)
+    return _fitting(snapshot, view, tuple_ids, queries, at, follower.left_out, most_bytes, budget)
 
 
 def _pairs(
-    snapshot: Snapshot,
-    view: StreamView,
-    some: WantedQueries | None,
-    place: FollowPlace,
-    high: int,
-    most: int,
-    old: bool,
-    budget: ReadBudget,
+    snapshot: Snapshot, view: StreamView, follower: Follower, place: FollowPlace, high: int, budget: ReadBudget
 ) -> FollowPairs:
     """The pairs of the next tuples. If they take too much of the budget, those of fewer tuples."""
-    low, after = place
-    if some is not None and not len(some.told.ids):
+    (low, after), known = place, follower.known
+    if follower.few and not known.count:
         return FollowPairs(_NONE, _NONE, high)
     while True:
         try:
-            if some is not None and len(some.told.ids) <= _FEW:
-                return some_pairs(snapshot, view, low, high, after, some.told, budget=budget)
-            told = None if some is None else some.told
-            return every_pair(snapshot, view, low, high, (after, most), told, old=old, budget=budget)
+            pairs = some_pairs if follower.few else every_pair
+            return pairs(snapshot, view, low, high, after, known, budget)
         except ResourceExhausted as problem:
             if high - low <= 1 or problem.reason != "ARCHIVE_BUDGET":
                 raise

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.answer.follow.told import ToldQueries, told_queries
-from psoup.answer.tuples.queries_of_tuple import matched_between
+from psoup.answer.follow.clause_queries import ClauseQueries, QueriesOf
+from psoup.answer.tuples.queries_of_tuple import satisfied, tuples_together
 from psoup.execution.select.many_matches import Together, parts_of
-from psoup.published.snapshot import Snapshot, StreamView
+from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.sets import TooManyPairs
 from psoup.values.columns import Array
 from psoup.work.read_budget import ReadBudget
@@ -23,6 +23,8 @@ from psoup.work.read_budget import ReadBudget
 _NONE: Array = np.zeros(0, np.int64)
 _CLAUSE_PAIRS = 1 << 20
 """The most pairs of a clause and a tuple that one step makes. A step with more has fewer tuples."""
+_QUERY_PAIRS = 1 << 21
+"""The most pairs of a query and a tuple that one step makes, or those of one tuple."""
 
 
 class FollowPairs(NamedTuple):
@@ -38,72 +40,70 @@ class FollowPairs(NamedTuple):
     after: int = -1
 
 
-def _in_order(tuple_ids: Array, queries: Array, low: int, after: int, end_id: int, more: int = -1) -> FollowPairs:
-    """The pairs in order, without queries up to `after` of the tuple `low`."""
-    if after >= 0:
-        keep = (tuple_ids != low) | (queries > after)
-        tuple_ids, queries = tuple_ids[keep], queries[keep]
-    order = np.lexsort((queries, tuple_ids))
-    return FollowPairs(tuple_ids[order], queries[order], end_id, more)
-
-
 def every_pair(
-    snapshot: Snapshot,
-    view: StreamView,
-    low: int,
-    high: int,
-    place: tuple[int, int],
-    only: ToldQueries | None,
-    *,
-    old: bool,
-    budget: ReadBudget,
+    snapshot: Snapshot, view: StreamView, low: int, high: int, after: int, known: ClauseQueries, budget: ReadBudget
 ) -> FollowPairs:
-    """The pairs of the first tuples in [low, high) with all selections on the stream, or with those in `only`.
+    """The pairs of the first tuples in [low, high) with the queries that `known` admits.
 
-    `place`: the last query that was told for the tuple `low`, or -1, and the most pairs.
+    The tuples are those of one chunk at most. O(results of the chunk) and an evaluation of clauses without results.
     """
-    after, most = place
-    matched = matched_between(snapshot, view, low, high - low, after=after, most=most, budget=budget)
-    sizes = np.diff(matched.ends)
-    tuple_ids, queries = np.repeat(np.arange(low, low + len(sizes)), sizes), matched.queries
-    if only is not None:
-        among = np.isin(queries, only.ids)
-        tuple_ids, queries = tuple_ids[among], queries[among]
-    told = told_queries(snapshot, view, np.unique(queries), old=old) if only is None else only
-    places = np.searchsorted(told.ids, queries)
-    keep = told.told(places, tuple_ids, times_of(view, tuple_ids) if told.is_fixed else None)
-    more = -1 if matched.more is None else matched.more
-    return _in_order(tuple_ids[keep], queries[keep], low, after, low + matched.done, more)
+    entry, start, stop = next(parts_of(view, low, high))
+    offsets = np.arange(start, min(stop, start + tuples_together(snapshot, entry)))
+    budget.examine(len(offsets))
+    found = [(_NONE, _NONE)]
+    for pair in satisfied(snapshot, view, entry, offsets):
+        budget.check()
+        found.append(pair)
+    sqc_ids, which = (np.concatenate(column) for column in zip(*found, strict=True))
+    first_id, end_id = entry.data.first_id + start, entry.data.first_id + int(offsets[-1]) + 1
+    clauses, names = np.unique(sqc_ids, return_inverse=True)
+    return _told(view, known.of(snapshot, view, clauses), names, which + first_id, (low, after, end_id))
 
 
 def some_pairs(
-    snapshot: Snapshot, view: StreamView, low: int, high: int, after: int, told: ToldQueries, *, budget: ReadBudget
+    snapshot: Snapshot, view: StreamView, low: int, high: int, after: int, known: ClauseQueries, budget: ReadBudget
 ) -> FollowPairs:
-    """The pairs of the first tuples in [low, high) with some queries. O(new matches + clauses) for each chunk.
+    """The pairs of the first tuples in [low, high) with the queries of all `known` clauses.
 
-    The tuples are those of one chunk at most, and fewer if they have too many matches.
+    The tuples are those of one chunk at most, and fewer if they have too many matches. O(new matches + clauses).
     """
-    by_clause = np.argsort(told.sqc_ids, kind="stable")
-    clauses, starts = np.unique(told.sqc_ids[by_clause], return_index=True)
-    ends = np.append(starts[1:], len(by_clause))
-    which, tuple_ids, end_id = _of_clauses(snapshot, view, low, high, clauses, budget)
-    sizes = (ends - starts)[which]
-    places = by_clause[np.repeat(starts[which] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))]
-    tuple_ids = np.repeat(tuple_ids, sizes)
+    part = next(parts_of(view, low, high))
+    names, tuple_ids, end_id = _of_clauses(snapshot, view, part, known.clauses, budget)
+    return _told(view, known.of(snapshot, view, known.clauses), names, tuple_ids, (low, after, end_id))
+
+
+def _told(
+    view: StreamView, known: QueriesOf, names: Array, tuple_ids: Array, place: tuple[int, int, int]
+) -> FollowPairs:
+    """The pairs that are told, in order. Each pair of a tuple and a clause `name` stands for the clause's queries.
+
+    `place`: the first tuple, the last query that was told for it, and the end of the tuples.
+    """
+    low, after, end_id = place
+    told, counts = known.told, known.sizes[names]
+    if len(counts) and int(counts.sum()) > _QUERY_PAIRS:  # a clause may have a million queries
+        by_tuple = np.bincount(tuple_ids - low, counts, end_id - low)
+        end_id = low + max(int(np.searchsorted(np.cumsum(by_tuple), _QUERY_PAIRS, "right")), 1)
+        fit = tuple_ids < end_id
+        names, tuple_ids, counts = names[fit], tuple_ids[fit], counts[fit]
+    ends = np.cumsum(counts)
+    places = np.repeat(known.starts[names] - (ends - counts), counts) + np.arange(int(counts.sum()))
+    tuple_ids = np.repeat(tuple_ids, counts)
     keep = told.told(places, tuple_ids, times_of(view, tuple_ids) if told.is_fixed else None)
-    return _in_order(tuple_ids[keep], told.ids[places[keep]], low, after, end_id)
+    tuple_ids, queries = tuple_ids[keep], told.ids[places[keep]]
+    if after >= 0:
+        later = (tuple_ids != low) | (queries > after)
+        tuple_ids, queries = tuple_ids[later], queries[later]
+    order = np.lexsort((queries, tuple_ids))
+    return FollowPairs(tuple_ids[order], queries[order], end_id)
 
 
 def _of_clauses(
-    snapshot: Snapshot, view: StreamView, low: int, high: int, clauses: Array, budget: ReadBudget
+    snapshot: Snapshot, view: StreamView, part: tuple[ChunkEntry, int, int], clauses: Array, budget: ReadBudget
 ) -> tuple[Array, Array, int]:
-    """The matches of clauses (int64[k], ascending SQC IDs) from `low` on: places of clauses, tuple IDs, and their end.
-
-    Each has tuples of one chunk only.
+    """The matches of clauses (int64[k], ascending SQC IDs) in a part of a chunk: places of clauses, tuple IDs, their
+    end.
     """
-    part = next(parts_of(view, low, high), None)
-    if part is None:
-        return _NONE, _NONE, high
     entry, start, stop = part
     free = np.array([not snapshot.clause(sqc_id).factors for sqc_id in clauses.tolist()], np.bool_)
     conditional, first_id = np.flatnonzero(~free), entry.data.first_id
@@ -113,11 +113,11 @@ def _of_clauses(
             pairs = [(_NONE, _NONE)]
             if len(conditional):
                 together = Together(snapshot, view, clauses[conditional], budget)
-                together.begin([(entry, start, stop)])
-                matches = together.in_chunk(entry, start, stop, limit, None)
+                progress = together.begin([(entry, start, stop)])
+                matches = together.in_chunk(entry, start, stop, limit, progress)
                 pairs.append((conditional[matches.pairs.which], matches.pairs.offsets + first_id))
-            offsets = np.arange(start, stop)
-            pairs += [(np.full(len(offsets), place), offsets + first_id) for place in np.flatnonzero(free).tolist()]
+            ids = np.arange(start, stop) + first_id
+            pairs += [(np.full(len(ids), place), ids) for place in np.flatnonzero(free).tolist()]
             which, tuple_ids = (np.concatenate(column) for column in zip(*pairs, strict=True))
             return which, tuple_ids, first_id + stop
         except TooManyPairs:

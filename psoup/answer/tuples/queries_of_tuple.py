@@ -140,12 +140,11 @@ def matched_between(
     def matched(start: int, upto: int) -> PieceMatches:
         entry = view.chunk_of(first + start)
         at = first + start - entry.data.first_id
-        together = min(_TOGETHER // max(_bitmaps(entry.results), 1), _BITS // max(len(snapshot.clauses), 1))
-        together = max(together, _LEAST)
+        together = tuples_together(snapshot, entry)
         offsets = np.arange(at, min(at + min(upto - start, together), entry.data.end_id - entry.data.first_id))
         budget.examine(len(offsets))
         pairs = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        for pair in _satisfied(snapshot, view, entry, offsets):
+        for pair in satisfied(snapshot, view, entry, offsets):
             budget.check()
             pairs.append(pair)
         ids, which = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
@@ -180,7 +179,7 @@ class _TupleReader:
         for entry, wanted in by_chunk.values():
             self._budget.check()
             offsets = np.array(sorted(wanted), np.int64)
-            for ids, which in _satisfied(self._snapshot, self._view, entry, offsets):
+            for ids, which in satisfied(self._snapshot, self._view, entry, offsets):
                 self._budget.check()
                 order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
                 ends = np.cumsum(np.bincount(which, minlength=len(offsets)))
@@ -215,6 +214,12 @@ class _TupleReader:
         return tuple(since(members, 0)) if isinstance(members, tuple) else members
 
 
+def tuples_together(snapshot: Snapshot, entry: ChunkEntry) -> int:
+    """The number of tuples of a chunk that one pass over its results may take."""
+    most = min(_TOGETHER // max(_bitmaps(entry.results), 1), _BITS // max(len(snapshot.clauses), 1))
+    return max(most, _LEAST)
+
+
 def _bitmaps(results: ChunkResults) -> int:
     """The number of bitmaps of a chunk. A pass reads one word of each bitmap for each tuple."""
     return sum(len(pack.bitmaps) for pack in results.packs) + (0 if results.open is None else len(results.open.rows))
@@ -233,9 +238,7 @@ def check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: in
             )
 
 
-def _satisfied(
-    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
-) -> Iterator[tuple[Array, Array]]:
+def satisfied(snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array) -> Iterator[tuple[Array, Array]]:
     """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones."""
     results = entry.results
     for ids, which in pairs_at(results, offsets):

@@ -21,8 +21,6 @@ from psoup_service.following.follower import FollowClient
 
 _LEARNED = 1_000
 """The most new queries of which each is looked at. After more of them, all followers resolve their queries anew."""
-MOST_CLAUSES = 1_024
-"""The most clauses of one follower that are watched. A follower with more is marked by every new tuple."""
 
 
 class StreamMarks:

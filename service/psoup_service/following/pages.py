@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from psoup.answer.copies.watched_clauses import WatchedClause
@@ -13,7 +12,6 @@ from psoup.errors import NotFound
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.read_budget import ReadBudget
 from psoup_service.following.follower import FollowClient
-from psoup_service.following.marks import MOST_CLAUSES
 from psoup_service.following.positions import kept
 from psoup_service.wire.answers import one_batch
 
@@ -84,17 +82,14 @@ class FollowPages:
         if len(page.tuple_ids):
             pairs = pa.record_batch({"tuple_id": pa.array(page.tuple_ids), "query": pa.array(page.queries)})
             tuples, matches, queries = one_batch(page.tuples), one_batch(pairs), one_batch(page.tags)
-        clauses = clauses_of(self._snapshot, view, follower)
+        clauses = clauses_of(self._snapshot, follower)
         rest = page.place, page.end_id, page.left_out, self._snapshot.sequence
         return FollowBatch(tuples, matches, queries, *rest, clauses)
 
 
-def clauses_of(snapshot: Snapshot, view: StreamView, follower: Follower) -> Clauses:
+def clauses_of(snapshot: Snapshot, follower: Follower) -> Clauses:
     """The clauses of a follower's queries. O(clauses)."""
-    if follower.wanted.every:
+    if not follower.few:
         return None
-    sqc_ids = np.unique(follower.resolved(snapshot, view).told.sqc_ids).tolist()
-    if len(sqc_ids) > MOST_CLAUSES:
-        return None
-    clauses = map(snapshot.clause, sqc_ids)
+    clauses = map(snapshot.clause, follower.known.clauses.tolist())
     return {clause.sqc_id: WatchedClause(clause.sqc_id, clause.slot, not clause.factors) for clause in clauses}

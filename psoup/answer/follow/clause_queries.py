@@ -1,0 +1,104 @@
+"""The queries of clauses that a follower is told, clause after clause, as of the queries of one snapshot.
+
+    clause    7   9   12                    starts  0 2 2      sizes  2 0 1
+    queries   3 8     5                     told    the queries 3, 8 and 5, with the tuples for which each is told
+
+Clauses that a page meets for the first time are added. A clause stays for later pages until queries come or go.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from psoup.answer.follow.told import NEVER, ToldQueries, told_queries
+from psoup.plan.sides import FIRST_SIDE
+from psoup.published.members import since
+from psoup.published.records import picked
+from psoup.published.snapshot import Snapshot, StreamView
+from psoup.values.columns import Array
+
+_NONE: Array = np.zeros(0, np.int64)
+_NOTHING = ToldQueries(_NONE, _NONE, _NONE, _NONE, _NONE)
+
+
+class QueriesOf(NamedTuple):
+    """The queries of some clauses: of each those at the places in `told` from its start on, int64[k] each."""
+
+    told: ToldQueries
+    starts: Array
+    sizes: Array
+
+
+class ClauseQueries:
+    """The queries of clauses; see the module. `only`: the wanted queries, int64[k] ascending; None: all of them.
+
+    `complete`: whether the `clauses` are all that are wanted. Then no further clause is added.
+    """
+
+    def __init__(self, *, old: bool, only: Array | None = None) -> None:
+        self._old = old
+        self._only = only
+        self.clauses: Array = _NONE
+        """The SQC IDs of the known clauses, ascending."""
+        self._starts: Array = _NONE
+        self._sizes: Array = _NONE
+        self._told = _NOTHING
+
+    @classmethod
+    def all_of(cls, told: ToldQueries) -> ClauseQueries:
+        """The clauses of some queries."""
+        made = cls(old=False)
+        order = np.argsort(told.sqc_ids, kind="stable")
+        made._told = told.of(order)
+        made.clauses, made._starts, made._sizes = np.unique(told.sqc_ids[order], return_index=True, return_counts=True)
+        return made
+
+    @property
+    def count(self) -> int:
+        """The number of known queries."""
+        return len(self._told.ids)
+
+    def of(self, snapshot: Snapshot, view: StreamView, clauses: Array) -> QueriesOf:
+        """The queries of some clauses (int64[k], ascending). O(k log n), and O(queries) for clauses that are new."""
+        new = np.setdiff1d(clauses, self.clauses, assume_unique=True)
+        if len(new):
+            self._add(snapshot, view, new)
+        places = np.searchsorted(self.clauses, clauses)
+        return QueriesOf(self._told, self._starts[places], self._sizes[places])
+
+    def _add(self, snapshot: Snapshot, view: StreamView, new: Array) -> None:
+        owners, queries = _members(snapshot, new)
+        ids = np.unique(queries)
+        told = told_queries(snapshot, view, ids, old=self._old)
+        wanted = told.first != NEVER
+        if self._only is not None:
+            wanted &= np.isin(ids, self._only)
+        rows = np.searchsorted(ids, queries)
+        owners, rows = owners[wanted[rows]], rows[wanted[rows]]
+        order = np.argsort(owners, kind="stable")
+        sizes = np.bincount(np.searchsorted(new, owners), minlength=len(new))
+        starts = self.count + np.cumsum(sizes) - sizes
+        at = np.searchsorted(self.clauses, new)
+        self.clauses = np.insert(self.clauses, at, new)
+        self._starts, self._sizes = np.insert(self._starts, at, starts), np.insert(self._sizes, at, sizes)
+        more = told.of(rows[order])
+        self._told = ToldQueries(*(np.concatenate(pair) for pair in zip(self._told, more, strict=True)))
+
+
+def _members(snapshot: Snapshot, clauses: Array) -> tuple[Array, Array]:
+    """Pairs of a clause and one of its queries, without the sides of joins: int64[n] each.
+
+    A step of Python for each clause outside blocks.
+    """
+    found = snapshot.clauses.find(clauses)
+    owners, queries = [_NONE], [_NONE]
+    for block, at in found.blocks:
+        owners.append(picked(block.ids, at))
+        queries.append(picked(block.members, at))
+    several = [(sqc_id, [*since(record.members, 0)]) for sqc_id, record in found.records.items()]
+    owners.append(np.repeat([sqc_id for sqc_id, _ in several], [len(members) for _, members in several]))
+    queries.append(np.array([query_id for _, members in several for query_id in members], np.int64))
+    of, ids = np.concatenate(owners).astype(np.int64), np.concatenate(queries)
+    return of[ids < FIRST_SIDE], ids[ids < FIRST_SIDE]
