@@ -6,6 +6,7 @@ Ingest: tuples come in, as Arrow IPC."""
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -16,6 +17,30 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _Refused:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RefusedEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Refused.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REFUSED_UNSPECIFIED: _Refused.ValueType  # 0
+    """COUNT for a batch of a producer, else RAISE."""
+    REFUSED_COUNT: _Refused.ValueType  # 1
+    """The other tuples are taken, and the reply counts these."""
+    REFUSED_RAISE: _Refused.ValueType  # 2
+    """No tuple is taken: the call ends with OUT_OF_RANGE."""
+
+class Refused(_Refused, metaclass=_RefusedEnumTypeWrapper):
+    """What becomes of a batch that has tuples which are too late or too far ahead."""
+
+REFUSED_UNSPECIFIED: Refused.ValueType  # 0
+"""COUNT for a batch of a producer, else RAISE."""
+REFUSED_COUNT: Refused.ValueType  # 1
+"""The other tuples are taken, and the reply counts these."""
+REFUSED_RAISE: Refused.ValueType  # 2
+"""No tuple is taken: the call ends with OUT_OF_RANGE."""
+Global___Refused: _TypeAlias = Refused  # noqa: Y015
 
 @_typing.final
 class PushRequest(_message.Message):
@@ -29,6 +54,7 @@ class PushRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     arrow_ipc: _builtins.bytes
@@ -56,6 +82,8 @@ class PushRequest(_message.Message):
     says since when it is new takes the place of the longest silent one, if that has been silent for a minute. A name
     that may be that of a forgotten one is refused then, unless it is new since a later event.
     """
+    refused: Global___Refused.ValueType
+    """Take all tuples or none, or those that can be taken. A batch of a PushStream always has those taken that can be."""
     def __init__(
         self,
         *,
@@ -65,10 +93,11 @@ class PushRequest(_message.Message):
         epoch: _builtins.int = ...,
         number: _builtins.int = ...,
         since: _builtins.int = ...,
+        refused: Global___Refused.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "producer", b"producer", "since", b"since", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_ipc", b"arrow_ipc", "epoch", b"epoch", "number", b"number", "producer", b"producer", "refused", b"refused", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

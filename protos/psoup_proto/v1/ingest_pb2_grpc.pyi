@@ -29,8 +29,9 @@ GRPC_VERSION: str
 class IngestServiceStub:
     """Takes tuples.
 
-    A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
-    refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+    A batch is applied as a whole or not at all. Tuples whose time is too late or too far ahead are the exception, if the
+    sender says so (`refused`): they are refused one by one, counted and reported. With a `producer` a batch is taken
+    exactly once: see Push.
 
     Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
     that the request message has. What is refused by them is refused before it is sent; a request that names its size has
@@ -50,6 +51,10 @@ class IngestServiceStub:
     NOT_FOUND: no such stream.
     RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help. Reason
     RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
+    OUT_OF_RANGE, reason ROWS_REFUSED: some tuples are too late or too far ahead, and `refused` is RAISE. Nothing was
+    taken, and the number is not used up. Do not retry: a repeat takes nothing either. The metadata `late` and `ahead`
+    count the tuples, of `rows`; a tuple is late if its time is below `watermark`, and ahead if it is above `latest`
+    (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0.
     ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
     FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
     has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
@@ -99,8 +104,9 @@ class IngestServiceStub:
 class IngestServiceAsyncStub(IngestServiceStub):
     """Takes tuples.
 
-    A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
-    refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+    A batch is applied as a whole or not at all. Tuples whose time is too late or too far ahead are the exception, if the
+    sender says so (`refused`): they are refused one by one, counted and reported. With a `producer` a batch is taken
+    exactly once: see Push.
 
     Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
     that the request message has. What is refused by them is refused before it is sent; a request that names its size has
@@ -117,6 +123,10 @@ class IngestServiceAsyncStub(IngestServiceStub):
     NOT_FOUND: no such stream.
     RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help. Reason
     RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
+    OUT_OF_RANGE, reason ROWS_REFUSED: some tuples are too late or too far ahead, and `refused` is RAISE. Nothing was
+    taken, and the number is not used up. Do not retry: a repeat takes nothing either. The metadata `late` and `ahead`
+    count the tuples, of `rows`; a tuple is late if its time is below `watermark`, and ahead if it is above `latest`
+    (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0.
     ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
     FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
     has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way
@@ -165,8 +175,9 @@ class IngestServiceAsyncStub(IngestServiceStub):
 class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
     """Takes tuples.
 
-    A batch is applied as a whole or not at all, but for tuples whose time is too late or too far ahead: those are
-    refused one by one, counted and reported. With a `producer` a batch is taken exactly once: see Push.
+    A batch is applied as a whole or not at all. Tuples whose time is too late or too far ahead are the exception, if the
+    sender says so (`refused`): they are refused one by one, counted and reported. With a `producer` a batch is taken
+    exactly once: see Push.
 
     Metadata may name the request before it is read: `psoup-stream-bin` the stream (UTF-8), `psoup-size` the most bytes
     that the request message has. What is refused by them is refused before it is sent; a request that names its size has
@@ -187,6 +198,10 @@ class IngestServiceServicer(metaclass=_abc_1.ABCMeta):
         NOT_FOUND: no such stream.
         RESOURCE_EXHAUSTED: the memory budget is used up, or the batch is too large; the message says what would help. Reason
         RECEIVE_FULL: too many requests are on their way; RECEIVE_DEADLINE: the request did not come in time.
+        OUT_OF_RANGE, reason ROWS_REFUSED: some tuples are too late or too far ahead, and `refused` is RAISE. Nothing was
+        taken, and the number is not used up. Do not retry: a repeat takes nothing either. The metadata `late` and `ahead`
+        count the tuples, of `rows`; a tuple is late if its time is below `watermark`, and ahead if it is above `latest`
+        (microseconds since 1970). `late_rows` and `ahead_rows` are the first row numbers, from 0.
         ABORTED: the same number was used for other bytes (reason CONFLICT). Do not retry.
         FAILED_PRECONDITION: a gap in the numbers, a number too old to be remembered, or an epoch that a greater one
         has replaced; the message names what is expected. Reason PRODUCER_FORGOTTEN: the producer may be one that made way

@@ -156,8 +156,11 @@ class CommitStageRequest(_message.Message):
 
     STAGE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     """From BeginStage."""
+    refused: _ingest_pb2.Refused.ValueType
+    """As in PushRequest."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts that count, in the order of their rows; others are dropped. Empty: all, in the order of their names."""
@@ -167,10 +170,11 @@ class CommitStageRequest(_message.Message):
         *,
         stage: _builtins.str = ...,
         parts: _abc.Iterable[_builtins.str] | None = ...,
+        refused: _ingest_pb2.Refused.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "refused", b"refused", "stage", b"stage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

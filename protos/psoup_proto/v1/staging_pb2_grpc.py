@@ -33,7 +33,8 @@ class StagingServiceStub(object):
     The batch is one number of a producer, as in Push, and is taken exactly once: a number that was committed is
     acknowledged again whatever the parts hold now, so a job that runs again may order or cut its rows otherwise. Parts
     are kept in memory and are gone if the service ends before the commit; then begin again. A commit is on disk when
-    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push.
+    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push, unless the
+    commit says otherwise.
     """
 
     def __init__(self, channel):
@@ -72,7 +73,8 @@ class StagingServiceServicer(object):
     The batch is one number of a producer, as in Push, and is taken exactly once: a number that was committed is
     acknowledged again whatever the parts hold now, so a job that runs again may order or cut its rows otherwise. Parts
     are kept in memory and are gone if the service ends before the commit; then begin again. A commit is on disk when
-    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push.
+    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push, unless the
+    commit says otherwise.
     """
 
     def BeginStage(self, request, context):
@@ -108,6 +110,7 @@ class StagingServiceServicer(object):
         NOT_FOUND: no such stage, and its number was not committed either; begin again.
         FAILED_PRECONDITION: a part that is named did not come; the message names it.
         RESOURCE_EXHAUSTED: the memory budget is used up. The stage stays; commit again, or abort it.
+        OUT_OF_RANGE, reason ROWS_REFUSED: as in Push, if `refused` is RAISE. The stage stays, and the number is not used up.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,7 +162,8 @@ class StagingService(object):
     The batch is one number of a producer, as in Push, and is taken exactly once: a number that was committed is
     acknowledged again whatever the parts hold now, so a job that runs again may order or cut its rows otherwise. Parts
     are kept in memory and are gone if the service ends before the commit; then begin again. A commit is on disk when
-    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push.
+    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push, unless the
+    commit says otherwise.
     """
 
     @staticmethod

@@ -34,7 +34,8 @@ class StagingServiceStub:
     The batch is one number of a producer, as in Push, and is taken exactly once: a number that was committed is
     acknowledged again whatever the parts hold now, so a job that runs again may order or cut its rows otherwise. Parts
     are kept in memory and are gone if the service ends before the commit; then begin again. A commit is on disk when
-    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push.
+    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push, unless the
+    commit says otherwise.
     """
 
     @_typing.overload
@@ -66,6 +67,7 @@ class StagingServiceStub:
     NOT_FOUND: no such stage, and its number was not committed either; begin again.
     FAILED_PRECONDITION: a part that is named did not come; the message names it.
     RESOURCE_EXHAUSTED: the memory budget is used up. The stage stays; commit again, or abort it.
+    OUT_OF_RANGE, reason ROWS_REFUSED: as in Push, if `refused` is RAISE. The stage stays, and the number is not used up.
     """
     AbortStage: _grpc.UnaryUnaryMultiCallable[_staging_pb2.AbortStageRequest, _staging_pb2.AbortStageResponse]
     """Forgets the parts. Harmless if there is no such stage."""
@@ -79,7 +81,8 @@ class StagingServiceAsyncStub(StagingServiceStub):
     The batch is one number of a producer, as in Push, and is taken exactly once: a number that was committed is
     acknowledged again whatever the parts hold now, so a job that runs again may order or cut its rows otherwise. Parts
     are kept in memory and are gone if the service ends before the commit; then begin again. A commit is on disk when
-    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push.
+    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push, unless the
+    commit says otherwise.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -108,6 +111,7 @@ class StagingServiceAsyncStub(StagingServiceStub):
     NOT_FOUND: no such stage, and its number was not committed either; begin again.
     FAILED_PRECONDITION: a part that is named did not come; the message names it.
     RESOURCE_EXHAUSTED: the memory budget is used up. The stage stays; commit again, or abort it.
+    OUT_OF_RANGE, reason ROWS_REFUSED: as in Push, if `refused` is RAISE. The stage stays, and the number is not used up.
     """
     AbortStage: _aio.UnaryUnaryMultiCallable[_staging_pb2.AbortStageRequest, _staging_pb2.AbortStageResponse]  # type: ignore[assignment]
     """Forgets the parts. Harmless if there is no such stage."""
@@ -120,7 +124,8 @@ class StagingServiceServicer(metaclass=_abc_1.ABCMeta):
     The batch is one number of a producer, as in Push, and is taken exactly once: a number that was committed is
     acknowledged again whatever the parts hold now, so a job that runs again may order or cut its rows otherwise. Parts
     are kept in memory and are gone if the service ends before the commit; then begin again. A commit is on disk when
-    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push.
+    it is acknowledged. Tuples that are late or too far ahead at the commit are refused one by one, as in Push, unless the
+    commit says otherwise.
     """
 
     @_abc_1.abstractmethod
@@ -165,6 +170,7 @@ class StagingServiceServicer(metaclass=_abc_1.ABCMeta):
         NOT_FOUND: no such stage, and its number was not committed either; begin again.
         FAILED_PRECONDITION: a part that is named did not come; the message names it.
         RESOURCE_EXHAUSTED: the memory budget is used up. The stage stays; commit again, or abort it.
+        OUT_OF_RANGE, reason ROWS_REFUSED: as in Push, if `refused` is RAISE. The stage stays, and the number is not used up.
         """
 
     @_abc_1.abstractmethod
