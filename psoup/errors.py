@@ -10,6 +10,7 @@
     ├── Conflict                the same ID was used for something else
     ├── FailedPrecondition      the state forbids it now: a stream in use, an epoch fenced, a gap in numbers
     ├── OutOfRange              a window or time outside of the retained or known times
+    │   └── RowsRefused         rows of a push that are late or too far ahead: nothing of it was accepted
     ├── ResourceExhausted       a budget is used up: names it, the use and the need
     ├── Unauthenticated         the caller is unknown: the credential is missing or invalid
     ├── PermissionDenied        the caller is known, and may not do this
@@ -111,6 +112,12 @@ class OutOfRange(PSoupError):
     """A time or a window outside of the retained or known times."""
 
     reason = "OUT_OF_RANGE"
+
+
+class RowsRefused(OutOfRange):
+    """A push that takes all rows or none has rows that are too late, or too far ahead. Nothing of it was accepted."""
+
+    reason = "ROWS_REFUSED"
 
 
 class ResourceExhausted(PSoupError):

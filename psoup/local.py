@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from psoup.answer.ask import Questions, ask
 from psoup.answer.describe import QueryFilter, list_queries
 from psoup.answer.explain.explain import Explanation, explain
 from psoup.answer.invoke import Answer, invoke
+from psoup.answer.question import chosen_window
 from psoup.answer.table import Table, invoke_table
 from psoup.answer.tuples.match_bits import Bits, Choice, bits_of, stretch
 from psoup.answer.tuples.match_rows import Matched, match
@@ -61,12 +63,11 @@ from psoup.events.commands import (
 from psoup.events.tags import tag_of
 from psoup.execution.aggregate.check_folds import check_folds
 from psoup.execution.many.window_packs import check_packs
-from psoup.execution.select.window import WindowChoice
 from psoup.invariants import Verify
 from psoup.model import DEFAULT_TENANT
 from psoup.plan.standing_query import Parameter
 from psoup.published.lifetimes import DAY
-from psoup.sql import Dropping, drop_stream, first_word, window_clause
+from psoup.sql import Dropping, drop_stream, first_word
 from psoup.sql.lifetime import lifetime_days
 from psoup.values.columns import Array
 from psoup.work.clock import Clock, VirtualClock
@@ -144,10 +145,20 @@ class LocalPSoup:
                 raise
 
     def push(
-        self, stream: str, table: pa.Table | pa.RecordBatch, producer: str = "", epoch: int = 0, number: int = 0
+        self,
+        stream: str,
+        table: pa.Table | pa.RecordBatch,
+        producer: str = "",
+        epoch: int = 0,
+        number: int = 0,
+        *,
+        refused: Literal["raise", "count"] = "raise",
     ) -> PushAcknowledgement:
-        """Push tuples. Late tuples are refused without effect on the rest, and the acknowledgement counts them."""
-        answer = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant))
+        """Push tuples. Raises RowsRefused, and takes none, if some are too late or too far ahead.
+
+        With `refused="count"`, or a `producer`, it takes the others and counts these."""
+        whole = refused != "count" and not producer
+        answer = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant, all_or_none=whole))
         assert isinstance(answer, PushAcknowledgement)
         return answer
 
@@ -235,8 +246,7 @@ class LocalPSoup:
     ) -> int:
         """Unregister queries by their IDs, by labels, or by the prefix of their keys. Returns their number."""
         ids = None if query_ids is None else np.array(query_ids, np.int64)
-        command = UnregisterMany(ids, tag_of("", labels).labels, key_prefix, request_id, self.tenant)
-        answer = self.submit(command)
+        answer = self.submit(UnregisterMany(ids, tag_of("", labels).labels, key_prefix, request_id, self.tenant))
         assert isinstance(answer, RemovalAcknowledgement)
         return answer.count
 
@@ -260,7 +270,7 @@ class LocalPSoup:
             tenant=self.tenant,
             now=self.clock.now(),
             as_of=as_of,
-            window=_chosen(window),
+            window=chosen_window(window),
             accept_truncation=accept_truncation,
         )
 
@@ -278,7 +288,7 @@ class LocalPSoup:
             tenant=self.tenant,
             now=self.clock.now(),
             as_of=as_of,
-            window=_chosen(window),
+            window=chosen_window(window),
             accept_truncation=accept_truncation,
         )
 
@@ -297,7 +307,7 @@ class LocalPSoup:
             tenant=self.tenant,
             now=self.clock.now(),
             as_of=as_of,
-            window=_chosen(window),
+            window=chosen_window(window),
             accept_truncation=accept_truncation,
         )
 
@@ -388,10 +398,3 @@ class LocalPSoup:
         check_folds(self.engine.snapshot())
         check_packs(self.engine.snapshot())
         self.admission.check()
-
-
-def _chosen(window: str | Mapping[str, str] | None) -> WindowChoice | None:
-    """Parse the argument `window` of the methods above. None stays None."""
-    if window is None or isinstance(window, str):
-        return None if window is None else window_clause(window)
-    return {name: window_clause(text) for name, text in window.items()}

@@ -13,7 +13,6 @@ them; the release sorts them by time. The functions change nothing. The state ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from psoup.admission.attachment import check_heartbeat, check_push
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream
 from psoup.admission.producers import check_identity
+from psoup.admission.refused_rows import rows_refused
 from psoup.config import EngineConfig
 from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput, OutOfRange
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, Prepared, PushAcknowledgement
@@ -30,7 +30,7 @@ from psoup.events.commands import STAGED, Heartbeat, Locate, Push, Recall
 from psoup.events.events import Pushed, RefusedTuples, WatermarkRaised
 from psoup.model import Kind, StreamSpec, time_text
 from psoup.values.columns import Array, Batch, Column
-from psoup.values.digests import digest_of
+from psoup.values.digests import payload_digest
 from psoup.values.from_arrow import columns_from_arrow
 from psoup.values.kinds import TYPES
 
@@ -131,24 +131,6 @@ def check_finite(name: str, column: Column) -> None:
         column=name,
         row=row,
     )
-
-
-def payload_digest(columns: tuple[Column, ...]) -> bytes:
-    """The digest of the values of a batch, for a client that sent no digest. O(bytes)."""
-    return digest_of(part for column in columns for part in _parts(column))
-
-
-def _parts(column: Column) -> Iterator[Array]:
-    values = column.values
-    yield np.array([len(column), column.valid is not None], np.int64)
-    if column.type.kind is Kind.TEXT:
-        assert column.data is not None
-        yield values - values[0]
-        yield column.data[int(values[0]) : int(values[-1])]
-    else:
-        yield values
-    if column.valid is not None:
-        yield column.valid
 
 
 def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
@@ -365,6 +347,8 @@ def decide_push(
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     batch, refused, watermark = _taken(stream, command, columns, config, now)
+    if command.all_or_none and refused.count:
+        raise rows_refused(stream.spec, columns, stream.watermark, latest_time(stream.spec, config, now), now)
     budget.check_batch(stream.spec, needed + (batch.nbytes if len(batch) else 0))
     counts = (len(batch), len(refused.late), len(refused.ahead), watermark)
     if not (command.producer or len(batch) or refused.count):

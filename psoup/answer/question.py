@@ -7,7 +7,7 @@ A question holds neither the query nor the snapshot. A table puts one question t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from psoup.data.windows import refuse_truncation
@@ -15,6 +15,7 @@ from psoup.execution.select.window import Ranges, Reach, WindowChoice, instant, 
 from psoup.model import WindowClause
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import StreamView
+from psoup.sql import window_clause
 from psoup.work.read_budget import ReadBudget
 
 
@@ -59,3 +60,10 @@ class Question:
             for part in seen:
                 refuse_truncation(part.view.spec.name, part.range)
         return seen
+
+
+def chosen_window(window: str | Mapping[str, str] | None) -> WindowChoice | None:
+    """Parse the text of a window, or of the window of each source. None stays None."""
+    if window is None or isinstance(window, str):
+        return None if window is None else window_clause(window)
+    return {name: window_clause(text) for name, text in window.items()}

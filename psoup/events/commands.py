@@ -67,8 +67,9 @@ class Push:
 
     `digest` identifies the payload, so that the same number with other rows is a conflict. `STAGED` is the digest of
     all batches that came in parts. Their rows are not compared, and may be more than in a push. `whole`: if one row is
-    refused, the whole push is refused. `since`: the sequence of an event that happened before the producer sent number
-    0, or 0. It proves that the producer is new.
+    refused, or would be if it came alone, the whole push is refused. `since`: the sequence of an event that happened
+    before the producer sent number 0, or 0. It proves that the producer is new. `all_or_none`: if some rows are too
+    late or too far ahead, none is taken, and the error is RowsRefused.
     """
 
     stream: str
@@ -80,6 +81,7 @@ class Push:
     tenant: str = DEFAULT_TENANT
     whole: bool = False
     since: int = 0
+    all_or_none: bool = False
 
 
 STAGED = b"staged batch"

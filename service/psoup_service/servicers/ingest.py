@@ -52,6 +52,7 @@ class _Sender:
     producer: str
     epoch: int
     since: int
+    all_or_none: bool = False
 
 
 class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
@@ -62,7 +63,8 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
 
     async def Push(self, request: ingest_pb2.PushRequest, caller: Caller) -> ingest_pb2.PushResponse:
         """Push one batch."""
-        sender = _Sender(request.stream, request.producer, request.epoch, request.since)
+        whole = convert.all_or_none(request.refused, numbered=bool(request.producer))
+        sender = _Sender(request.stream, request.producer, request.epoch, request.since, whole)
         payload = request.arrow_ipc  # each access to the field copies it
         command, place = await self._command(sender, request.number, payload, caller)
         return _reply(ingest_pb2.PushResponse, await self._submit(command, place, len(payload)))
@@ -210,6 +212,7 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
             decoded.digest,
             tenant,
             since=sender.since,
+            all_or_none=sender.all_or_none,
         )
 
     async def _submit(self, command: commands.Push, place: TakenRoom, size: int) -> PushAcknowledgement:

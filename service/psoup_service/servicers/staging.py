@@ -76,6 +76,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         self, request: staging_pb2.CommitStageRequest, caller: Caller
     ) -> staging_pb2.CommitStageResponse:
         """Push the parts as one batch."""
+        whole = convert.all_or_none(request.refused, numbered=True)
         tenant = self._tenant(request.stage, caller)
         try:
             stage = self._stages.find(request.stage, tenant)
@@ -91,7 +92,7 @@ class StagingServicer(staging_pb2_grpc.StagingServiceServicer):
         try:
             table = await self._backend.decoding.run(caller, stage.nbytes, lambda: one_table(parts, schema))
             numbers = (batch.producer, batch.epoch, batch.number)
-            command = Push(batch.stream, table, *numbers, STAGED, tenant, since=batch.since)
+            command = Push(batch.stream, table, *numbers, STAGED, tenant, since=batch.since, all_or_none=whole)
             acknowledgement = await self._backend.host.submit(command, patience=PATIENCE_S)
         finally:
             stage.committing = False

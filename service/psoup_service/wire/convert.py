@@ -29,7 +29,7 @@ from psoup.published.records import QueryRecord
 from psoup.published.snapshot import Snapshot
 from psoup.sql import window_clause
 from psoup.values.kinds import arrow_type
-from psoup_proto.v1 import queries_pb2, server_pb2, streams_pb2, types_pb2
+from psoup_proto.v1 import ingest_pb2, queries_pb2, server_pb2, streams_pb2, types_pb2
 from psoup_service.host.ids import Ids
 from psoup_service.process.clock import GuardedTime
 from psoup_service.wire.status import status_of
@@ -86,6 +86,18 @@ def microseconds(field: str, time: timestamp_pb2.Timestamp) -> int:
     if not -_MAX_SECONDS <= time.seconds < _MAX_SECONDS:
         raise InvalidInput(f"{field}.seconds is {time.seconds}, which is not a time in int64 microseconds", field=field)
     return time.seconds * SECOND + time.nanos // 1_000
+
+
+def all_or_none(refused: ingest_pb2.Refused.ValueType, *, numbered: bool) -> bool:
+    """Whether a batch with refused rows is refused as a whole. Raises InvalidInput for an unknown value.
+
+    `numbered`: whether the batch has a producer, so that the default is to take the other rows.
+    """
+    if refused == ingest_pb2.REFUSED_UNSPECIFIED:
+        return not numbered
+    if refused not in (ingest_pb2.REFUSED_COUNT, ingest_pb2.REFUSED_RAISE):
+        raise InvalidInput(f"refused is {refused}; it must be COUNT (1) or RAISE (2), or unset", field="refused")
+    return refused == ingest_pb2.REFUSED_RAISE
 
 
 def duration(span: int | None) -> duration_pb2.Duration | None:

@@ -31,7 +31,7 @@ def made(sql: str) -> LocalPSoup:
 
 def timed(soup: LocalPSoup, first: int, seconds: list[int]) -> PushAcknowledgement:
     at = pa.array([SECOND * second for second in seconds], pa.timestamp("us", "UTC"))
-    return soup.push("s", pa.table({"a": range(first, first + len(seconds)), "at": at}))
+    return soup.push("s", pa.table({"a": range(first, first + len(seconds)), "at": at}), refused="count")
 
 
 def test_in_system_time_they_are_one_range() -> None:

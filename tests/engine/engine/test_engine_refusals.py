@@ -70,7 +70,8 @@ def test_an_answer_tells_them_inside_its_window() -> None:
     query = soup.register("SELECT x FROM s BEGIN (NOW - 10) END (NOW)")
 
     def push(*seconds: int) -> None:
-        soup.push("s", pa.table({"t": pa.array([n * SECOND for n in seconds], pa.timestamp("us")), "x": list(seconds)}))
+        times = pa.array([n * SECOND for n in seconds], pa.timestamp("us"))
+        soup.push("s", pa.table({"t": times, "x": list(seconds)}), refused="count")
 
     push(10, 20, 30)
     push(12, 22, 40, 9_999)

@@ -104,7 +104,7 @@ class CopiesMachine(Actions, RuleBasedStateMachine):
         if self.fed and stream == "s":
             self.feed(rows)
             return
-        self.soup.push(stream, rows)
+        self.soup.push(stream, rows, refused="count")
         self.met("late" if late else "push")
 
     def feed(self, rows: pa.Table) -> None:

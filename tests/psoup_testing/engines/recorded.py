@@ -98,7 +98,7 @@ class Player:
         name, psoup = self.declaration.name, self.psoup
         match action:
             case Push(rows):
-                done = psoup.push(name, to_table(self.declaration, rows))
+                done = psoup.push(name, to_table(self.declaration, rows), refused="count")
                 return done.accepted, done.late, done.ahead, done.watermark
             case Heartbeat(time):
                 psoup.heartbeat(name, time)

@@ -136,7 +136,7 @@ class Duel:
     def push(self, rows: list[Row]) -> None:
         """Push the same rows to both; the acknowledgement must have the model's counts."""
         would_match = self.psoup.match(self.declaration.name, to_table(self.declaration, rows))
-        acknowledgement = self.psoup.push(self.declaration.name, to_table(self.declaration, rows))
+        acknowledgement = self.psoup.push(self.declaration.name, to_table(self.declaration, rows), refused="count")
         accepted, late, ahead = self.model.push(rows, self.clock.now())
         actual = (acknowledgement.accepted, acknowledgement.late, acknowledgement.ahead, acknowledgement.watermark)
         assert actual == (accepted, late, ahead, self.model.watermark), f"acknowledged {actual}"

@@ -141,7 +141,7 @@ class JoinDuel:
         rows = [self._row(model, now) for _ in range(make.pick((1, 8, 30)))]
         schema = model.declaration.schema
         arrays = [arrow_array(a.type, [row[i] for row in rows]) for i, a in enumerate(schema.attributes)]
-        self.soup.push(f"s{number}", pa.table(arrays, names=list(schema.names)))
+        self.soup.push(f"s{number}", pa.table(arrays, names=list(schema.names)), refused="count")
         model.push(rows, now)
         self.heard[number] = now
         self._load(number)

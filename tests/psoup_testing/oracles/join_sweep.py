@@ -261,7 +261,7 @@ class Swept:
                 model.attach(past)
             for start in range(self._history, len(rows), 45):
                 piece = rows[start : start + 45]
-                self._soup.push(f"s{stream}", table_of(model.declaration, piece))
+                self._soup.push(f"s{stream}", table_of(model.declaration, piece), refused="count")
                 model.push(piece, self._clock.now())
         if coverage not in ("open", "late"):
             self._soup.maintain()

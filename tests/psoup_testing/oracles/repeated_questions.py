@@ -77,7 +77,7 @@ class AskedAgain:
         self.duck.execute(f"CREATE TABLE {name} AS SELECT * FROM pushed")
         self.duck.unregister("pushed")
         for start in range(0, rows, 100):
-            self.soup.push(name, table.slice(start, 100))
+            self.soup.push(name, table.slice(start, 100), refused="count")
         self.soup.maintain()
 
     def conditions(self) -> Iterator[tuple[str, str]]:

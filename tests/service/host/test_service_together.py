@@ -28,7 +28,8 @@ Row = tuple[int, int, str | None]
 async def push(wire: Wire, rows: list[Row]) -> ingest.PushResponse:
     times = pa.array([time * SECOND for time, _, _ in rows], pa.timestamp("us"))
     texts = pa.array([text for _, _, text in rows], pa.string())
-    return await wire.push("s", pa.table({"at": times, "x": [x for _, x, _ in rows], "t": texts}))
+    table = pa.table({"at": times, "x": [x for _, x, _ in rows], "t": texts})
+    return await wire.push("s", table, refused=ingest.REFUSED_COUNT)
 
 
 async def stored(wire: Wire, query: str) -> Counter[tuple[int, str | None]]:

@@ -145,7 +145,13 @@ def test_late_and_ahead_rows_are_refused_alone_and_counted() -> None:
             return pa.table({"x": range(len(times)), "at": pa.array(times, pa.timestamp("us", "UTC"))})
 
         await wire.push("s", rows(500))
-        done = await wire.push("s", rows(499, 500, 501, 1_000_000_000 + day + 1))
+        mixed = rows(499, 500, 501, 1_000_000_000 + day + 1)
+        refusal = await refused(wire.push("s", mixed), grpc.StatusCode.OUT_OF_RANGE)
+        assert refusal.reason == "ROWS_REFUSED"
+        facts = {"late": "1", "ahead": "1", "rows": "4", "late_rows": "0", "ahead_rows": "3", "watermark": "500"}
+        assert facts.items() <= refusal.facts.items()
+        assert (await refused(wire.push("s", mixed, refused=7), INVALID)).details["BadRequest"]
+        done = await wire.push("s", mixed, refused=ingest.REFUSED_COUNT)
         assert (done.accepted, done.late, done.ahead) == (2, 1, 1)
         assert done.watermark == Timestamp(nanos=501_000)
         null = pa.table({"x": [1, 2], "at": pa.array([600, None], pa.timestamp("us", "UTC"))})

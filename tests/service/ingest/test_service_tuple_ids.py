@@ -33,7 +33,8 @@ def client(service: Serving) -> Iterator[Client]:
 
 
 def timed(client: Client, stream: str, seconds: list[int]) -> PushResult:
-    return client.push(stream, {"a": seconds, "at": [BASE + second for second in seconds]}, time_unit="s")
+    times = [BASE + second for second in seconds]
+    return client.push(stream, {"a": seconds, "at": times}, time_unit="s", refused="count")
 
 
 def test_in_system_time_they_are_one_range(client: Client) -> None:

@@ -196,7 +196,7 @@ def test_a_join_says_how_complete_each_of_its_sources_is(client: Client) -> None
     assert (first.watermark, first.begin, second.watermark, second.begin) == (at[2], at[0], at[1], None)
     assert (first.final, second.final, told.final) == (True, False, False)
     assert (first.window_kind, second.window_kind, told.window_kind) == ("sliding", "landmark", "sliding")
-    client.push(names[1], WEATHER.slice(0, 3))
+    client.push(names[1], WEATHER.slice(0, 3), refused="count")
     told = query.invoke().completeness
     assert (told.late, [source.late for source in told.sources]) == (3, [0, 3])
     assert told.sentence() == (
@@ -241,9 +241,8 @@ def test_pages_of_a_join_are_of_the_first_pages_tuples(client: Client) -> None:
     pages = [client.connection.queries.InvokeRows(request) for request in requests]
     rows = [_rows(page) for page in pages]
     while pages[0].next_page_token:
-        client.push(
-            names[0], [{"at": f"1970-01-01T00:59:{len(rows[0]) % 60:02}Z", "id": 99, "origin": "JFK", "delay": 0}]
-        )
+        more = [{"at": f"1970-01-01T00:59:{len(rows[0]) % 60:02}Z", "id": 99, "origin": "JFK", "delay": 0}]
+        client.push(names[0], more, refused="count")
         client.push(names[1], [{"at": "1970-01-01T01:00:00Z", "origin": "JFK", "wind": 1}])
         for request, page in zip(requests, pages, strict=True):
             request.page_token = page.next_page_token

@@ -116,7 +116,7 @@ def test_tuples_of_one_time_are_split_where_they_were(soup: RestartingPSoup) -> 
 def test_refusals_of_forgotten_events_are_still_counted(soup: RestartingPSoup) -> None:
     soup.execute("CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t")
     for n in range(10, 110):
-        soup.push("s", rows(t=[n, n - 5, 10**7], x=[n, 0, 0]))
+        soup.push("s", rows(t=[n, n - 5, 10**7], x=[n, 0, 0]), refused="count")
     soup.maintain()
     assert log(soup, where="kind = 'push'") < 60
     for _ in range(2):

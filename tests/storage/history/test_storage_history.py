@@ -57,7 +57,7 @@ def test_history_may_come_first_and_raises_the_watermark(soup: RestartingPSoup) 
         assert values(soup, query) == list(range(279, 300))
         assert soup.engine.snapshot().by_id[1].watermark == 299 * SECOND
         soup.restart()
-    late = soup.push("s", rows(298, 301))
+    late = soup.push("s", rows(298, 301), refused="count")
     assert (late.accepted, late.late) == (2, 1)
     soup.heartbeat("s", 300 * SECOND)
     assert values(soup, query) == [*range(280, 300), 299, 300]
@@ -82,7 +82,7 @@ def test_ahead_is_kept_and_bounds_what_is_attached(soup: RestartingPSoup) -> Non
         soup.restart()
         view = soup.engine.snapshot().by_id[1]
         assert view.spec.ahead == span * SECOND
-        assert soup.push("s", rows(1_001 + span, 1_002 + span)).ahead == 1
+        assert soup.push("s", rows(1_001 + span, 1_002 + span), refused="count").ahead == 1
     assert soup.engine.snapshot().by_id[1].sql == EVENTS + " AHEAD 10 SECONDS"
     with pytest.raises(OutOfRange, match="too far past the clock"):
         soup.submit(Attach("s", "job", Extent(1, 10, 0, 1_011 * SECOND)))

@@ -1,0 +1,72 @@
+"""The error of a push that takes all rows or none, and that has rows outside of the accepted times.
+
+    times      12:03   12:06   12:30        watermark 12:05, clock 12:10, latest 12:15
+               late            ahead        facts: counts, first row numbers, watermark, latest, now
+
+A client that has the rows finds all refused ones by `watermark` and `latest`. The text names the first one.
+"""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+
+from psoup.errors import RowsRefused
+from psoup.model import StreamSpec, time_text
+from psoup.values.columns import Array, Column
+
+_LISTED_CHARS = 160
+"""The most characters of the row numbers of one kind in the facts. A gRPC status has room for 200."""
+
+
+def rows_refused(
+    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, latest: int, now: int
+) -> RowsRefused:
+    """Make the error for rows below `watermark` or after `latest`, of which there is at least one. O(rows)."""
+    assert spec.time_attribute is not None
+    times = columns[spec.time_attribute].values
+    late = np.flatnonzero(times < watermark) if watermark is not None else np.zeros(0, np.int64)
+    ahead = np.flatnonzero(times > latest)
+    ahead = ahead[~np.isin(ahead, late)]
+    row = int(min(rows[0] for rows in (late, ahead) if len(rows)))
+    count = len(late) + len(ahead)
+    time = int(times[row])
+    if watermark is not None and time < watermark:
+        why = f"is too late by {_distance(watermark - time)}: the watermark is {time_text(watermark)}"
+    else:
+        why = f"is too far ahead of the clock by {_distance(time - now)}: {time_text(latest)} is the most now"
+    others = f"; {count - 1:,} more {'row is' if count == 2 else 'rows are'} refused" if count > 1 else ""
+    error = RowsRefused(
+        f"row {row}: its time {time_text(time)} {why}{others}. None of the {len(times):,} rows was taken; leave such"
+        " rows out, or ask that the other rows are taken",
+        row=row,
+        rows=len(times),
+        late=len(late),
+        ahead=len(ahead),
+        late_rows=_listed(late),
+        ahead_rows=_listed(ahead),
+        latest=latest,
+        now=now,
+        stream=spec.name,
+    )
+    if watermark is not None:
+        error.facts["watermark"] = str(watermark)
+    return error
+
+
+def _distance(micros: int) -> str:
+    """A duration as text: hours, minutes and seconds, after the number of days."""
+    try:
+        return str(datetime.timedelta(microseconds=micros))
+    except OverflowError:
+        return f"{micros:,} microseconds"
+
+
+def _listed(rows: Array) -> str:
+    """The first row numbers as text, cut before `_LISTED_CHARS`."""
+    numbers = list(map(str, rows[:_LISTED_CHARS].tolist()))
+    text = ",".join(numbers)
+    if len(rows) <= len(numbers) and len(text) <= _LISTED_CHARS:
+        return text
+    return text[:_LISTED_CHARS].rpartition(",")[0] + ",…"
