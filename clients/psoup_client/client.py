@@ -37,6 +37,7 @@ from psoup_client.calls.tokens import TokenCalls
 from psoup_client.channel.addresses import PORT
 from psoup_client.channel.connection import Connection
 from psoup_client.channel.options import ClientOptions
+from psoup_client.ingest.lost_rows import warn
 
 DEFAULT_ADDRESS = f"127.0.0.1:{PORT}"
 DEFAULT_TIMEOUT = 30.0
@@ -84,12 +85,28 @@ class Client(  # a group that builds on others stands before them
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._abandon()
 
     def __repr__(self) -> str:
         return f"<Client of {self.address}>"
 
     def close(self) -> None:
-        """Close the channel; calls that are under way end with Cancelled. May be called twice."""
+        """Close the producers of this client, which waits for them, and the channel. May be called twice.
+
+        Calls that are under way end with Cancelled. Raises the error of a producer; then, too, the channel is closed.
+        """
+        try:
+            for producer in list(self.senders):
+                producer.close()
+        finally:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Close the channel, without waiting for producers that are open."""
+        for producer in list(self.senders):
+            warn(producer.abandon())
         self.connection.close()

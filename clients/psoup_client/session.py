@@ -10,6 +10,7 @@ A client reads its own writes: each call waits for the last event that this clie
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -40,6 +41,8 @@ class Session:
         self.known_sequence = 0
         self._schemas: dict[str, StreamInfo] = {}
         self._lock = threading.Lock()
+        self.senders: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Producers that are perhaps open. They end before the channel is closed."""
 
     def describe(self, stream: str, *, wait_for: int | None = None, timeout: float | None = None) -> StreamInfo:
         """Return the definition and the present state of one stream. Raises NotFound, which names the most similar

@@ -35,6 +35,7 @@ from psoup_client.channel.options import seconds
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.columns.casts import TimeOptions, TimeUnit
 from psoup_client.errors import Cancelled, DeadlineExceeded, PSoupError, ServerFault, Unavailable, from_rpc
+from psoup_client.ingest.lost_rows import ended, refused_text, warn, watch
 from psoup_client.ingest.push import Position, PushResult, refused_of
 from psoup_client.ingest.refused_rows import NONE_REFUSED, OnRefused
 from psoup_client.inputs import Rows
@@ -71,7 +72,7 @@ class ProducerOptions(TypedDict, total=False):
 
 
 class Producer:
-    """A sender of rows to `stream`. Use it in a `with` statement, which flushes at the end.
+    """A sender of rows to `stream`. Use it in a `with` statement, which closes it at the end.
 
     `name`: the sender; the default is a random name. `epoch`: excludes producers of the same name with smaller epochs;
     the default is the time in microseconds. To go on where an earlier process stopped, without loss or doubles, give
@@ -132,9 +133,13 @@ class Producer:
         self._result = PushResult()
         self._error: PSoupError | None = None
         self._closing = False
+        self._told = False
+        """Whether `close` has warned of refused rows."""
         self._call: Any = None
         self._thread = threading.Thread(target=self._run, name=f"psoup-producer-{stream}", daemon=True)
         self._thread.start()
+        client.senders.add(self)
+        watch(self)
 
     def __repr__(self) -> str:
         return f"<Producer {self.name} of {self.stream}: {counted(self.acknowledged, 'batch')} acknowledged>"
@@ -144,12 +149,9 @@ class Producer:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            try:
-                self.flush()
-            finally:
-                self.close()
-        else:
             self.close()
+        else:
+            warn(self.abandon())
 
     @property
     def acknowledged(self) -> int:
@@ -197,15 +199,51 @@ class Producer:
             self._wait(lambda: not self._window, timeout)
             return self._result
 
-    def close(self) -> None:
-        """Stop, without waiting for what is not acknowledged (see `flush`). May be called twice."""
+    def close(self, flush: bool = True, timeout: float | None = None) -> PushResult:
+        """Wait until every batch is acknowledged, and end the producer. Returns the sum of all replies.
+
+        Raises what `flush` raises; then, too, the producer is ended, and the warning RowsNotTaken names the rows and
+        batches that may be lost. With `flush=False` it does not wait, and what is not acknowledged may be in or not. An
+        exception that leaves the `with` statement, and the end of the interpreter, do not wait either, and warn. May be
+        called twice. Rows that the service refused for their times are a warning, too, without `on_refused`.
+        """
+        if flush and not self._closing:
+            try:
+                self.flush(timeout)
+            except BaseException:
+                warn(self.abandon())
+                raise
+        self._end()
+        self._thread.join()
+        if flush and self._on_refused is None and not self._told:
+            self._told = True
+            warn(refused_text(self.stream, self.result, "the option on_refused gets their numbers"))
+        return self.result
+
+    def abandon(self) -> str:
+        """End the producer without waiting. Returns a sentence about what is not acknowledged; "" if all is."""
+        with self._changed:
+            closed, batches = self._closing, len(self._window)
+            rows = sum(payload.rows for _, payload in self._window)
+            first, problem = self._acknowledged, self._error
+        self._end()
+        if closed or not batches:
+            return ""
+        why = "" if problem is None else f" ({problem})"
+        return (
+            f"the producer {self.name!r} of stream {self.stream!r} ends before {counted(rows, 'row')} in"
+            f" {counted(batches, 'batch')} {verb(rows, 'is', 'are')} acknowledged: they are lost, unless they are sent"
+            f" again from number {first} of epoch {self.epoch}{why}"
+        )
+
+    def _end(self) -> None:
+        ended(self)
         with self._changed:
             self._closing = True
             call = self._call
             self._changed.notify_all()
         if call is not None:
             call.cancel()
-        self._thread.join()
 
     def _has_room(self, size: int) -> bool:
         if not self._window:

@@ -1,0 +1,69 @@
+"""Warnings of rows that a sender did not bring in, for callers that look at no reply.
+
+with client.producer(…) as p:        an exception leaves the block ──> "3 batches (180 rows) are not acknowledged"
+producer without close               the interpreter ends          ──> the same
+rows that the service refused        close, without on_refused     ──> "12 of 1,000 rows were refused"
+"""
+
+from __future__ import annotations
+
+import atexit
+import warnings
+from typing import Protocol
+
+from psoup_client.ingest.push import PushResult
+from psoup_client.phrases import counted, verb
+
+
+class RowsNotTaken(UserWarning):
+    """Rows that were given to a producer or a stage, and that are not in the stream."""
+
+
+class Sender(Protocol):
+    """A sender that may hold rows when the interpreter ends."""
+
+    def abandon(self) -> str:
+        """Stop at once, without waiting. Returns a sentence about the rows that may be lost; "" if there are none."""
+        ...
+
+
+_open: set[Sender] = set()
+"""The senders that have not ended. They stay here when their caller has dropped them."""
+
+
+def watch(sender: Sender) -> None:
+    """Warn at the end of the interpreter if the sender still holds rows."""
+    _open.add(sender)
+
+
+def ended(sender: Sender) -> None:
+    """Forget a sender that holds no rows any more."""
+    _open.discard(sender)
+
+
+def warn(text: str) -> None:
+    """Give a warning, if there is a text. The place that it names is the caller's."""
+    if text:
+        warnings.warn(text, RowsNotTaken, stacklevel=3)
+
+
+def refused_text(stream: str, result: PushResult, way: str) -> str:
+    """Describe the rows that the service refused among those it replied to; "" if there are none.
+
+    `way`: where the caller finds them.
+    """
+    refused = result.late + result.ahead
+    if not refused:
+        return ""
+    why = [f"{n:,} {reason}" for n, reason in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
+    rows = result.accepted + refused
+    return (
+        f"{refused:,} of {counted(rows, 'row')} for stream {stream!r} {verb(refused, 'was', 'were')} refused:"
+        f" {', '.join(why)}; {way}"
+    )
+
+
+@atexit.register
+def _at_exit() -> None:
+    for sender in list(_open):
+        warn(sender.abandon())
