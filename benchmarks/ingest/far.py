@@ -24,7 +24,7 @@ from benchmarks.tool import processes
 from benchmarks.tool.measure import Row, Sample, Target, seconds
 from benchmarks.tool.run import Run
 from psoup_client import Client
-from psoup_client.ingest.push import DirectPusher
+from psoup_client.ingest.direct_pusher import DirectPusher
 from psoup_client.payload import Payload
 
 DELAY_S = 0.025

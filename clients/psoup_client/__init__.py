@@ -38,12 +38,15 @@ from psoup_client.errors import (
     OutOfRange,
     PositionLost,
     PSoupError,
+    RefusedRow,
     ResourceExhausted,
+    RowsRefused,
     ServerFault,
     Unavailable,
 )
 from psoup_client.explanation import Checked, Explanation, PlanNode, PlanStep
 from psoup_client.follow import FollowBatch, Following, Match
+from psoup_client.ingest.lost_rows import RowsNotTaken
 from psoup_client.ingest.producer import Producer
 from psoup_client.ingest.push import Position, PushResult
 from psoup_client.ingest.refused_rows import RefusedRows
@@ -84,6 +87,9 @@ __all__ = [
     "PushResult",
     "Position",
     "RefusedRows",
+    "RefusedRow",
+    "RowsRefused",
+    "RowsNotTaken",
     "Stage",
     "BackupResult",
     "DumpInfo",

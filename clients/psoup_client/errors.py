@@ -5,6 +5,7 @@
     │   ├── InvalidStatement    the text of a statement: has line, column and a caret excerpt in its message
     │   │   └── NotSupported    understood, but PSoup does not do it (yet)
     │   └── InvalidData         rows that do not fit the stream: names the column and the row
+    │       └── RowsRefused     rows that the stream refuses: lists them, and nothing was taken
     ├── NotFound                no such stream, query or tuple
     ├── AlreadyExists           a stream of that name is there
     ├── Conflict                the same ID was used for something else
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 
 import grpc
 from google.protobuf import any_pb2
@@ -92,6 +94,56 @@ class InvalidData(InvalidRequest):
     """Rows that do not fit the stream; nothing of that batch was taken."""
 
     reason = "INVALID_BATCH"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A refused row: its number among the caller's rows, from 0, and the reason."""
+
+    row: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"row {self.row}: {self.reason}"
+
+
+class RowsRefused(InvalidData):
+    """Rows that a push does not take, so that it takes none. The same push again is harmless, and is refused again.
+
+    `total`: the number of refused rows. `rows`: the first `LISTED_ROWS` of them, in order. `taken`: the number of rows,
+    from the first on, that earlier parts of a very large push had brought in; otherwise 0.
+    """
+
+    reason = "ROWS_REFUSED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        rows: tuple[RefusedRow, ...] = (),
+        taken: int = 0,
+        reason: str | None = None,
+        facts: dict[str, str] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, facts=facts, retry_after=retry_after)
+        self.rows = rows
+        self.taken = taken
+
+    @property
+    def late(self) -> int:
+        """The number of rows that are too late: their times are below the watermark."""
+        return _number(self.facts.get("late"))
+
+    @property
+    def ahead(self) -> int:
+        """The number of rows that are too far ahead of the clock."""
+        return _number(self.facts.get("ahead"))
+
+    @property
+    def total(self) -> int:
+        """The number of refused rows."""
+        return self.late + self.ahead
 
 
 class NotFound(PSoupError):
@@ -203,6 +255,11 @@ BY_CODE: dict[grpc.StatusCode, type[PSoupError]] = {
 }
 """The class of errors for every gRPC code but OK."""
 
+BY_REASON: dict[tuple[grpc.StatusCode, str], type[PSoupError]] = {
+    (grpc.StatusCode.OUT_OF_RANGE, RowsRefused.reason): RowsRefused,
+}
+"""The finer class of errors if the `google.rpc.ErrorInfo` of a reply has this reason."""
+
 BY_FIELD: dict[tuple[grpc.StatusCode, str], type[PSoupError]] = {
     (grpc.StatusCode.INVALID_ARGUMENT, "statement"): InvalidStatement,
     (grpc.StatusCode.INVALID_ARGUMENT, "arrow_ipc"): InvalidData,
@@ -229,7 +286,7 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
     message: str = problem.details() or code.name
     details = _Details(problem)
     info, retry_after = details.info, details.retry_after
-    kind = BY_FIELD.get((code, details.field), BY_CODE[code])
+    kind = BY_REASON.get((code, info.reason)) or BY_FIELD.get((code, details.field), BY_CODE[code])
     if kind is Unavailable and not info.reason and address:
         message = _unanswered(message, address)
     reason = info.reason or None

@@ -17,6 +17,9 @@ BATCH_ROWS = 65_536
 BATCH_BYTES = 8 * 1024 * 1024
 """The size in bytes that `split` aims at. The limit of a batch is twice that."""
 
+MESSAGE_ROWS = 1_048_576
+"""The greatest number of rows that the service takes in one message."""
+
 _ENVELOPE = 4_096  # bytes of a message besides the payload: names, numbers, field headers
 
 
@@ -54,6 +57,16 @@ def split(table: pa.Table, batch_rows: int = BATCH_ROWS, time_column: str = "") 
             )
         yield Payload(data, rows, None if at < 0 else piece.column(at))
         start += rows
+
+
+def one_message(table: pa.Table, time_column: str) -> Payload | None:
+    """Make a payload of all rows of `table`. Returns None if they do not fit into one message."""
+    if table.num_rows > MESSAGE_ROWS or table.nbytes > MAX_SEND_BYTES:
+        return None
+    data = _write(table)
+    if len(data) > MAX_SEND_BYTES - _ENVELOPE:
+        return None
+    return Payload(data, table.num_rows, table.column(time_column) if time_column else None)
 
 
 def _write(table: pa.Table) -> bytes:

@@ -10,8 +10,11 @@ from psoup_client.arguments import checking_arguments
 from psoup_client.channel.connection import Connection
 from psoup_client.columns.casts import TimeOptions, TimeUnit
 from psoup_client.errors import InvalidData, NotFound
+from psoup_client.ingest.direct_pusher import DirectPusher
+from psoup_client.ingest.late_rows import LateRows
 from psoup_client.ingest.producer import Producer, ProducerOptions
-from psoup_client.ingest.push import DirectPusher, Position, PushResult, ids_of, together
+from psoup_client.ingest.push import Position, PushResult, ids_of, together
+from psoup_client.ingest.refused_rows import Refusing, check_refused
 from psoup_client.ingest.stage import Stage
 from psoup_client.inputs import Rows
 from psoup_client.payload import split
@@ -29,13 +32,25 @@ class IngestCalls(Session):
         self._pushers: dict[str, DirectPusher] = {}
 
     def push(
-        self, stream: str, data: Rows, *, time_unit: TimeUnit | None = None, timeout: float | None = None
+        self,
+        stream: str,
+        data: Rows,
+        *,
+        refused: Refusing = "raise",
+        time_unit: TimeUnit | None = None,
+        timeout: float | None = None,
     ) -> PushResult:
         """Push rows: an Arrow table or batch, a pandas or Polars frame, a list of dicts or a dict of lists.
 
-        More rows than fit into one batch (65,536, or 8 MiB) go in several batches. Each is applied whole or not at all;
-        after an error the earlier batches stay. Single rows that are too late or too far ahead are refused; the result
-        counts and lists them. A retried call is taken once. For many pushes use `producer`.
+        By default all rows are taken, or none. If some are too late or too far ahead, RowsRefused lists them. The same
+        push again is harmless. `refused="count"` takes the other rows, and the result counts and lists the refused
+        ones. `refused="divert"` takes the other rows, too, and puts the refused ones into the stream NAME_late, with
+        `refused_reason` and `refused_at`. A missing NAME_late is created, for which the caller needs that right.
+
+        All or none holds for up to 16,777,216 rows and 128 MiB of Arrow. A larger push goes in parts of that size, and
+        `RowsRefused.taken` counts the rows of the parts before. In system time no row is late. There, and with "count",
+        more rows than fit into one batch (65,536, or 8 MiB) go in several batches; after any other error the earlier
+        batches stay. A retried call is taken once. For many pushes use `producer`.
 
         Values are converted if that loses nothing: whole floats to BIGINT, text to TIMESTAMP, DATE and DECIMAL, a date
         to its midnight. A bool is not a number. Missing values of pandas are NULL, and an index with a name is a
@@ -43,16 +58,25 @@ class IngestCalls(Session):
 
         `time_unit`: the unit of numbers in TIMESTAMP columns, counted from 1970: seconds ("s"), "ms", "us" or "ns".
         """
+        check_refused(refused, "raise", "count", "divert")
         table = self.convert(stream, data, TimeOptions(time_unit))
-        with self._lock:
-            pusher = self._pushers.setdefault(stream.lower(), DirectPusher(self, stream))
+        pusher, time_column = self._pusher(stream), self._time_column(stream)
         try:
-            result = pusher.push(split(table, time_column=self._time_column(stream)), timeout)
+            if not time_column or refused == "count":
+                result = pusher.push(split(table, time_column=time_column), timeout)
+            elif refused == "raise":
+                result = pusher.push_whole(table, time_column, timeout)
+            else:
+                result = LateRows(self, stream, self._pusher).push(table, time_column, timeout)
         except (InvalidData, NotFound):
             self._schemas.pop(stream.lower(), None)  # another stream may have the name by now
             raise
         self.note_sequence(result.sequence)
         return result
+
+    def _pusher(self, stream: str) -> DirectPusher:
+        with self._lock:
+            return self._pushers.setdefault(stream.lower(), DirectPusher(self, stream))
 
     def tuple_ids(
         self, result: PushResult, *, wait_for: int | None = None, timeout: float | None = None

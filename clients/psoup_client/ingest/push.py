@@ -1,27 +1,18 @@
-"""Single pushes, which the service takes exactly once, and their outcome."""
+"""The outcome of pushes, as the SDK shows it."""
 
 from __future__ import annotations
 
 import datetime as dt
-import threading
-import time
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 from psoup_client import html
-from psoup_client.channel.connection import naming
-from psoup_client.errors import FailedPrecondition, PSoupError, after_rows
 from psoup_client.ingest.refused_rows import NONE_REFUSED, RefusedRows, instants, refused_rows
 from psoup_client.payload import Payload, read
-from psoup_client.session import Session
 from psoup_client.times import from_proto
 from psoup_proto.v1 import ingest_pb2
-
-_FORGOTTEN_AFTER_S = 60.0
-"""The shortest silence in seconds after which the service may forget a producer in favour of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,75 +82,6 @@ def refused_of(payload: Payload, reply: Any, before: int) -> RefusedRows:
     if payload.times is None or not reply.late + reply.ahead:
         return NONE_REFUSED
     return refused_rows(instants(payload.times), reply.late, reply.ahead, before)
-
-
-class DirectPusher:
-    """The hidden producer of `Client.push`, one for each stream. It makes retries of a call harmless.
-
-    Numbers have no gaps, so a lock orders the pushes of several threads. After any failure the producer takes a new
-    epoch, because the service may have used the number or not.
-    """
-
-    def __init__(self, client: Session, stream: str) -> None:
-        self._client = client
-        self._connection = client.connection
-        self._stream = stream
-        self._producer = f"push-{uuid.uuid4().hex}"
-        self._epoch = 0
-        self._number = 0
-        self._since = 0
-        self._lock = threading.Lock()
-        self._renew()
-
-    def push(self, payloads: Iterable[Payload], timeout: float | None) -> PushResult:
-        """Send the batches in order. Raises PSoupError for the first refused batch."""
-        result, rows, replies = PushResult(), 0, list[Any]()
-        with self._lock:
-            for payload in payloads:
-                try:
-                    replies.append(self._send(payload, timeout))
-                except PSoupError as problem:
-                    raise after_rows(problem, rows) from None
-                result = result.plus(replies[-1], refused_of(payload, replies[-1], rows))
-                rows += payload.rows
-        return result.of(self._stream, replies)
-
-    def _send(self, payload: Payload, timeout: float | None) -> Any:
-        begin = time.monotonic()
-        try:
-            reply = self._call(payload, timeout)
-        except FailedPrecondition as problem:
-            # The service does not know this producer (any more): the stream was created anew, the service restarted, or
-            # newer producers displaced it. It took nothing, so a second attempt in a new epoch cannot double rows. A
-            # displaced producer had been silent for a minute, so no attempt of this call was taken.
-            if problem.reason == "PRODUCER_FORGOTTEN" and time.monotonic() - begin > _FORGOTTEN_AFTER_S / 2:
-                raise
-            reply = self._call(payload, timeout)
-        self._number += 1
-        return reply
-
-    def _call(self, payload: Payload, timeout: float | None) -> Any:
-        request = ingest_pb2.PushRequest(
-            stream=self._stream,
-            arrow_ipc=payload.data,
-            producer=self._producer,
-            epoch=self._epoch,
-            number=self._number,
-            since=self._since,
-        )
-        try:
-            names = naming(len(payload.data), self._stream)
-            return self._connection.call(self._connection.ingest.Push, request, timeout, names=names)
-        except BaseException as problem:
-            if isinstance(problem, PSoupError) and problem.reason in ("PRODUCER_FORGOTTEN", "UNKNOWN_SEQUENCE"):
-                self._client.known_sequence = int(problem.facts["sequence"])  # smaller after a new start of the count
-            self._renew()
-            raise
-
-    def _renew(self) -> None:
-        self._epoch = max(self._epoch + 1, time.time_ns() // 1_000)
-        self._number = 0
-        self._since = self._client.known_sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from psoup_client import html
 from psoup_client.html import SHOWN_ROWS
+from psoup_proto.v1 import ingest_pb2
 
 LISTED = 65_536
 """The greatest number of rows of each kind that a PushResult lists."""
@@ -46,6 +47,21 @@ class RefusedRows(html.Facts):
 
 
 NONE_REFUSED = RefusedRows()
+
+Refusing = Literal["raise", "count", "divert"]
+"""What a push does with rows that are too late or too far ahead; see `Client.push`."""
+
+REFUSED = {"raise": ingest_pb2.REFUSED_RAISE, "count": ingest_pb2.REFUSED_COUNT}
+"""The words on the wire."""
+
+
+def check_refused(refused: str, *allowed: str) -> str:
+    """Return `refused`. Raises ValueError if it is not one of the allowed words."""
+    if refused not in allowed:
+        words = [f'"{word}"' for word in allowed]
+        raise ValueError(f"refused is {refused!r}: give {', '.join(words[:-1])} or {words[-1]}")
+    return refused
+
 
 OnRefused = Callable[[RefusedRows], None]
 """The function that receives refused rows."""

@@ -15,15 +15,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Literal
+
+import pyarrow as pa
 
 from psoup_client.channel.connection import naming
 from psoup_client.columns.casts import TimeOptions, TimeUnit
 from psoup_client.errors import PSoupError, after_rows
+from psoup_client.ingest.lost_rows import ended, refused_text, warn, watch
 from psoup_client.ingest.push import PushResult
+from psoup_client.ingest.refused_rows import REFUSED, check_refused
 from psoup_client.inputs import Rows
 from psoup_client.payload import split
+from psoup_client.phrases import counted, verb
 from psoup_client.session import Session
-from psoup_proto.v1 import staging_pb2
+from psoup_proto.v1 import ingest_pb2, staging_pb2
 
 
 class Stage:
@@ -31,11 +37,21 @@ class Stage:
     thread.
     """
 
-    def __init__(self, client: Session, stream: str, stage_id: str, result: PushResult | None = None) -> None:
+    def __init__(
+        self, client: Session, stream: str, stage_id: str, outcome: ingest_pb2.PushResponse | None = None
+    ) -> None:
         self.stream = stream
         self.id = stage_id
-        self.result = result
+        self.result: PushResult | None = None
         self._client = client
+        self._outcome = outcome
+        """The service's reply; None until the batch is committed."""
+        self._rows = 0
+        """The number of rows that this object has added and neither committed nor aborted."""
+        self._owner = False
+        """Whether this object has opened the stage, so that its caller is to commit it."""
+        if outcome is not None:
+            self._ended(outcome)
         self._numbers = itertools.count()
 
     @classmethod
@@ -49,8 +65,9 @@ class Stage:
             stream=stream, producer=producer, epoch=epoch, number=number, since=since
         )
         reply = client.connection.call(client.connection.staging.BeginStage, request)
-        committed = None if reply.stage else PushResult().plus(reply.committed).of(stream, [reply.committed])
-        return cls(client, stream, reply.stage, committed)
+        stage = cls(client, stream, reply.stage, None if reply.stage else reply.committed)
+        stage._owner = True
+        return stage
 
     @classmethod
     def join(cls, client: Session, stream: str, stage_id: str) -> Stage:
@@ -65,8 +82,10 @@ class Stage:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
+        if self.result is not None:
+            return
         if kind is None:
-            self.commit()
+            warn(refused_text(self.stream, self.commit(), 'commit(refused="raise") takes all rows or none'))
         else:
             self.abort()
 
@@ -82,7 +101,12 @@ class Stage:
         if self.result is not None:
             return []
         table = self._client.convert(self.stream, data, TimeOptions(time_unit))
-        part = f"{next(self._numbers):08d}" if part is None else part
+        return self.add_table(table, f"{next(self._numbers):08d}" if part is None else part, timeout)
+
+    def add_table(self, table: pa.Table, part: str, timeout: float | None = None) -> list[str]:
+        """Send a table in the stream's types, like `add`. Returns the names of its parts."""
+        if self.result is not None:
+            return []
         names: list[str] = []
         rows = 0
         for place, payload in enumerate(split(table)):
@@ -96,24 +120,61 @@ class Stage:
                 raise after_rows(problem, rows) from None
             names.append(name)
             rows += payload.rows
+            self._rows += payload.rows
+            if self._owner:
+                watch(self)
         return names
 
-    def commit(self, parts: Sequence[str] = (), *, timeout: float | None = None) -> PushResult:
+    def commit(
+        self, parts: Sequence[str] = (), *, refused: Literal["raise", "count"] = "count", timeout: float | None = None
+    ) -> PushResult:
         """Apply the named parts, in this order, as one batch. Without names, apply all parts in the order of their
         names.
 
         Returns the outcome of the rows; `duplicates` is 1 if the batch was committed before. It may be called again.
-        Raises FailedPrecondition for a missing part, and ResourceExhausted without room; the stage stays.
+        Rows that are too late or too far ahead are counted, and the others are taken. With `refused="raise"` such rows
+        raise RowsRefused, and no row is taken; the stage stays. Raises FailedPrecondition for a missing part, and
+        ResourceExhausted without room; the stage stays.
         """
-        if self.result is None:
-            request = staging_pb2.CommitStageRequest(stage=self.id, parts=parts)
-            reply = self._client.connection.call(self._client.connection.staging.CommitStage, request, timeout)
-            self.result = PushResult().plus(reply.outcome).of(self.stream, [reply.outcome])
-            self._client.note_sequence(reply.outcome.sequence)
+        self.commit_parts(parts, REFUSED[check_refused(refused, "raise", "count")], timeout)
+        assert self.result is not None
         return self.result
+
+    def commit_parts(
+        self, parts: Sequence[str], refused: ingest_pb2.Refused.ValueType, timeout: float | None = None
+    ) -> ingest_pb2.PushResponse:
+        """Apply the named parts, like `commit`. Returns the reply."""
+        if self._outcome is None:
+            request = staging_pb2.CommitStageRequest(stage=self.id, parts=parts, refused=refused)
+            reply = self._client.connection.call(self._client.connection.staging.CommitStage, request, timeout)
+            self._ended(reply.outcome)
+            self._client.note_sequence(reply.outcome.sequence)
+        assert self._outcome is not None
+        return self._outcome
+
+    def abandon(self) -> str:
+        """Return a sentence about rows that are neither committed nor aborted when the interpreter ends; else ""."""
+        rows = self._rows
+        self._without_rows()
+        if not rows:
+            return ""
+        return (
+            f"the stage {self.id} of stream {self.stream!r} ends without a commit: its"
+            f" {counted(rows, 'row')} {verb(rows, 'is', 'are')} lost"
+        )
+
+    def _without_rows(self) -> None:
+        self._rows = 0
+        ended(self)
+
+    def _ended(self, outcome: ingest_pb2.PushResponse) -> None:
+        self._without_rows()
+        self._outcome = outcome
+        self.result = PushResult().plus(outcome).of(self.stream, [outcome])
 
     def abort(self) -> None:
         """Drop the added rows. It is harmless if the stage is gone, and has no effect after a commit."""
+        self._without_rows()
         if self.result is None:
             request = staging_pb2.AbortStageRequest(stage=self.id)
             self._client.connection.call(self._client.connection.staging.AbortStage, request)

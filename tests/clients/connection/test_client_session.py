@@ -96,7 +96,7 @@ def test_as_of_window_and_completeness(client: Client, make_stream: MakeStream) 
     start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     times = [start + dt.timedelta(seconds=10 * n) for n in range(10)]
     assert client.push(name, {"t": times, "a": list(range(10))}).watermark == times[8]
-    late = client.push(name, {"t": [times[0]], "a": [99]})
+    late = client.push(name, {"t": [times[0]], "a": [99]}, refused="count")
     assert (late.accepted, late.late) == (0, 1)
 
     answer = query.invoke()

@@ -4,6 +4,8 @@
 connection at the batches that `breaks` names, before or after taking them.
 """
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +25,7 @@ from psoup_client import (
     InvalidData,
     NotFound,
     Producer,
+    RowsNotTaken,
     Unavailable,
 )
 from psoup_client.payload import read
@@ -148,6 +151,8 @@ def test_a_refused_batch_ends_the_producer(script: Script, scripted: Client) -> 
             ask()
     assert producer.acknowledged == 2
     assert values(script) == [0, 1]
+    with pytest.warns(RowsNotTaken, match="8 rows in 8 batches"), pytest.raises(Conflict):
+        producer.close()
     producer.close()
 
 
@@ -182,14 +187,36 @@ def test_the_window_is_bounded_in_bytes_but_takes_one_batch(script: Script, scri
     producer.push([{"a": 0}])
     with pytest.raises(DeadlineExceeded):
         producer.push([{"a": 1}], timeout=0.05)
-    producer.close()
+    producer.close(flush=False)
 
 
-def test_close_does_not_wait(script: Script, scripted: Client) -> None:
+def test_close_waits_for_all_batches(script: Script, scripted: Client) -> None:
+    producer = scripted.producer("s")
+    push_all(producer, range(30))
+    assert producer.close().batches == producer.close().batches == 30
+    assert values(script) == list(range(30))
+
+
+def test_a_closed_client_waits_for_its_producers(script: Script, scripted: Client) -> None:
+    producer = scripted.producer("s")
+    push_all(producer, range(30))
+    scripted.close()
+    assert values(script) == list(range(30))
+
+
+def test_close_waits_as_long_as_it_is_told(script: Script, scripted: Client) -> None:
+    script.hold.clear()
+    producer = scripted.producer("s")
+    push_all(producer, range(2))
+    with pytest.warns(RowsNotTaken, match="2 rows in 2 batches"), pytest.raises(DeadlineExceeded, match="2 batches"):
+        producer.close(timeout=0.01)
+
+
+def test_close_without_flush_does_not_wait(script: Script, scripted: Client) -> None:
     script.hold.clear()
     producer = scripted.producer("s")
     producer.push([{"a": 0}])
-    producer.close()
+    producer.close(flush=False)
     producer.close()
     for ask in (lambda: producer.push([{"a": 1}]), producer.flush):
         with pytest.raises(Cancelled, match="closed"):
@@ -204,8 +231,25 @@ def test_an_exception_in_the_block_is_not_replaced(script: Script, scripted: Cli
             producer.push([{"a": 0}])
             raise KeyError("mine")
 
-    with pytest.raises(KeyError):
+    with pytest.warns(RowsNotTaken, match="1 row in 1 batch is acknowledged: they are lost"), pytest.raises(KeyError):
         fail()
+
+
+def test_the_end_of_the_interpreter_names_what_is_lost(running: Any, make_stream: MakeStream) -> None:
+    """Without `close`: batches that the end overtakes, and a stage that is not committed."""
+    program = f"""
+import psoup_client
+client = psoup_client.Client({running.address!r})
+client.stage({make_stream("(a BIGINT)")!r}).add([{{"a": 1}}, {{"a": 2}}])
+producer = client.producer({make_stream("(a BIGINT)")!r})
+producer._next_request = lambda requests: None      # no batch is sent
+producer.push([{{"a": 1}}])
+producer.push([{{"a": 2}}, {{"a": 3}}])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "RowsNotTaken" in done.stderr
+    assert "ends before 3 rows in 2 batches are acknowledged" in " ".join(done.stderr.split())
+    assert "ends without a commit: its 2 rows are lost" in done.stderr
 
 
 def test_going_on_where_another_stopped(script: Script, scripted: Client) -> None:
@@ -214,7 +258,7 @@ def test_going_on_where_another_stopped(script: Script, scripted: Client) -> Non
     push_all(first, range(2))
     with pytest.raises(Unavailable):
         first.flush()
-    first.close()
+    first.close(flush=False)
     assert first.acknowledged <= 1
     with scripted.producer("s", name="loader", epoch=1, number=first.acknowledged) as second:
         for value in range(first.acknowledged, 3):
@@ -270,9 +314,8 @@ def test_the_service_refuses(
         first.push([{"a": 1}])
     second = Producer(client, name, name="p", **options)
     second.push([{"a": 7}])
-    with pytest.raises(expected):
-        second.flush()
-    second.close()
+    with pytest.warns(RowsNotTaken, match="1 row in 1 batch"), pytest.raises(expected):
+        second.close()
     assert client.describe(name).tuples == 1
 
 

@@ -55,10 +55,10 @@ def test_a_push_says_which_rows_were_refused(client: Client, make_stream: MakeSt
     name = make_stream("(at TIMESTAMP NOT NULL) TIMESTAMP BY at")
     far = 2**40
     assert client.push(name, rows(100, 50)).refused == RefusedRows()
-    pushed = client.push(name, rows(100, 99, 101, far, 1, 100))
+    pushed = client.push(name, rows(100, 99, 101, far, 1, 100), refused="count")
     assert (pushed.late, pushed.ahead, pushed.refused) == (2, 1, RefusedRows((1, 4), (3,)))
     several = pa.concat_tables([rows(*[200] * 70_000), rows(*[3] * 2), rows(300)])
-    pushed = client.push(name, several)
+    pushed = client.push(name, several, refused="count")
     assert (pushed.batches, pushed.refused) == (2, RefusedRows((70_000, 70_001)))
     system = make_stream("(at TIMESTAMP)")
     assert client.push(system, rows(100, 1)).refused == RefusedRows()
