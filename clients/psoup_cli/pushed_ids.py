@@ -1,4 +1,4 @@
-"""A push of files, piece by piece, that prints the tuple IDs of each piece's rows.
+"""A push of files, piece by piece, each with a reply of its own: for tuple IDs, and for refused rows.
 
 0   4711
 1   waits      for the watermark
@@ -6,19 +6,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from psoup_cli.common import message
 from psoup_cli.output import print_json
 from psoup_cli.row_upload import PushedFiles
 from psoup_client import Client, InvalidData, PushResult, ResourceExhausted
 from psoup_client.columns.convert import to_table
 from psoup_client.errors import after_rows
-from psoup_client.ingest.refused_rows import behind
+from psoup_client.ingest.refused_rows import Refusing, behind
 from psoup_client.payload import BATCH_ROWS
 from psoup_client.phrases import counted, verb
 
 
-def push_pieces(source: PushedFiles, client: Client, stream: str, as_json: bool) -> PushResult:
-    """Push rows and print their tuple IDs. An error that ends the push names the place in the file."""
+def push_pieces(
+    source: PushedFiles, client: Client, stream: str, refused: Refusing, show: Callable[[PushResult, int], None]
+) -> PushResult:
+    """Push rows. An error that ends the push names the place in the file.
+
+    `refused`: as in `Client.push`, for each piece. `show`: gets the result of each piece, and the number of rows that
+    were taken before it.
+    """
     total, info = PushResult(), client.describe(stream)
 
     def replied() -> PushResult:
@@ -30,12 +38,12 @@ def push_pieces(source: PushedFiles, client: Client, stream: str, as_json: bool)
             for start in range(0, len(table), BATCH_ROWS):
                 sent = total.accepted + total.late + total.ahead
                 try:
-                    result = client.push(stream, table.slice(start, BATCH_ROWS))
+                    result = client.push(stream, table.slice(start, BATCH_ROWS), refused=refused)
                 except (InvalidData, ResourceExhausted) as problem:
                     raise after_rows(problem, start) from None
                 if source.rejects is not None:
                     source.take_refused(behind(result.refused, sent))
-                print_ids(client, result, total.accepted, as_json)
+                show(result, total.accepted)
                 total = total.joined(result)
     except (InvalidData, ResourceExhausted) as problem:
         raise source.named(problem, taken_before(total.accepted)) from None

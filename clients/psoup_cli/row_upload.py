@@ -34,7 +34,7 @@ from rich.text import Text
 
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.row_files import FilePiece, Refused, open_rows
-from psoup_client import InvalidData, PSoupError, PushResult, RefusedRows, StreamInfo
+from psoup_client import InvalidData, PSoupError, PushResult, RefusedRows, RowsRefused, StreamInfo
 from psoup_client.ingest.row_filter import sift
 
 SHOWN = 10
@@ -203,7 +203,16 @@ class PushedFiles:
             where, file = sent.place(int(pushed) - sent.first if pushed.isdigit() else int(row)), sent.file
             message, count = re.subn(rf"\brow {row}\b", where, message, count=1)
             message = message if count else f"{where}: {message}"
-        return type(problem)(f"{file}: {message}\n{outcome}", reason=problem.reason, facts=problem.facts)
+        return type(problem)(f"{file}: {_with_flags(message)}\n{outcome}", reason=problem.reason, facts=problem.facts)
+
+    def refused(self, problem: RowsRefused) -> RowsRefused:
+        """Return the same error for rows of the whole input, whose places are forgotten. No row was taken."""
+        return RowsRefused(f"{self.name}: {problem.message}", reason=problem.reason, facts=problem.facts)
+
+
+def _with_flags(message: str) -> str:
+    """Write the arguments of `Client.push` in a message as the flags of the command."""
+    return re.sub(r'\brefused="(\w+)"', r"--refused \1", message)
 
 
 def _name(path: str) -> str:

@@ -182,3 +182,47 @@ def test_values_that_only_the_service_refused(
             ("rows.parquet", 5, "the DATE in column 'day' is -infinity, which is not a time here; send NULL or a time"),
         ]
     assert numbers(client, name) == [0, 0, 5, 5]
+
+
+def test_refused_raise_ends_the_push_at_the_row(psoup: Psoup, client: Client, events: str, tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", ROWS)
+    for way in ([], ["--ids"]):
+        ran = psoup("push", events, "rows.csv", "--refused", "raise", *way)
+        assert ran.code == 1
+        assert "rows.csv: line 3: its time 2026-07-01 11:00:00Z is too late by 1:00:00" in ran.err
+        assert "2 more rows are refused. None of the 6 rows was taken" in ran.err
+        assert "--refused count" in ran.err and 'refused="count"' not in ran.err
+        assert "0 rows before it were taken." in ran.err
+    assert numbers(client, events) == [0]
+
+
+def test_refused_raise_takes_the_files_as_a_whole(psoup: Psoup, client: Client, events: str, tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", ROWS)
+    ran = psoup("push", events, "rows.csv", "--refused", "raise", "--whole", "--rejects", "r.csv")
+    assert (ran.code, "None of the 6 rows was taken" in ran.err) == (1, True)
+    assert [line for _, line, _ in written()] == [3, 6, 5]
+    assert numbers(client, events) == [0]
+    write(tmp_path / "good.csv", [row for row in ROWS if row["n"] in (1, 3)])
+    ran = psoup("push", events, "good.csv", "--refused", "raise", "--whole", "--id", "monday")
+    assert (ran.code, numbers(client, events)) == (0, [0, 1, 3])
+
+
+def test_refused_divert_keeps_the_rows(psoup: Psoup, client: Client, events: str, tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", ROWS)
+    ran = psoup("push", events, "rows.csv", "--refused", "divert", "--rejects", "r.csv")
+    assert ran.code == 6
+    assert (
+        f"3 rows taken in 1 batch; refused, and kept in {events}_late: 2 too late, 1 too far ahead (r.csv)" in ran.err
+    )
+    assert [line for _, line, _ in written()] == [3, 6, 5]
+    assert (numbers(client, events), numbers_late(client, events)) == ([0, 1, 3, 6], [2, 4, 5])
+    write(tmp_path / "late.csv", ROWS[1:2])
+    ran = psoup("push", events, "late.csv", "--refused", "divert")
+    assert (ran.code, f"none was taken; {events}_late has the late ones" in ran.err) == (5, True)
+    ran = psoup("push", events, "rows.csv", "--refused", "divert", "--whole")
+    assert (ran.code, "leave --whole out" in ran.err) == (2, True)
+
+
+def numbers_late(client: Client, stream: str) -> list[int]:
+    answer = client.ask(f"SELECT n FROM {stream}_late ORDER BY n").to_arrow()
+    return [row["n"] for row in answer.to_pylist()]

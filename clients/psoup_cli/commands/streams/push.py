@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from enum import StrEnum
 from functools import partial
 from math import ceil
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -38,12 +39,24 @@ from psoup_client import (
     Producer,
     PSoupError,
     PushResult,
+    RefusedRows,
     ResourceExhausted,
+    RowsRefused,
     Stage,
 )
 from psoup_client.columns.convert import to_table
 from psoup_client.ingest.refused_rows import NONE_REFUSED, instants, refused_rows
+from psoup_client.ingest.row_reasons import late_name
 from psoup_client.phrases import counted, verb
+
+
+class Refusal(StrEnum):
+    """Choices of --refused."""
+
+    COUNT = "count"
+    RAISE = "raise"
+    DIVERT = "divert"
+
 
 WAIT_S = 1.0
 """The seconds after which a wait is reported."""
@@ -76,6 +89,14 @@ BatchName = Annotated[
         help="With --whole: take the files of this name only once, even if they are sent again (within a week).",
     ),
 ]
+RefusedFlag = Annotated[
+    Refusal,
+    typer.Option(
+        "--refused",
+        help="For rows that are too late or too far ahead: count them and take the others; or raise an error; or divert"
+        " them into STREAM_late.",
+    ),
+]
 TupleIds = Annotated[
     bool,
     typer.Option(
@@ -102,6 +123,7 @@ def push(
     date_format: DateFormat = None,
     time_unit: TimeUnit = None,
     rejects: RejectsFile = None,
+    refused: RefusedFlag = Refusal.COUNT,
     dry_run: DryRun = False,
     whole: Whole = False,
     batch_id: BatchName = None,
@@ -118,6 +140,7 @@ def push(
       psoup push flights 'export-*.csv' --encoding latin-1 --date-format '%d.%m.%Y %H:%M' --dry-run
       psoup push flights monday.parquet --whole --id monday
       psoup push flights few.csv --ids
+      psoup push flights sensors.csv --refused divert
       tail -f events.jsonl | psoup push events - --format json
 
     Push the rows of CSV, JSON lines, Parquet or Arrow files; gzip, zstd, bz2 and lz4 are decompressed. Columns are
@@ -128,12 +151,15 @@ def push(
 
     Rows that are too late, or too far ahead of the clock, are refused and counted; the other rows are taken. --rejects
     lists the refused rows, too. The exit code is 0 if all rows were taken, 6 if some were refused, and 5 if all were
-    refused.
+    refused. With --refused raise such a row ends the push; --whole then takes all rows or none. With --refused divert
+    such rows go into the stream STREAM_late, which is created if it is missing.
 
     With --ids a line is printed for each row that was taken: its number, from 0, and its tuple ID. In event time a row
     gets its ID when the watermark passes it.
     """
     _check_name(batch_id, whole, since)
+    if whole and refused is Refusal.DIVERT:
+        raise typer.BadParameter("--refused divert is for pushes in several batches; leave --whole out")
     options = file_options(
         delimiter=delimiter,
         quote=quote,
@@ -148,21 +174,22 @@ def push(
         time_unit=time_unit,
     )
     paths = files_of(files, format)
-    refused = Rejects(rejects, [path for path, _ in paths]) if rejects or dry_run else None
-    source = PushedFiles(paths, options, refused)
+    rejected = Rejects(rejects, [path for path, _ in paths]) if rejects or dry_run else None
+    source = PushedFiles(paths, options, rejected)
     try:
         with connect(address, timeout) as client:
-            if refused is not None:
+            if rejected is not None:
                 source.text_bytes = client.info().text_bytes
             if dry_run:
                 result = _check_rows(source, client, stream)
             else:
                 begin = partial(client.stage, stream, producer=batch_id, since=since or 0) if whole else None
-                result = _send(source, client, stream, begin, ids, as_json)
+                result = _send(source, client, stream, begin, refused, ids, as_json)
     finally:
-        if refused is not None:
-            refused.close()
-    _tell(source, result, rejects, as_json, dry_run)
+        if rejected is not None:
+            rejected.close()
+    diverted = late_name(stream) if refused is Refusal.DIVERT and result.late + result.ahead else ""
+    _tell(source, result, rejects, as_json, dry_run, diverted)
 
 
 def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
@@ -176,22 +203,36 @@ def _check_name(batch_id: str | None, whole: bool, since: int | None) -> None:
 
 
 def _send(
-    source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage] | None, ids: bool, as_json: bool
+    source: PushedFiles,
+    client: Client,
+    stream: str,
+    begin: Callable[[], Stage] | None,
+    refused: Refusal,
+    ids: bool,
+    as_json: bool,
 ) -> PushResult:
     """Send the rows: as one batch if `begin` opens a stage, else in several batches.
 
     With `ids`, print the tuple IDs.
     """
+
+    def show(result: PushResult, taken: int) -> None:
+        if ids:
+            print_ids(client, result, taken, as_json)
+
     if begin is None:
-        return push_pieces(source, client, stream, as_json) if ids else push_files(source, client, stream)
-    result = _push_whole(source, client, stream, begin)
-    if ids:
-        print_ids(client, result, 0, as_json)
+        if ids or refused is not Refusal.COUNT:
+            return push_pieces(source, client, stream, refused.value, show)
+        return push_files(source, client, stream)
+    result = _push_whole(source, client, stream, begin, "raise" if refused is Refusal.RAISE else "count")
+    show(result, 0)
     return result
 
 
-def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool) -> None:
-    """Report the outcome for the rows.
+def _tell(
+    source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool, diverted: str
+) -> None:
+    """Report the outcome for the rows. `diverted`: the stream that has the refused rows, or "".
 
     Raises Exit if some rows were refused, and FailedPrecondition (ROWS_REFUSED) if all were.
     """
@@ -203,15 +244,16 @@ def _tell(source: PushedFiles, result: PushResult, rejects: str | None, as_json:
         for line in source.rejects.first:
             message(line)
     if refused and not result.accepted:
+        kept = f"; {diverted} has the late ones" if diverted else ""
         raise FailedPrecondition(
             f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {_why(result, rejected)},"
-            f" and none {'would be' if dry_run else 'was'} taken",
+            f" and none {'would be' if dry_run else 'was'} taken{kept}",
             reason="ROWS_REFUSED",
         )
     if not as_json:
         written = f" ({rejects})" if rejects else ""
         message(
-            summary(result, rejected, written, dry_run)
+            summary(result, rejected, written, dry_run, diverted)
             if source.rows or refused or result.accepted
             else f"{source.name} has no rows."
         )
@@ -244,7 +286,7 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
 def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
     """Push the rows of files with a producer. An error that ends the push names the place in the file."""
     info = client.describe(stream)
-    on_refused, waits = source.take_refused if source.rejects else None, ToldWaits()
+    on_refused, waits = source.take_refused if source.rejects else _counted, ToldWaits()
     with client.producer(stream, on_refused=on_refused, on_wait=waits.tell) as producer:
         try:
             for rows in source.tables(info, lambda: producer.result):
@@ -256,6 +298,10 @@ def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
             raise source.named(problem, _taken(producer)) from None
         finally:
             source.write_refused()
+
+
+def _counted(refused: RefusedRows) -> None:
+    """Do nothing: the summary counts refused rows."""
 
 
 class ToldWaits:
@@ -272,7 +318,9 @@ class ToldWaits:
             message(f"Waiting {ceil(seconds):,} s to push more: {problem.message}")
 
 
-def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage]) -> PushResult:
+def _push_whole(
+    source: PushedFiles, client: Client, stream: str, begin: Callable[[], Stage], refused: Literal["raise", "count"]
+) -> PushResult:
     info, times = client.describe(stream), list[Any]()
     listed = source.rejects is not None and bool(info.time_column)
     forgotten = PushResult() if listed and source.live else None  # keep all places: a pipe is read only once
@@ -286,10 +334,13 @@ def _push_whole(source: PushedFiles, client: Client, stream: str, begin: Callabl
                     times.append(instants(table[info.time_column]))
                 if not again:
                     stage.add(table)
+            result = stage.commit(refused=refused)
+    except RowsRefused as problem:
+        if times:
+            source.find_refused(refused_rows(np.concatenate(times), problem.late, problem.ahead), info)
+        raise source.refused(problem) from None
     except (InvalidData, ResourceExhausted) as problem:
         raise source.named(problem, "No row was taken.") from None
-    result = stage.result
-    assert result is not None
     if times and result.late + result.ahead and source.rows == result.accepted + result.late + result.ahead:
         source.find_refused(refused_rows(np.concatenate(times), result.late, result.ahead), info)
     return result
@@ -304,11 +355,12 @@ def _taken(producer: Producer) -> str:
     return taken_before(taken)
 
 
-def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: bool = False) -> str:
-    """Describe the outcome for the rows in one sentence."""
+def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: bool = False, diverted: str = "") -> str:
+    """Describe the outcome for the rows in one sentence. `diverted`: the stream that has the refused rows, or ""."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
     refused += [f"{rejected:,} rejected"] if rejected else []
-    said = f"; refused: {', '.join(refused)}{written}" if refused else ""
+    what = f"refused, and kept in {diverted}" if diverted else "refused"
+    said = f"; {what}: {', '.join(refused)}{written}" if refused else ""
     if dry_run:
         return f"{counted(result.accepted, 'row')} would be sent{said}; none was."
     if result.duplicates and result.duplicates == result.batches:
