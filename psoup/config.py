@@ -297,12 +297,17 @@ class EngineConfig:
     """The most tuples on disk that one invocation may evaluate. Tuples with a known result of its query do not
     count. A service limits the time instead, because it has a clock (`ReadBudget.archive`)."""
 
-    ahead: int = 300 * SECOND
-    """Microseconds that an event time may be ahead of the clock, in new streams without AHEAD. Tuples further ahead are
-    refused one by one."""
+    ahead: int | None = None
+    """Microseconds that an event time may be ahead of the clock, in new streams without AHEAD. Their watermarks follow
+    such tuples, as if each statement had this AHEAD. With None, the default, the limit is
+    `psoup.model.DEFAULT_AHEAD`, and tuples move the watermark at most to the clock less LATENESS."""
 
     max_ahead: int = 86_400 * SECOND
     """The greatest AHEAD of any stream. It also limits streams that were created before AHEAD existed."""
+
+    resume_grace: int = 60 * SECOND
+    """Microseconds of taking pushes after which the clock moves watermarks (WATERMARK BY CLOCK), or LATENESS if it is
+    longer. The time begins at a start, and anew when pushes are refused or wait."""
 
     kept_acknowledgements: int = REMEMBERED.acknowledgements
     """The most acknowledgements that admission remembers for each producer. See `remembered`."""

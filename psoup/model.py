@@ -44,6 +44,9 @@ def positions(schema: Schema, names: Sequence[str]) -> dict[str, int]:
 SECOND = 1_000_000
 """Microseconds in a second. Times are int64 microseconds since 1970 UTC."""
 
+DEFAULT_AHEAD = 300 * SECOND
+"""The AHEAD of a stream that states none, in microseconds. Tuples further ahead of the clock are refused one by one."""
+
 EXACT_DOUBLE = 2**53
 """DOUBLE represents every integer from minus this number to this number exactly."""
 
@@ -157,7 +160,9 @@ class StreamSpec:
     """The definition of a stream, as in its CREATE STREAM statement.
 
     `time_attribute` is None in the system time domain. `ahead`: the most microseconds by which a tuple's time may be
-    ahead of the clock. It is None for a stream that was created before AHEAD existed.
+    ahead of the clock. It is None for a stream that was created before AHEAD existed. `ahead_stated`: False if `ahead`
+    is the service's default, and not in the statement. `by_clock`: whether the watermark follows the clock, too
+    (WATERMARK BY CLOCK).
     """
 
     name: str
@@ -167,6 +172,8 @@ class StreamSpec:
     idle_after: int | None = None
     retention: Retention = Retention()
     ahead: int | None = None
+    ahead_stated: bool = True
+    by_clock: bool = False
 
     def with_columns(self, added: tuple[Attribute, ...]) -> StreamSpec:
         """A copy of the definition with `added` columns at the end."""
@@ -176,6 +183,15 @@ class StreamSpec:
     def event_time(self) -> bool:
         """Whether each tuple has its time in an attribute."""
         return self.time_attribute is not None
+
+    @property
+    def clock_bound(self) -> bool:
+        """Whether a tuple's time moves the watermark at most to the clock less LATENESS.
+
+        So a sender with a fast clock makes no tuple of another sender late. A stream that states AHEAD has tuples of
+        the future, and its watermark follows them, unless it is by the clock.
+        """
+        return self.by_clock or not self.ahead_stated
 
 
 class Anchor(enum.Enum):

@@ -57,7 +57,8 @@ class StreamInfo(html.Facts):
     `archive` and `archive_rows`: the older part of `retention` and `retention_rows`, which is only on disk.
     `archived_tuples`, `archived_chunks`, `archived_bytes`: its size there. `bytes`: bytes in memory. `max_ahead`: how
     far past the clock times may lie; None if the stream does not set it. `first_time`: time of the oldest kept tuple.
-    `first_time_in_memory`: time of the oldest tuple in memory.
+    `first_time_in_memory`: time of the oldest tuple in memory. `watermark_by_clock`: whether the watermark follows the
+    clock less `lateness` while the stream is live.
     """
 
     name: str
@@ -89,6 +90,7 @@ class StreamInfo(html.Facts):
     max_ahead: dt.timedelta | None = None
     first_time: dt.datetime | None = None
     first_time_in_memory: dt.datetime | None = None
+    watermark_by_clock: bool = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -146,6 +148,7 @@ class StreamInfo(html.Facts):
             archived_tuples=message.archived_tuples,
             archived_chunks=message.archived_chunks,
             archived_bytes=message.archived_bytes,
+            watermark_by_clock=message.watermark_by_clock,
             max_ahead=message.max_ahead.ToTimedelta() if message.HasField("max_ahead") else None,
             first_time=from_proto(message.first_time) if message.HasField("first_time") else None,
             first_time_in_memory=(

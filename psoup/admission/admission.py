@@ -22,9 +22,11 @@ from psoup.admission.bind_steps import Binding, takes_long
 from psoup.admission.books import Books
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
-from psoup.admission.definitions import check_archive, decide_alter, decide_create, decide_drop
+from psoup.admission.clock_heartbeats import ClockStreams
+from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
+from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.producers import Producers
-from psoup.admission.pushes import Foreseen, decide_heartbeat, decide_push, decide_recall, latest_time
+from psoup.admission.pushes import Foreseen, decide_push, decide_recall, latest_time
 from psoup.admission.query_streams import Owners
 from psoup.admission.quotas import Judge
 from psoup.admission.registration import EventPlace, RegistryState, check_block, decide_registration
@@ -35,7 +37,7 @@ from psoup.admission.tenants import KnownTenants, decide_tenant
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
 from psoup.events.access import IssueToken, RevokeToken, TokenIssued, TokenRevoked
-from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
+from psoup.events.acknowledgements import Prepared
 from psoup.events.change import replacements
 from psoup.events.commands import (
     AlterStream,
@@ -46,6 +48,7 @@ from psoup.events.commands import (
     Heartbeat,
     Locate,
     Push,
+    RaiseWatermarks,
     Recall,
     Register,
     RegisterMany,
@@ -65,6 +68,7 @@ from psoup.events.events import (
     Unregistered,
     UnregisteredMany,
     WatermarkRaised,
+    WatermarksRaised,
 )
 from psoup.events.tags import NO_TAG
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant, TenantAltered, TenantCreated, TenantDropped
@@ -91,6 +95,7 @@ class Admission:
         self._sequence = sequence
         self._tenants: dict[str, KnownTenant] = {}
         self._streams: dict[int, KnownStream] = {}
+        self.clock_streams = ClockStreams(self._streams)
         self._queries = Owners(config.shape.owner_page)
         self.tags = KnownTags()
         self._tokens = KnownTokens()
@@ -231,6 +236,8 @@ class Admission:
             case Heartbeat():
                 stream = self._tenant(command.tenant).stream(command.stream)
                 return decide_heartbeat(stream, command, self._config, self._sequence + 1, now)
+            case RaiseWatermarks():
+                return self.clock_streams.decide(command, self._config, self._sequence, now)
             case Register() | RegisterMany():
                 return self._decide_registration(command, now, before if isinstance(before, Binding) else None)
             case Unregister():
@@ -240,9 +247,11 @@ class Admission:
                 where = self._tenant(command.tenant), self._queries, self._streams, self.tags
                 return decide_unregister_many(command, *where, self._sequence + 1, now)
             case CreateStream():
-                return self._decide_create(command, now)
+                tenant, place = self._tenant(command.tenant), (self._next_stream, self._sequence + 1, now)
+                return prepare_create(tenant, command, place, self._config, self._budget, archive=self._archive)
             case AlterStream():
-                return self._decide_alter(command, now)
+                tenant = self._tenant(command.tenant)
+                return prepare_alter(tenant, command, self._sequence, now, self._config, self._budget)
             case DropStream():
                 stream = self._tenant(command.tenant).stream(command.name)
                 return decide_drop(stream, command, self._queries.of_stream(stream.stream_id), self._sequence + 1)
@@ -253,21 +262,6 @@ class Admission:
                 return decide_tenant(command, self._known, self._tokens.values(), streams, self._sequence + 1, now)
             case _:
                 assert_never(command)
-
-    def _decide_create(self, command: CreateStream, now: int) -> Prepared:
-        event = decide_create(
-            self._tenant(command.tenant), command, self._next_stream, self._sequence + 1, now, self._config
-        )
-        check_archive(event.spec, self._archive)
-        self._budget.check_stream(command.tenant, event.spec)
-        return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
-
-    def _decide_alter(self, command: AlterStream, now: int) -> Prepared:
-        stream_id, event = decide_alter(self._tenant(command.tenant), command, self._sequence + 1, now, self._config)
-        if event is not None:
-            self._budget.check_stream(command.tenant, event.spec, self._streams[stream_id].spec)
-        sequence = self._sequence if event is None else event.sequence
-        return Prepared(StreamAcknowledgement(sequence, event is None, stream_id), event)
 
     def _decide_attach(self, command: Attach, now: int) -> Prepared:
         stream = self._tenant(command.tenant).stream(command.stream)
@@ -295,13 +289,16 @@ class Admission:
         match event:
             case Pushed():
                 stream = self._streams[event.stream_id]
-                stream.watermark = event.watermark
+                stream.watermark, stream.live = event.watermark, event.live
                 self._budget.tuples += event.batch.nbytes
                 stream.past.pushed(event)
                 if event.producer:
                     self._adopt_producer(stream, event)
             case WatermarkRaised():
-                self._streams[event.stream_id].watermark = event.watermark
+                stream = self._streams[event.stream_id]
+                stream.watermark, stream.live = event.watermark, event.live
+            case WatermarksRaised():
+                self.clock_streams.adopt(event)
             case Attached():
                 stream = self._streams[event.stream_id]
                 stream.watermark = event.watermark
@@ -334,6 +331,7 @@ class Admission:
         stream = KnownStream(event.tenant, event.stream_id, event.spec, event.sql, Producers(self._config))
         stream.past.restored(event.stored)
         self._streams[event.stream_id] = stream
+        self.clock_streams.defined(event)
         self._budget.streams.add(event.tenant, stream_charge(event.spec))
         self._own(event.tenant).streams[event.spec.name.lower()] = stream
         self._next_stream = max(self._next_stream, event.stream_id + 1)
@@ -350,10 +348,12 @@ class Admission:
         stream = self._streams[event.stream_id]
         self._budget.streams.add(event.tenant, stream_charge(event.spec) - stream_charge(stream.spec))
         stream.spec, stream.sql = event.spec, event.sql
+        self.clock_streams.defined(event)
 
     def _adopt_drop(self, event: StreamDropped) -> None:
         self._remove_queries(event.tenant, event.query_ids)
         stream = self._streams.pop(event.stream_id)
+        self.clock_streams.dropped(event.stream_id)
         del self._tenants[event.tenant].streams[stream.spec.name.lower()]
         self._budget.streams.add(event.tenant, -stream_charge(stream.spec))
         self._budget.producers.add(event.tenant, -stream.producers.nbytes)

@@ -23,6 +23,7 @@ from psoup.events.events import Attached, Pushed
 from psoup.expressions.tree import ID_INDEX
 from psoup.model import StreamSpec, time_text
 from psoup.phrases import counted
+from psoup.sql.ddl import name_text
 
 MAX_JOB_BYTES = 256
 """The most bytes of a job's name."""
@@ -170,6 +171,14 @@ def check_heartbeat(spec: StreamSpec, past: Past) -> None:
         raise _fed(spec, past, "rows that the job holds would be late; a later row in its source moves the watermark")
 
 
+def check_not_fed(spec: StreamSpec, past: Past) -> None:
+    """Raise FailedPrecondition if a job feeds a stream whose watermark shall follow the clock. O(1)."""
+    if past.batches:
+        raise _fed(
+            spec, past, "WATERMARK BY CLOCK would make rows late that the job holds; its rows move the watermark"
+        )
+
+
 def _fed(spec: StreamSpec, past: Past, way_out: str) -> FailedPrecondition:
     job, (batch, _) = next(reversed(past.batches.items()))
     return FailedPrecondition(
@@ -207,6 +216,13 @@ def _placed(chunk: ArchivedChunk, number: int, first_id: int) -> ArchivedChunk:
 
 def _check_fed(target: AttachTarget) -> None:
     """Raise FailedPrecondition if tuples were pushed. They may wait in memory, and would come after the batch."""
+    if target.spec.by_clock:
+        raise FailedPrecondition(
+            f"stream {target.spec.name!r} has WATERMARK BY CLOCK, which would make rows late that a job holds; first"
+            f" ALTER STREAM {name_text(target.spec.name)} WATERMARK BY ROWS",
+            reason="WATERMARK_BY_CLOCK",
+            stream=target.spec.name,
+        )
     if target.past.tuples and not target.past.batches:
         raise FailedPrecondition(
             f"stream {target.spec.name!r} has tuples that were pushed, and a stream is fed by pushes or in batches;"

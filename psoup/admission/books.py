@@ -53,6 +53,7 @@ class Books:
                     stream.spec,
                     stream.sql,
                     stream.watermark,
+                    stream.live,
                     self.queries.count(stream.stream_id),
                     stream.producers.state(),
                     stream.past.state(),

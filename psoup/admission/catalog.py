@@ -31,7 +31,7 @@ _NAMES_COMPARED = 256
 
 @dataclass(slots=True)
 class KnownStream:
-    """The state of a stream on which decisions depend. `watermark`: see `psoup.events.Pushed`."""
+    """The state of a stream on which decisions depend. `watermark`, `live`: see `psoup.events.Pushed`."""
 
     tenant: str
     stream_id: int
@@ -40,6 +40,7 @@ class KnownStream:
     producers: Producers
     watermark: int | None = None
     past: Past = field(default_factory=Past)
+    live: bool = False
 
     def next_id(self, published: Callable[[], Published]) -> int:
         """The ID of the next tuple of the stream, as of the last prepared event."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from psoup.admission.attachment import check_not_fed
+from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.differences import differences
 from psoup.config import EngineConfig
@@ -14,7 +16,7 @@ from psoup.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFou
 from psoup.events.acknowledgements import Prepared, StreamAcknowledgement
 from psoup.events.commands import AlterStream, CreateStream, DropStream
 from psoup.events.events import StreamAltered, StreamCreated, StreamDropped
-from psoup.model import Attribute, StreamSpec
+from psoup.model import DEFAULT_AHEAD, Attribute, StreamSpec
 from psoup.phrases import counted
 from psoup.plan.canonical import describe_duration
 from psoup.sql import MAX_ATTRIBUTES, Alteration, alter_statement, alter_stream, create_statement, create_stream
@@ -29,15 +31,14 @@ def decide_create(
 ) -> StreamCreated:
     """Decide on a new stream. Raises AlreadyExists. A fact of this error says whether the existing stream is identical.
 
-    The statement in the event always has AHEAD. A logged statement without AHEAD is from an earlier version, and means
-    another bound.
+    The event's definition has the default AHEAD of a statement without AHEAD. Its statement stays as it is.
     """
     check_budget(command.sql, defines=True)
     spec, text = create_stream(command.sql, new=True), command.sql
     stream = tenant.find(spec.name)
     if stream is not None:
         if spec.ahead is None:
-            spec = replace(spec, ahead=stream.spec.ahead)
+            spec = replace(spec, ahead=stream.spec.ahead, ahead_stated=stream.spec.ahead_stated)
         differ = differences(stream.spec, spec)
         raise AlreadyExists(
             f"stream {stream.spec.name!r} exists{f', and differs: {differ}' if differ else ''}; drop it first or choose"
@@ -48,8 +49,9 @@ def decide_create(
             identical="true" if stream.spec == spec else "false",
         )
     if spec.event_time and spec.ahead is None:
-        spec = replace(spec, ahead=min(config.ahead, config.max_ahead))
-        text = create_statement(spec)
+        ahead, stated = DEFAULT_AHEAD if config.ahead is None else config.ahead, config.ahead is not None
+        spec = replace(spec, ahead=min(ahead, config.max_ahead), ahead_stated=stated)
+        text = create_statement(spec) if stated else text
     _check_ahead(spec, config)
     if len(tenant.streams) >= config.streams:
         raise ResourceExhausted(
@@ -76,11 +78,43 @@ def decide_alter(
     spec = alteration.of(stream.spec)
     if alteration.ahead is not None:
         _check_ahead(spec, config)
+    if alteration.by_clock:
+        _check_by_clock(stream)
     if spec == stream.spec:
         return stream.stream_id, None
-    text = alter_statement(spec.name, alteration.attributes, alteration.ahead)
+    text = alter_statement(spec.name, alteration.attributes, alteration.ahead, alteration.by_clock)
     event = StreamAltered(sequence, command.tenant, stream.stream_id, spec, create_statement(spec), text, now)
     return stream.stream_id, event
+
+
+def prepare_create(
+    tenant: KnownTenant,
+    command: CreateStream,
+    place: tuple[int, int, int],
+    config: EngineConfig,
+    budget: MemoryBudget,
+    *,
+    archive: bool,
+) -> Prepared:
+    """Decide on a new stream, and whether it has room. `place`: the stream's ID, the event's sequence, and the time.
+
+    `archive`: whether the service stores chunks.
+    """
+    event = decide_create(tenant, command, *place, config)
+    check_archive(event.spec, archive)
+    budget.check_stream(command.tenant, event.spec)
+    return Prepared(StreamAcknowledgement(event.sequence, stream_id=event.stream_id), event)
+
+
+def prepare_alter(
+    tenant: KnownTenant, command: AlterStream, sequence: int, now: int, config: EngineConfig, budget: MemoryBudget
+) -> Prepared:
+    """Decide on a change of a stream, and whether it has room. `sequence`: the last event."""
+    stream_id, event = decide_alter(tenant, command, sequence + 1, now, config)
+    if event is not None:
+        budget.check_stream(command.tenant, event.spec, tenant.stream(event.spec.name).spec)
+    last = sequence if event is None else event.sequence
+    return Prepared(StreamAcknowledgement(last, event is None, stream_id), event)
 
 
 def _missing_columns(spec: StreamSpec, alteration: Alteration) -> tuple[Attribute, ...]:
@@ -104,6 +138,26 @@ def _missing_columns(spec: StreamSpec, alteration: Alteration) -> tuple[Attribut
             reason="TOO_MANY_COLUMNS",
         )
     return missing
+
+
+def _check_by_clock(stream: KnownStream) -> None:
+    """Raise FailedPrecondition if the watermark of a stream cannot follow the clock."""
+    name = stream.spec.name
+    if not stream.spec.event_time:
+        raise FailedPrecondition(
+            f"stream {name!r} is in system time, where the clock is the watermark already; WATERMARK BY is for streams"
+            " with TIMESTAMP BY",
+            reason="SYSTEM_TIME",
+            stream=name,
+        )
+    if stream.spec.idle_after is not None:
+        raise FailedPrecondition(
+            f"stream {name!r} has IDLE AFTER, which excludes WATERMARK BY CLOCK; create another stream without IDLE"
+            " AFTER",
+            reason="IDLE_AFTER",
+            stream=name,
+        )
+    check_not_fed(stream.spec, stream.past)
 
 
 def _check_ahead(spec: StreamSpec, config: EngineConfig) -> None:

@@ -44,8 +44,9 @@ def _clauses(existing: StreamSpec, stated: StreamSpec) -> Iterator[str]:
     for word, is_now, wanted in (
         ("TIMESTAMP BY", _time(existing), _time(stated)),
         ("LATENESS", describe_duration(existing.lateness), describe_duration(stated.lateness)),
+        ("WATERMARK BY", _watermark(existing), _watermark(stated)),
         ("IDLE AFTER", _duration(existing.idle_after), _duration(stated.idle_after)),
-        ("AHEAD", _duration(existing.ahead), _duration(stated.ahead)),
+        ("AHEAD", _ahead(existing), _ahead(stated)),
         ("RETENTION", _kept(existing.retention), _kept(stated.retention)),
     ):
         if is_now != wanted:
@@ -66,6 +67,14 @@ def _time(spec: StreamSpec) -> str:
 
 def _duration(micros: int | None) -> str:
     return "absent" if micros is None else describe_duration(micros)
+
+
+def _watermark(spec: StreamSpec) -> str:
+    return "CLOCK" if spec.by_clock else "ROWS"
+
+
+def _ahead(spec: StreamSpec) -> str:
+    return _duration(spec.ahead) if spec.ahead_stated else "the default"
 
 
 def _kept(retention: Retention) -> str:

@@ -1,9 +1,10 @@
-"""Pushes and heartbeats: the checks of a batch, the rows that are accepted, and their physical IDs.
+"""Pushes: the checks of a batch, the rows that are accepted, and their physical IDs.
 
     event time                                            watermark W, bound = clock + max_ahead
       time:   ... late ... | W ... accepted ... bound | ... ahead ...
       only late and ahead rows are refused; a NULL time refuses the batch
-      a heartbeat promises that no tuple below W will come; past the bound, all rows until then would be late: refused
+      accepted rows move W to their greatest time less LATENESS; rows past the clock move it as if they had its time,
+      so that a sender with a fast clock makes no row late, unless the stream states AHEAD
     system time
       every row of the batch gets max(clock, last physical ID)
 
@@ -18,17 +19,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from psoup.admission.attachment import check_heartbeat, check_push
+from psoup.admission.attachment import check_push
 from psoup.admission.budget import MemoryBudget
 from psoup.admission.catalog import KnownStream
+from psoup.admission.clock_heartbeats import live_after
 from psoup.admission.producers import check_identity
 from psoup.admission.refused_rows import rows_refused
 from psoup.config import EngineConfig
-from psoup.errors import FailedPrecondition, InvalidBatch, InvalidInput, OutOfRange
-from psoup.events.acknowledgements import HeartbeatAcknowledgement, Prepared, PushAcknowledgement
-from psoup.events.commands import STAGED, Heartbeat, Locate, Push, Recall
-from psoup.events.events import Pushed, RefusedTuples, WatermarkRaised
-from psoup.model import Kind, StreamSpec, time_text
+from psoup.errors import FailedPrecondition, InvalidBatch
+from psoup.events.acknowledgements import Prepared, PushAcknowledgement
+from psoup.events.commands import STAGED, Locate, Push, Recall
+from psoup.events.events import Pushed, RefusedTuples
+from psoup.model import Kind, StreamSpec
 from psoup.values.columns import Array, Batch, Column
 from psoup.values.digests import payload_digest
 from psoup.values.from_arrow import columns_from_arrow
@@ -149,12 +151,13 @@ def check_times(spec: StreamSpec, columns: tuple[Column, ...]) -> None:
 
 
 def in_event_time(
-    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int, *, whole: bool = False
+    spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, bound: int, now: int, *, whole: bool = False
 ) -> tuple[Batch, RefusedTuples, int | None]:
     """Find the accepted rows, the refused times, and the new watermark. `bound`: the greatest accepted time.
 
-    Raises InvalidBatch for a NULL time. `whole`: raise FailedPrecondition if a row would be refused. That includes rows
-    that would be refused if each came in a separate push. Without refused rows nothing is copied.
+    `now`: the clock, past which no tuple moves the watermark, unless the stream states AHEAD. Raises InvalidBatch for a
+    NULL time. `whole`: raise FailedPrecondition if a row would be refused. That includes rows that would be refused if
+    each came in a separate push. Without refused rows nothing is copied.
     """
     assert spec.time_attribute is not None
     check_times(spec, columns)
@@ -165,7 +168,8 @@ def in_event_time(
     earliest = _LEAST if watermark is None else watermark
     bound = min(bound, _GREATEST)
     some_refused = int(times.min()) < earliest or int(times.max()) > bound
-    if whole and (some_refused or bool((times < np.maximum.accumulate(times) - spec.lateness).any())):
+    furthest = now if spec.clock_bound else _GREATEST
+    if whole and (some_refused or _refused_alone(times, furthest, spec.lateness)):
         raise FailedPrecondition("some of the rows would be refused alone", reason="NOT_WHOLE")
     if some_refused:
         late = times < earliest
@@ -174,7 +178,14 @@ def in_event_time(
         batch = batch.take(np.flatnonzero(~(late | ahead)))
         if not len(batch):
             return batch, refused, watermark
-    return batch, refused, max(earliest, int(batch.times.max()) - spec.lateness)
+    return batch, refused, max(earliest, min(int(batch.times.max()), furthest) - spec.lateness)
+
+
+def _refused_alone(times: Array, furthest: int, lateness: int) -> bool:
+    """Whether one of the rows would be late after the rows before it, if each came in a separate push. O(rows)."""
+    if len(times) == 1:
+        return False
+    return bool((times < np.minimum(np.maximum.accumulate(times), furthest) - lateness).any())
 
 
 def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:
@@ -249,7 +260,7 @@ def offered(
         batch, _ = in_system_time(columns, len(rows), last_time, now)
         return PushRows(columns, batch.times, batch, rows, none, none)
     bound = latest_time(spec, config, now)
-    batch, refused, _ = in_event_time(spec, columns, watermark, bound)
+    batch, refused, _ = in_event_time(spec, columns, watermark, bound, now)
     assert spec.time_attribute is not None
     times = columns[spec.time_attribute].values
     if not refused.count:
@@ -263,43 +274,6 @@ def offered(
 def latest_time(spec: StreamSpec, config: EngineConfig, now: int) -> int:
     """The greatest time that a tuple of a stream, or a heartbeat, may have at clock time `now`."""
     return now + (config.max_ahead if spec.ahead is None else min(spec.ahead, config.max_ahead))
-
-
-def decide_heartbeat(
-    stream: KnownStream, command: Heartbeat, config: EngineConfig, sequence: int, now: int
-) -> Prepared:
-    """Decide on a heartbeat. `sequence`: the sequence that its event gets.
-
-    Raises FailedPrecondition for a stream in system time, or fed by a job with lateness. Raises InvalidInput or
-    OutOfRange for a time that is not allowed.
-    """
-    if not stream.spec.event_time:
-        raise FailedPrecondition(
-            f"stream {stream.spec.name!r} is in system time, where the clock is the watermark; a heartbeat is for"
-            " streams with TIMESTAMP BY",
-            reason="SYSTEM_TIME",
-            stream=stream.spec.name,
-        )
-    check_heartbeat(stream.spec, stream.past)
-    if not -(2**63) <= command.time < 2**63:
-        raise InvalidInput(f"the heartbeat's time {command.time} is not an int64 of microseconds")
-    bound = latest_time(stream.spec, config, now)
-    if command.time > bound:
-        raise OutOfRange(
-            f"the heartbeat's time {time_text(command.time)} lies too far past the clock; {time_text(bound)} is the"
-            " most, or the watermark would refuse all tuples until then. The stream's AHEAD says how far"
-            " (ALTER STREAM … AHEAD)",
-            reason="TOO_FAR_AHEAD",
-            time=command.time,
-            limit=bound,
-        )
-    reached = stream.watermark is not None and command.time <= stream.watermark
-    if reached and stream.spec.idle_after is None:
-        return Prepared(HeartbeatAcknowledgement(sequence - 1, True, stream.watermark))
-    watermark = stream.watermark if reached and stream.watermark is not None else command.time
-    # even if the watermark stays, the event shows that the stream is alive
-    event = WatermarkRaised(sequence, stream.tenant, stream.stream_id, watermark, now)
-    return Prepared(HeartbeatAcknowledgement(event.sequence, reached, event.watermark), event)
 
 
 def decide_recall(stream: KnownStream, command: Recall | Locate, sequence: int, now: int) -> Prepared:
@@ -367,6 +341,7 @@ def decide_push(
         digest,
         forgotten=forgotten,
         before=before,
+        live=stream.spec.by_clock and live_after(stream, batch, now),
     )
     event = event if foreseen is None else foreseen.same(event)
     return Prepared(PushAcknowledgement(event.sequence, False, *counts), event)
@@ -378,6 +353,6 @@ def _taken(
     """Divide the rows of a push. Returns the accepted rows, the times of refused rows, and the new watermark."""
     if stream.spec.event_time:
         bound = latest_time(stream.spec, config, now)
-        return in_event_time(stream.spec, columns, stream.watermark, bound, whole=command.whole)
+        return in_event_time(stream.spec, columns, stream.watermark, bound, now, whole=command.whole)
     batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
     return batch, NONE_REFUSED, watermark

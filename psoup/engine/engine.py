@@ -30,6 +30,7 @@ from psoup.engine.spent import Spent
 from psoup.engine.stream.attention import Attention, Board
 from psoup.engine.stream.publication import stale
 from psoup.engine.stream.state import StreamState
+from psoup.engine.stream.watermarks import take_watermarks
 from psoup.engine.verification import Verification
 from psoup.errors import Corrupt
 from psoup.events.access import AccessToken, TokenIssued, TokenRevoked, tokens_after
@@ -48,6 +49,7 @@ from psoup.events.events import (
     Unregistered,
     UnregisteredMany,
     WatermarkRaised,
+    WatermarksRaised,
 )
 from psoup.events.tenants import (
     FIRST_TENANT,
@@ -72,8 +74,7 @@ RELIEF_SHARE = 4
 class Engine:
     """All streams and queries of one service.
 
-    Guaranteed: readers see all effects of an event at one moment, in the order of events. A snapshot never changes.
-    Not guaranteed: a snapshot after each event. Readers see the events of a run at the end of the run.
+    Readers see all effects of a run of events at one moment, at its end. A snapshot never changes.
     """
 
     def __init__(
@@ -168,8 +169,9 @@ class Engine:
             self._verification.begin(event)
             match event:
                 case Pushed() | WatermarkRaised():
-                    state = fed[event.stream_id] = self._streams[event.stream_id]
-                    state.take(event)
+                    fed.setdefault(event.stream_id, self._streams[event.stream_id]).take(event)
+                case WatermarksRaised():
+                    fed.update(take_watermarks(event, self._streams))
                 case Attached():
                     state = fed[event.stream_id] = self._streams[event.stream_id]
                     attach(state, event)

@@ -29,6 +29,7 @@ from psoup.events.events import (
     Unregistered,
     UnregisteredMany,
     WatermarkRaised,
+    WatermarksRaised,
 )
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.invariants import Verify, corrupt, ensure
@@ -38,6 +39,7 @@ STORY = 16
 """The number of events that the error of a failed check names."""
 
 _ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
+_ABOUT["WatermarksRaised"] = "of streams, so many:"
 _OF_ACCESS = (TokenIssued, TokenRevoked, TenantCreated, TenantAltered, TenantDropped)
 """Events that touch neither streams nor queries."""
 
@@ -76,6 +78,8 @@ class Verification:
         if isinstance(event, Pushed | WatermarkRaised):
             about = event.stream_id
             self._touched.add(about)
+        elif isinstance(event, WatermarksRaised):
+            about = len(event.stream_ids)
         elif isinstance(event, Unregistered):
             about, self._clauses_too = event.query_id, True
         elif isinstance(event, UnregisteredMany):

@@ -31,6 +31,7 @@ from psoup.events.events import (
     Unregistered,
     UnregisteredMany,
     WatermarkRaised,
+    WatermarksRaised,
 )
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
@@ -85,7 +86,7 @@ def change_of(event: Event) -> Change:
     match event:
         case Pushed():
             return Change(rows=len(event.batch))
-        case WatermarkRaised() | Attached() | Replaced() | TokenIssued() | TokenRevoked():
+        case WatermarkRaised() | WatermarksRaised() | Attached() | Replaced() | TokenIssued() | TokenRevoked():
             return _NOTHING
         case TenantCreated() | TenantAltered() | TenantDropped():
             return _NOTHING

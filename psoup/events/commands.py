@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -139,6 +139,20 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
+class RaiseWatermarks:
+    """Let the watermarks of live streams follow the clock (WATERMARK BY CLOCK). The host commands it, not a client.
+
+    `steady`: for how long, in microseconds, the service has taken pushes without an interruption. `unsteady`: the same
+    for tenants whose pushes were refused or had to wait since then. `waiting`: the streams with pushes that came and
+    are not decided, as pairs of a tenant and a name in lower case.
+    """
+
+    steady: int
+    unsteady: Mapping[str, int] = field(default_factory=dict)
+    waiting: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """Register the query of a SELECT statement.
 
@@ -228,6 +242,7 @@ Command = (
     | Locate
     | Attach
     | Heartbeat
+    | RaiseWatermarks
     | Register
     | RegisterMany
     | Unregister

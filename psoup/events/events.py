@@ -88,7 +88,8 @@ class Pushed:
     `watermark`: the stream's watermark after the event, None while the stream has no tuple. `time`: the clock at
     prepare. `stored`: in a replay, the number of tuples that are in stored chunks and not in `batch`. `forgotten`: a
     sequence, or 0. Producers whose last batch is not after it are forgotten. `before`: the number of rows that the
-    producer had sent in its epoch before this batch, None if not known.
+    producer had sent in its epoch before this batch, None if not known. `live`: whether the stream is live after the
+    event, so that its watermark may follow the clock (`psoup.admission.clock_heartbeats`).
     """
 
     sequence: int
@@ -105,6 +106,7 @@ class Pushed:
     stored: int = 0
     forgotten: int = 0
     before: int | None = None
+    live: bool = False
 
     @property
     def accepted(self) -> int:
@@ -133,13 +135,33 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkRaised:
-    """A heartbeat has moved the watermark."""
+    """A heartbeat has moved the watermark. `live`: as in `Pushed`; a heartbeat does not change it."""
 
     sequence: int
     tenant: str
     stream_id: int
     watermark: int
     time: int
+    live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarksRaised:
+    """The clock has moved the watermarks of some live streams, of any tenants.
+
+    `stream_ids`, `watermarks`: int64[k] each. They list every stream whose watermark an event of this kind has moved,
+    and that is not dropped. So the last such event replaces all earlier ones. A replay may lack some of the streams.
+    `time`: the clock at prepare.
+    """
+
+    sequence: int
+    stream_ids: Array
+    watermarks: Array
+    time: int
+
+    def of_streams(self) -> list[tuple[int, int]]:
+        """The ID and the watermark of each stream."""
+        return list(zip(self.stream_ids.tolist(), self.watermarks.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +270,7 @@ Event = (
     | Pushed
     | Attached
     | WatermarkRaised
+    | WatermarksRaised
     | Registered
     | RegisteredMany
     | Replaced

@@ -1,8 +1,10 @@
 """CREATE, ALTER and DROP STREAM: from the syntax tree to a `StreamSpec`, or to the change of a stream.
 
-    CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [IDLE AFTER n unit] [AHEAD n unit]]
+    CREATE STREAM s (attr TYPE [NOT NULL], …) [TIMESTAMP BY attr [LATENESS n unit] [WATERMARK BY CLOCK | ROWS]
+        [IDLE AFTER n unit] [AHEAD n unit]]
         [RETENTION n unit [ARCHIVE n unit] | RETENTION n ROWS [ARCHIVE n ROWS]]
     ALTER STREAM s ADD [COLUMN] [IF NOT EXISTS] attr TYPE, ADD …  |  ALTER STREAM s AHEAD n unit
+    ALTER STREAM s WATERMARK BY CLOCK | ROWS
     DROP STREAM [IF EXISTS] s [CASCADE]
 
 Admission checks whether the stream exists, and which columns it has.
@@ -37,9 +39,11 @@ def create_statement(spec: StreamSpec) -> str:
         parts.append(f"TIMESTAMP BY {name_text(spec.schema.attributes[spec.time_attribute].name)}")
     if spec.lateness:
         parts.append(f"LATENESS {describe_duration(spec.lateness)}")
+    if spec.by_clock:
+        parts.append("WATERMARK BY CLOCK")
     if spec.idle_after is not None:
         parts.append(f"IDLE AFTER {describe_duration(spec.idle_after)}")
-    if spec.ahead is not None:
+    if spec.ahead is not None and spec.ahead_stated:
         parts.append(f"AHEAD {describe_duration(spec.ahead)}")
     span = spec.retention
     whole, text = (span.duration, describe_duration) if span.rows is None else (span.rows, "{} ROWS".format)
@@ -49,8 +53,12 @@ def create_statement(spec: StreamSpec) -> str:
     return " ".join(parts)
 
 
-def alter_statement(stream: str, added: tuple[Attribute, ...], ahead: int | None = None) -> str:
-    """The ALTER STREAM statement that adds these columns, or sets AHEAD. The inverse of `alteration`."""
+def alter_statement(
+    stream: str, added: tuple[Attribute, ...], ahead: int | None = None, by_clock: bool | None = None
+) -> str:
+    """The ALTER STREAM statement that adds columns, or sets AHEAD or WATERMARK BY. The inverse of `alteration`."""
+    if by_clock is not None:
+        return f"ALTER STREAM {name_text(stream)} WATERMARK BY {'CLOCK' if by_clock else 'ROWS'}"
     if ahead is not None:
         return f"ALTER STREAM {name_text(stream)} AHEAD {describe_duration(ahead)}"
     columns = ", ".join(f"ADD COLUMN {_column_text(attribute)}" for attribute in added)
@@ -69,7 +77,7 @@ def name_text(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The change of an ALTER STREAM statement: new `attributes` for `stream`, or its new `ahead`.
+    """The change of an ALTER STREAM statement: new `attributes` for `stream`, or its new `ahead` or `by_clock`.
 
     `lenient`: names of attributes that the stream may have already.
     """
@@ -78,10 +86,15 @@ class Alteration:
     attributes: tuple[Attribute, ...] = ()
     lenient: frozenset[str] = frozenset()
     ahead: int | None = None
+    by_clock: bool | None = None
 
     def of(self, spec: StreamSpec) -> StreamSpec:
         """The definition of the stream after the change."""
-        return spec.with_columns(self.attributes) if self.ahead is None else replace(spec, ahead=self.ahead)
+        if self.ahead is not None:
+            return replace(spec, ahead=self.ahead, ahead_stated=True)
+        if self.by_clock is not None:
+            return replace(spec, by_clock=self.by_clock)
+        return spec.with_columns(self.attributes)
 
 
 def alteration(source: StatementText, node: exp.Expr) -> Alteration:
@@ -89,6 +102,9 @@ def alteration(source: StatementText, node: exp.Expr) -> Alteration:
     ahead = node.args.get("ahead")
     if ahead is not None:
         return Alteration(_name(source, node.this, "stream"), ahead=duration(source, ahead, "AHEAD"))
+    watermark = node.args.get("watermark")
+    if watermark is not None:
+        return Alteration(_name(source, node.this, "stream"), by_clock=_by_clock(watermark))
     for column in node.expressions:
         if column.args.get("not_null"):
             hint = "leave NOT NULL out; WHERE can ask for IS NOT NULL"
@@ -117,24 +133,44 @@ def stream_spec(source: StatementText, node: exp.Expr) -> StreamSpec:
     """The stream in a `CreateStreamNode`. Raises SqlError."""
     schema = _schema(source, node)
     position = _time_attribute(source, schema, node.args.get("timestamp"))
-    for option, word in (("lateness", "LATENESS"), ("idle", "IDLE AFTER"), ("ahead", "AHEAD")):
+    for option, word in _OF_EVENT_TIME.items():
         value = node.args.get(option)
         if value is not None and position is None:
             raise source.error(f"{word} needs TIMESTAMP BY", value, hint="say which column is the time")
-    lateness, idle, ahead = (node.args.get(option) for option in ("lateness", "idle", "ahead"))
-    idle_after = None if idle is None else duration(source, idle, "IDLE AFTER")
-    if idle_after == 0:
-        assert idle is not None
-        raise source.error("IDLE AFTER must be longer than 0", idle)
+    lateness, ahead, watermark = (node.args.get(option) for option in ("lateness", "ahead", "watermark"))
+    by_clock = _by_clock(watermark)
     return StreamSpec(
         _name(source, node.this, "stream"),
         schema,
         position,
         0 if lateness is None else duration(source, lateness, "LATENESS"),
-        idle_after,
+        _idle_after(source, node.args.get("idle"), by_clock),
         _retention(source, node.args.get("retention"), node.args.get("archive")),
         None if ahead is None else duration(source, ahead, "AHEAD"),
+        by_clock=by_clock,
     )
+
+
+_OF_EVENT_TIME = {"lateness": "LATENESS", "idle": "IDLE AFTER", "ahead": "AHEAD", "watermark": "WATERMARK BY"}
+"""The options of streams in event time, by their names in the syntax tree."""
+
+
+def _by_clock(watermark: exp.Expr | None) -> bool:
+    """Whether WATERMARK BY names the clock. False without it."""
+    return watermark is not None and watermark.name.upper() == "CLOCK"
+
+
+def _idle_after(source: StatementText, node: exp.Expr | None, by_clock: bool) -> int | None:
+    if node is None:
+        return None
+    idle_after = duration(source, node, "IDLE AFTER")
+    if not idle_after:
+        hint = "for the last minutes of a quiet stream write WATERMARK BY CLOCK"
+        raise source.error("IDLE AFTER must be longer than 0", node, hint=hint)
+    if by_clock:
+        hint = "leave IDLE AFTER out: WATERMARK BY CLOCK moves the watermark of a quiet stream"
+        raise source.error("IDLE AFTER and WATERMARK BY CLOCK exclude each other", node, hint=hint)
+    return idle_after
 
 
 def _schema(source: StatementText, node: exp.Expr) -> Schema:

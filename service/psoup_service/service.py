@@ -27,6 +27,7 @@ from psoup.engine.maintenance.offers import StreamOffers
 from psoup.errors import Internal, InvalidInput
 from psoup.published.snapshot import Snapshot
 from psoup.work.clock import Clock
+from psoup_service.chores.clock_heartbeats import ClockHeartbeats
 from psoup_service.chores.expiry import ExpiryWait
 from psoup_service.chores.regular import RegularWork
 from psoup_service.figures.metrics import Metrics
@@ -45,6 +46,7 @@ from psoup_service.gate.open_id import open_id
 from psoup_service.gate.token_table import TokenTable
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
+from psoup_service.host.push_pauses import PushPauses
 from psoup_service.host.room import HostLimits
 from psoup_service.host.runner import TaskPool, cores
 from psoup_service.host.threads import Threads, on
@@ -116,6 +118,7 @@ class Service:
                     part.close()
             raise
         self._limits = settings.limits()
+        self._pauses = PushPauses(self.clock.boot)
         self._metrics = Metrics(self._figures)
         self._threads = Threads()
         self._decoders = Decoders()
@@ -129,7 +132,8 @@ class Service:
         self._serving: dict[str, Any] = {}
         self.gateway: Gateway | None = None
         self._watch: asyncio.Task[None] | None = None
-        self.regular = RegularWork(self.host, self._store, self._threads, settings, self._allowance)
+        heartbeats = ClockHeartbeats(self.host, self.clock, self._pauses, self._has_clock_streams)
+        self.regular = RegularWork(self.host, self._store, self._threads, settings, self._allowance, heartbeats)
         self._stopped = False
 
     def _make_host(self, quarantine: Sequence[str]) -> Host[Snapshot]:
@@ -140,6 +144,7 @@ class Service:
         self._wait = ExpiryWait(self.clock, lambda: self.host.state == "starting", lambda: engine.snapshot())
         engine = Engine(config, self._pool, keep, taken, settings.verify, time.thread_time, self._wait.edge)
         admission.share_published(engine.snapshot)
+        self._has_clock_streams = lambda: bool(admission.clock_streams)
         self._weights = Weights(lambda: engine.snapshot().tenants)
         self._judge, self._allowance = admission.judge, settings.allowance(self._weights)
         host = Host(
@@ -169,7 +174,8 @@ class Service:
 
     def _make_answering(self) -> Answering:
         meters = Meters(self._weights.tenants, self.host.times)
-        calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way, CallTurns(self._weights.of))
+        turns = CallTurns(self._weights.of)
+        calls = Calls(self._limits, self._metrics, self.gate, meters, self.host.way, turns, self._pauses)
         answering = Answering(calls, self._limits, self._weights)
         tell_usage(meters, self.host, self._judge, answering.receiving.held)
         return answering
@@ -183,7 +189,7 @@ class Service:
             self._metrics,
             self.clock.now(),
             self._threads,
-            Decoding(self._limits, self._decoders, self.host.reserve, PATIENCE_S),
+            Decoding(self._limits, self._decoders, self._pauses.watching(self.host.reserve), PATIENCE_S),
             self._answering.calls.meters,
             self.clock,
         )

@@ -35,6 +35,7 @@ from psoup.events.events import (
     Unregistered,
     UnregisteredMany,
     WatermarkRaised,
+    WatermarksRaised,
 )
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, TenantEvent
 from psoup.invariants import ensure
@@ -165,6 +166,9 @@ class MemoryStore:
             case WatermarkRaised():
                 self._drop(("watermark", event.stream_id))
                 self._put(("watermark", event.stream_id), event)
+            case WatermarksRaised():
+                self._drop(("watermarks", 0))
+                self._put(("watermarks", 0), event)
             case StreamDropped():
                 self._leave(event.query_ids.tolist())
                 self._drop(("stream", event.stream_id))
@@ -226,6 +230,8 @@ def _size(event: Event) -> int:
             if isinstance(event.queries, BoundBlock):
                 return size + event.queries.nbytes
             return size + sum(len(query.text) for query in event.queries)
+        case WatermarksRaised():
+            return _EVENT_BYTES + event.stream_ids.nbytes + event.watermarks.nbytes
         case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Replaced():
             return _EVENT_BYTES
         case TenantCreated() | TenantAltered() | TenantDropped():

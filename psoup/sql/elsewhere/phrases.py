@@ -33,7 +33,9 @@ _WITHIN = (
 _LATEST = "GROUP BY k, and take arg_max(x, t) of each column, or last(x)"
 _REGISTER = "a query has no stream of its own: psoup register 'SELECT …', or register(sql), keeps its answer ready"
 _LEAVE = "leave it out"
-_STREAM_OPTIONS = "the options of CREATE STREAM are TIMESTAMP BY, LATENESS, IDLE AFTER, AHEAD, RETENTION and ARCHIVE"
+_STREAM_OPTIONS = (
+    "the options of CREATE STREAM are TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, RETENTION and ARCHIVE"
+)
 _LIST = "a value is not a list: push a row for each item"
 _DIFFERENCE = "register each SELECT as a query of its own, and take the difference where the answers arrive"
 _SAMPLE = "LIMIT n shows n rows; BEGIN (NOW - 1000 ROWS) at the end is a window of the newest rows"

@@ -124,6 +124,11 @@ class PSoupParser(Grammar):
             if self._curr:
                 self.refuse("AHEAD stands alone: ALTER STREAM name AHEAD 5 MINUTES")
             return self.expression(AlterStreamNode(this=name, ahead=ahead))
+        if self._match_text_seq("WATERMARK"):
+            watermark = self._parse_watermark()
+            if self._curr:
+                self.refuse("WATERMARK BY stands alone: ALTER STREAM name WATERMARK BY CLOCK")
+            return self.expression(AlterStreamNode(this=name, watermark=watermark))
         lenient: list[str] = []
         columns = self._parse_csv(lambda: self._parse_added_column(lenient))
         return self.expression(AlterStreamNode(this=name, expressions=columns, lenient=lenient))
@@ -133,7 +138,8 @@ class PSoupParser(Grammar):
             if self._curr and self._curr.text.upper() == "DROP":
                 hint = "SELECT the columns that are wanted, or create another stream that has only those"
                 self.refuse("columns cannot be dropped", hint=hint)
-            self.refuse("columns can be added, or AHEAD be changed: ADD COLUMN column TYPE, or AHEAD 5 MINUTES")
+            what = "columns can be added, or AHEAD or WATERMARK BY be changed"
+            self.refuse(f"{what}: ADD COLUMN column TYPE, AHEAD 5 MINUTES, or WATERMARK BY CLOCK")
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
         column = self._parse_stream_column()
@@ -158,11 +164,21 @@ class PSoupParser(Grammar):
             return "idle", self._parse_duration("IDLE AFTER needs a duration, as in IDLE AFTER 1 MINUTE")
         if self._match_text_seq("AHEAD"):
             return "ahead", self._parse_duration(_AHEAD_NEEDS)
+        if self._match_text_seq("WATERMARK"):
+            return "watermark", self._parse_watermark()
         if self._match_text_seq("RETENTION"):
             return "retention", self._parse_duration("RETENTION needs a duration or ROWS, as in RETENTION 7 DAYS")
         if self._match_text_seq("ARCHIVE"):
             return "archive", self._parse_duration("ARCHIVE needs a duration or ROWS, as in ARCHIVE 400 DAYS")
-        self.refuse("expected TIMESTAMP BY, LATENESS, IDLE AFTER, AHEAD, RETENTION, ARCHIVE or the end")
+        options = "TIMESTAMP BY, LATENESS, WATERMARK BY, IDLE AFTER, AHEAD, RETENTION, ARCHIVE"
+        self.refuse(f"expected {options} or the end")
+
+    def _parse_watermark(self) -> Any:
+        """The word after WATERMARK BY."""
+        word = self._name(_WATERMARK_NEEDS) if self._match_text_seq("BY") else None
+        if word is None or word.name.upper() not in ("CLOCK", "ROWS"):
+            self.refuse(_WATERMARK_NEEDS, self._prev)
+        return word
 
     def _name(self, problem: str) -> Any:
         if not self._curr:
@@ -174,6 +190,9 @@ class PSoupParser(Grammar):
         return name
 
 
+_WATERMARK_NEEDS = (
+    "WATERMARK BY needs CLOCK or ROWS: the watermark of a live stream follows the clock, too, or only its rows"
+)
 _AHEAD_NEEDS = "AHEAD needs a duration, as in AHEAD 5 MINUTES"
 
 

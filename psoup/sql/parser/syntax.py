@@ -42,7 +42,7 @@ class StreamColumn(exp.Expression):
 
 
 class CreateStreamNode(exp.Expression):
-    """CREATE STREAM with its columns and options. `timestamp` is an identifier, and every other option is a
+    """CREATE STREAM with its columns and options. `timestamp` and `watermark` are identifiers. Every other option is a
     Duration."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -52,18 +52,25 @@ class CreateStreamNode(exp.Expression):
         "lateness": False,
         "idle": False,
         "ahead": False,
+        "watermark": False,
         "retention": False,
         "archive": False,
     }
 
 
 class AlterStreamNode(exp.Expression):
-    """ALTER STREAM with the new columns, or with the Duration `ahead`.
+    """ALTER STREAM with the new columns, the Duration `ahead`, or the identifier `watermark`.
 
     `lenient`: the names of the columns with IF NOT EXISTS.
     """
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "lenient": False, "ahead": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": False,
+        "lenient": False,
+        "ahead": False,
+        "watermark": False,
+    }
 
 
 class DropStreamNode(exp.Expression):

@@ -1,6 +1,7 @@
 """The regular work of a service: each part is a task of the supervisor.
 
 clock          every second        the wall clock is compared with boot time
+watermarks     every second        watermarks of live streams follow the clock
 expiry         every hour          queries that have expired are unregistered
 folding        every 2 s           aggregates are folded ahead
 arrival watch  every half minute   queries that take much of the writer's time are reported
@@ -14,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from psoup.published.snapshot import Snapshot
-from psoup_service.chores import arrival_watch, expiry, fold_ahead
+from psoup_service.chores import arrival_watch, clock_heartbeats, expiry, fold_ahead
 from psoup_service.chores.arrival_watch import ArrivalWatch
+from psoup_service.chores.clock_heartbeats import ClockHeartbeats
 from psoup_service.chores.expiry import Expiry
 from psoup_service.chores.fold_ahead import FoldAhead
 from psoup_service.chores.supervisor import Supervisor
@@ -38,7 +40,13 @@ class RegularWork:
     """The regular work of one service, on its event loop."""
 
     def __init__(
-        self, host: Host[Snapshot], store: Store, threads: Threads, settings: Settings, allowance: ReadLimits
+        self,
+        host: Host[Snapshot],
+        store: Store,
+        threads: Threads,
+        settings: Settings,
+        allowance: ReadLimits,
+        heartbeats: ClockHeartbeats,
     ) -> None:
         budgets = f"{settings.memory_mib} {settings.sort_mib} {settings.sorts_mib}"
         self._threads = threads
@@ -46,12 +54,15 @@ class RegularWork:
         self.expiry = Expiry(host, store)
         self.folding = FoldAhead(host, threads, self.background)
         self.shares = ArrivalWatch(host, store, settings.warn_share, settings.quarantine_share)
+        self.heartbeats = heartbeats
         self.supervisor = Supervisor()
 
     def start(self, clock: GuardedClock, gate: Gate, certificate: Certificates | None) -> None:
         """Start all work. Called once all events are replayed."""
         start = self.supervisor.start
         start("clock", clock.run, EVERY_S)
+        self.heartbeats.begin()
+        start("watermarks", self.heartbeats.run, clock_heartbeats.EVERY_S)
         start("expiry", self.expiry.run, expiry.EVERY_S)
         start("folding", self.folding.run, fold_ahead.EVERY_S)
         start("arrival watch", self.shares.run, arrival_watch.EVERY_S)
@@ -63,7 +74,7 @@ class RegularWork:
     def figures(self) -> dict[str, int]:
         """Figures for the operator."""
         ended = {"background_errors": self.supervisor.failures, "ahead_refused": self.background.refusals}
-        return {**self.shares.figures(), **ended}
+        return {**self.shares.figures(), **ended, "clock_heartbeats": self.heartbeats.count}
 
     def stop(self) -> None:
         """End all work."""

@@ -17,6 +17,7 @@ from psoup.events.commands import (
     Heartbeat,
     Locate,
     Push,
+    RaiseWatermarks,
     Recall,
     Register,
     RegisterMany,
@@ -50,6 +51,8 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES + (0 if command.query_ids is None else command.query_ids.nbytes)
         case AlterStream() | DropStream() | Recall() | Locate() | Attach() | Heartbeat() | Unregister():
             return COMMAND_BYTES
+        case RaiseWatermarks():
+            return COMMAND_BYTES
         case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
             return COMMAND_BYTES
         case _:
@@ -57,8 +60,13 @@ def size_of(command: Command) -> int:
 
 
 def grows(command: Command) -> bool:
-    """Whether a full store refuses a command. It does not refuse drops and unregistrations, because they make room."""
+    """Whether a full store refuses a command. It does not refuse drops and unregistrations, because they make room.
+
+    It refuses heartbeats by the clock, because it refuses pushes, too.
+    """
     match command:
+        case RaiseWatermarks():
+            return True
         case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
             return True
         case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
@@ -75,9 +83,9 @@ def registers(command: Command) -> bool:
 
 
 def tenant_of(command: Command) -> str:
-    """The tenant that is charged for a command; "" for commands of operators."""
+    """The tenant that is charged for a command; "" for commands of operators and of the service."""
     operators = IssueToken | RevokeToken | CreateTenant | AlterTenant | DropTenant
-    return "" if isinstance(command, operators) else command.tenant
+    return "" if isinstance(command, operators | RaiseWatermarks) else command.tenant
 
 
 def stream_of(command: Command) -> StreamKey | None:
@@ -87,7 +95,7 @@ def stream_of(command: Command) -> StreamKey | None:
             return command.tenant, command.stream.lower()
         case CreateStream() | AlterStream() | DropStream() | Register() | RegisterMany():
             return None
-        case Unregister() | UnregisterMany() | IssueToken() | RevokeToken():
+        case Unregister() | UnregisterMany() | IssueToken() | RevokeToken() | RaiseWatermarks():
             return None
         case CreateTenant() | AlterTenant() | DropTenant():
             return None

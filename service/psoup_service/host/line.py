@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from psoup.admission.bind_steps import Binding
@@ -67,6 +67,11 @@ class CommandLine:
 
     def __bool__(self) -> bool:
         return bool(self._quick or self._large)
+
+    @property
+    def streams(self) -> Iterable[StreamKey]:
+        """The streams of the commands in the large line, and of the held push."""
+        return self._streams
 
     @property
     def quick(self) -> Submission | None:
@@ -200,6 +205,10 @@ class TenantLines:
         line = self._line(tenant)
         line.release()
         self._wait(tenant, line)
+
+    def waiting(self) -> frozenset[StreamKey]:
+        """The streams of the commands in the large lines, and of held pushes. O(tenants + streams)."""
+        return frozenset(key for line in self._lines.values() for key in line.streams)
 
     def charge(self, tenant: str, seconds: float) -> None:
         """Charge a tenant the time to prepare its commands. Waiting tenants that had less time come before it."""

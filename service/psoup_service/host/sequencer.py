@@ -27,7 +27,7 @@ from psoup.admission import Admission
 from psoup.admission.together import is_small, join, share
 from psoup.errors import PSoupError, ResourceExhausted, Unavailable
 from psoup.events.acknowledgements import Prepared, PushAcknowledgement
-from psoup.events.commands import Push
+from psoup.events.commands import Push, RaiseWatermarks
 from psoup.work.clock import Clock
 from psoup_service.host.binder import BindingJob, BindingThread
 from psoup_service.host.command_facts import grows, registers
@@ -383,6 +383,9 @@ class Sequencer(StageThread):
             ready, foreseen = partial(ready, spooled=ahead.spooled), ahead.foreseen
         elif grows(command):
             self._check_room(submission.size)
+        if isinstance(command, RaiseWatermarks):
+            with self.condition:
+                command = replace(command, waiting=self._line.waiting())
         prepared = self._admission.prepare(command, self._clock.now(), ready, foreseen or submission.binding)
         self.jumps.see(command, prepared.event)
         return prepared

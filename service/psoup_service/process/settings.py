@@ -158,6 +158,9 @@ class Settings(BaseModel):
     max_ahead_s: int = Field(default=86_400, ge=0)
     """most time by which a tuple may lie past the clock, whatever a stream's AHEAD says"""
 
+    resume_grace_s: int = Field(default=60, ge=0)
+    """time of taking pushes after which watermarks follow the clock (WATERMARK BY CLOCK); at least LATENESS"""
+
     streams: int = Field(default=10_000, ge=0)
     """streams of one tenant"""
 
@@ -315,6 +318,7 @@ class Settings(BaseModel):
             join_pairs=self.join_pairs,
             join_bytes=self.join_mib * _MIB,
             max_ahead=self.max_ahead_s * SECOND,
+            resume_grace=self.resume_grace_s * SECOND,
             streams=self.streams,
             unstored_chunks=UNSTORED_CHUNKS,
         )

@@ -27,6 +27,7 @@ from psoup_service.gate.held_refusals import HeldRefusals
 from psoup_service.gate.meters import NOT_METERED, Meters
 from psoup_service.gate.principal import Principal
 from psoup_service.host.frames import let_go
+from psoup_service.host.push_pauses import PushPauses
 from psoup_service.host.turns.giving_way import GivingWay
 from psoup_service.wire.limits import Limits
 from psoup_service.wire.status import DEADLINE, GONE, OK, code_of
@@ -96,16 +97,18 @@ class Calls:
         meters: Meters,
         way: GivingWay,
         turns: CallTurns,
+        pauses: PushPauses,
     ) -> None:
         """`way`: learns of each call, so that long work of other tenants rests meanwhile.
 
-        `turns`: each call waits here for its turn.
+        `turns`: each call waits here for its turn. `pauses`: learns of refused pushes.
         """
         self._metrics = metrics
         self._gate = gate
         self.meters = meters
         self._way = way
         self.turns = turns
+        self._pauses = pauses
         self._refusals = HeldRefusals()
         metrics.by_tenant(meters)
         self.under_way = CallsUnderWay(limits)
@@ -153,6 +156,7 @@ class Calls:
             let_go(defect)
         finally:
             self.under_way.leave(watching)
+            self._pauses.ended(name, caller.principal.tenant, code)
             seconds = time.perf_counter() - started if timed else None
             self._metrics.call_ended(name, code, caller.protocol, seconds)
             if self._gate.audit.wants(name, code, caller.principal):

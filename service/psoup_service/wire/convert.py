@@ -140,6 +140,7 @@ def stream(description: StreamDescription, ids: Ids) -> streams_pb2.Stream:
         lateness=duration(spec.lateness) if spec.event_time else None,
         idle_after=duration(spec.idle_after),
         max_ahead=duration(spec.ahead),
+        watermark_by_clock=spec.by_clock,
         retention=duration(retention.duration),
         retention_rows=retention.rows,
         create_time=timestamp(description.created),

@@ -102,7 +102,7 @@ def test_a_budget_of_nothing_takes_nothing() -> None:
 
 
 def test_refused_tuples_are_not_charged() -> None:
-    gate = make("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t", memory_bytes=17 * 2)
+    gate = make("CREATE STREAM s (t TIMESTAMP) TIMESTAMP BY t AHEAD 1 MINUTE", memory_bytes=17 * 2)
     gate.push("s", t=[5])
     assert gate.push("s", t=[1, 2, 3, 6]).accepted == 1
     assert gate.admission.reserved_bytes == 34

@@ -54,7 +54,7 @@ THERE = "(a BIGINT, t TIMESTAMP) TIMESTAMP BY t LATENESS 90 SECONDS RETENTION 2 
         (THERE.replace("a BIGINT, ", ""), "it also has column a BIGINT;"),
         (THERE.replace("LATENESS 90 SECONDS ", ""), "LATENESS is 90 SECONDS, not 0 SECONDS;"),
         (THERE.replace("90 SECONDS", "90 SECONDS IDLE AFTER 1 HOUR"), "IDLE AFTER is absent, not 1 HOUR;"),
-        (THERE.replace("90 SECONDS", "90 SECONDS AHEAD 1 HOUR"), "AHEAD is 5 MINUTES, not 1 HOUR;"),
+        (THERE.replace("90 SECONDS", "90 SECONDS AHEAD 1 HOUR"), "AHEAD is the default, not 1 HOUR;"),
         (THERE.replace("36 HOURS", "1 DAY"), "RETENTION is 2 DAYS ARCHIVE 36 HOURS, not 2 DAYS ARCHIVE 1 DAY;"),
         (THERE.replace("2 DAYS ARCHIVE 36 HOURS", "9 ROWS"), "RETENTION is 2 DAYS ARCHIVE 36 HOURS, not 9 ROWS;"),
         (f"({', '.join(f'c{n} TEXT' for n in range(12))})", "it has no column c7 TEXT; and 9 more; drop it first"),

@@ -23,6 +23,7 @@ from psoup.config import EngineConfig
 from psoup.errors import OutOfRange, PSoupError
 from psoup.events.tags import NO_TAG, Tag
 from psoup.local import LocalPSoup
+from psoup.model import DEFAULT_AHEAD
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.shards import Shards
 from psoup_testing.histories.histories import (
@@ -89,7 +90,7 @@ class Duel:
         else:
             self.psoup = LocalPSoup(config, self.clock, Shards(shards), verify="all")
         self.psoup.execute(declaration.sql())
-        self.model = ModelStream(declaration, config.ahead)
+        self.model = ModelStream(declaration, config.ahead or DEFAULT_AHEAD, capped=config.ahead is None)
         self.oracle = self.Asked(declaration.schema)
         self.coverage = COVERAGE
         self.standing: dict[int, Standing] = {}

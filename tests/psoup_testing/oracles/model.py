@@ -34,6 +34,7 @@ class Declaration:
     keep_rows: int | None = None
     archive: int = 0
     """The archive's part of the retention."""
+    by_clock: bool = False
 
     def sql(self) -> str:
         """The CREATE STREAM statement."""
@@ -43,6 +44,7 @@ class Declaration:
             text += f' TIMESTAMP BY "{self.schema.names[self.time_column]}"'
             if self.lateness:
                 text += f" LATENESS {self.lateness} SECONDS"
+            text += " WATERMARK BY CLOCK" if self.by_clock else ""
         if self.keep_seconds is not None:
             text += self._retention(self.keep_seconds, "SECONDS")
         if self.keep_rows is not None:
@@ -68,7 +70,7 @@ class Range:
 
 @dataclass
 class ModelStream:
-    """A stream. `max_ahead` is in microseconds."""
+    """A stream. `max_ahead` is in microseconds. `capped`: no tuple moves the watermark past the clock less lateness."""
 
     declaration: Declaration
     max_ahead: int
@@ -81,6 +83,8 @@ class ModelStream:
     pushes: int = 0
     acknowledged: list[tuple[int, PushAcknowledgement]] = field(default_factory=list)
     """The latest pushes, by their numbers."""
+    capped: bool = False
+    live: bool = False
 
     def push(self, rows: list[Row], clock: int) -> tuple[int, int, int]:
         """Take a batch; returns how many rows were accepted, late, and too far ahead."""
@@ -105,7 +109,9 @@ class ModelStream:
                 taken.append((time, self.pushes, number, row))
         self.accepted += taken
         if taken:
-            reached = max(entry[0] for entry in taken) - self.declaration.lateness * SECOND
+            greatest = max(entry[0] for entry in taken)
+            self.live = greatest >= clock - self.declaration.lateness * SECOND - self.max_ahead
+            reached = (min(greatest, clock) if self.capped else greatest) - self.declaration.lateness * SECOND
             self.watermark = reached if self.watermark is None else max(self.watermark, reached)
         self.late += late
         self.ahead += ahead
@@ -132,6 +138,12 @@ class ModelStream:
         if time > clock + self.max_ahead:
             raise Refusal("OutOfRange")
         self.watermark = time if self.watermark is None else max(self.watermark, time)
+
+    def follow_clock(self, steady: int, clock: int) -> None:
+        """Let the watermark follow the clock. `steady`: for how long pushes have been taken, in microseconds."""
+        lateness = self.declaration.lateness * SECOND
+        if self.live and self.watermark is not None and steady >= max(lateness, 60 * SECOND):
+            self.watermark = max(self.watermark, clock - lateness)
 
     def released(self) -> list[tuple[int, int, int, Row]]:
         """The released tuples in stream order; the index is the tuple ID."""

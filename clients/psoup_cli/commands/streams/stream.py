@@ -83,10 +83,11 @@ def alter(
       psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
       psoup stream alter "ALTER STREAM clicks ADD COLUMN IF NOT EXISTS country TEXT, ADD COLUMN bot BOOLEAN"
       psoup stream alter "ALTER STREAM trades AHEAD 1 HOUR"
+      psoup stream alter "ALTER STREAM clicks WATERMARK BY CLOCK"
 
     Add columns to a stream. Existing tuples have NULL in the new columns, and so has a batch without them. Standing
     queries do not see the new columns; register a query anew to select them. AHEAD is how far past the service's clock
-    the time of a tuple may lie.
+    the time of a tuple may lie. WATERMARK BY CLOCK lets the watermark go on when no row comes; BY ROWS ends that.
     """
     with connect(address, timeout) as client:
         info = client.alter_stream(sql)
@@ -172,7 +173,8 @@ def _time(info: StreamInfo) -> str:
         return "the clock at arrival"
     order = f"up to {_span(info.lateness)} late" if info.lateness else "in order"
     ahead = "" if info.max_ahead is None else f", up to {_span(info.max_ahead)} ahead of the clock"
-    return f"{info.time_column}, {order}{ahead}"
+    clock = "; the watermark follows the clock" if info.watermark_by_clock else ""
+    return f"{info.time_column}, {order}{ahead}{clock}"
 
 
 def _retention(info: StreamInfo) -> str:

@@ -20,14 +20,14 @@ import pyarrow as pa
 from psoup.data.stored_chunk import Passed, Stored, StoredChunk
 from psoup.errors import PSoupError
 from psoup.model import StreamSpec
-from psoup.sql import create_stream
 from psoup.values.columns import lasting_memory
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row
-from psoup_storage.durable.log.codec import altered
+from psoup_storage.durable.log.codec import altered, created
 
 _LOADERS = 2
 _STREAMS = """
-SELECT stream, body ->> 'sql' FROM log WHERE kind = 'stream' AND stream IN (SELECT stream FROM chunks) ORDER BY sequence
+SELECT stream, body ->> 'sql', body ->> 'ahead' FROM log WHERE kind = 'stream' AND stream IN (SELECT stream FROM chunks)
+ORDER BY sequence
 """
 _ALTERATIONS = "SELECT body ->> 'sql' FROM log WHERE stream = ? AND kind = 'alter' ORDER BY sequence"
 _REACHED = "SELECT max(body ->> 'watermark') FROM log WHERE stream = ? AND kind IN ('push', 'watermark')"
@@ -66,8 +66,8 @@ class Restoring:
     def ahead(self) -> None:
         """Begin to decode the chunks of all streams. `of` reports damage, in the order of the log."""
         with suppress(PSoupError):
-            for stream, sql in list(self._query(_STREAMS, ())):
-                self._begun[stream] = self._begin(stream, create_stream(sql))
+            for stream, sql, default in list(self._query(_STREAMS, ())):
+                self._begun[stream] = self._begin(stream, created(sql, default))
 
     def of(self, stream: int, spec: StreamSpec) -> Stored | None:
         """The stored part of a stream that was created as `spec`; waits for its chunks.
@@ -89,11 +89,11 @@ class Restoring:
             self._pool = None
             pa.set_memory_pool(self._usual)
 
-    def _begin(self, stream: int, created: StreamSpec) -> _Begun | None:
+    def _begin(self, stream: int, first: StreamSpec) -> _Begun | None:
         rows = _unbroken([checked_row(row) for row in self._query(_ROWS, (stream,))])
         if not rows:
             return None
-        spec = created
+        spec = first
         for (sql,) in list(self._query(_ALTERATIONS, (stream,))):
             spec = altered(spec, sql)
         last = rows[-1]
@@ -112,7 +112,7 @@ class Restoring:
             self._pool = ThreadPoolExecutor(_LOADERS, "psoup-loader")
             pa.set_memory_pool(lasting_memory())
         loads = tuple(self._pool.submit(self._chunks.load, spec, row) for row in rows)
-        return _Begun(created, loads, replace(facts, archive=entries, reached=reached))
+        return _Begun(first, loads, replace(facts, archive=entries, reached=reached))
 
     def _cold(self, spec: StreamSpec, rows: Sequence[ChunkRow]) -> int:
         """The number of stored chunks of an archived stream that stay on disk."""

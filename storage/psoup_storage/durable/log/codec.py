@@ -9,6 +9,7 @@
            6  departure        0  count, request …                                  IDs of queries: see `departures`
            7  token            0  see `access`
            8  tenant           0  see `tenants`
+           9  watermarks      -1  time                           IDs of streams, then their watermarks
 
 Statements are stored as they were sent, with the signatures of supplied functions, and bound again when they are read.
 `checksum` covers everything but the tuples; their own checksum is in the body. So a row whose tuples have been dropped
@@ -46,6 +47,7 @@ from psoup.events.events import (
     Unregistered,
     UnregisteredMany,
     WatermarkRaised,
+    WatermarksRaised,
 )
 from psoup.events.tags import tag_of
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
@@ -57,7 +59,17 @@ from psoup.values.columns import Array, Batch, empty_column
 from psoup_storage.contract import Spooled
 from psoup_storage.durable.log.access import decode_access, encode_access
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
-from psoup_storage.durable.log.rows import INT64, KINDS, Kind, LogRow, checked_tuples, checksum_of, damaged, new_row
+from psoup_storage.durable.log.rows import (
+    INT64,
+    KINDS,
+    OF_ALL_STREAMS,
+    Kind,
+    LogRow,
+    checked_tuples,
+    checksum_of,
+    damaged,
+    new_row,
+)
 from psoup_storage.durable.log.stream_names import LoggedStreams, StreamIds
 from psoup_storage.durable.log.tenants import decode_tenant, encode_tenant
 from psoup_storage.durable.log.tuples import StoredEnd, decode_tuples, encode_tuples, times_of
@@ -69,9 +81,9 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
         case Pushed():
             return _encode_push(event, spooled)
         case StreamCreated():
-            return new_row(
-                event.sequence, "stream", event.stream_id, sql=event.sql, tenant=event.tenant, time=event.time
-            )
+            facts = {"sql": event.sql, "tenant": event.tenant, "time": event.time}
+            facts |= {} if event.spec.ahead_stated else {"ahead": event.spec.ahead}
+            return new_row(event.sequence, "stream", event.stream_id, **facts)
         case StreamAltered():
             return new_row(
                 event.sequence, "alter", event.stream_id, sql=event.added, tenant=event.tenant, time=event.time
@@ -84,7 +96,10 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             return new_row(event.sequence, "attach", event.stream_id, **facts, extent=asdict(event.extent))
         case WatermarkRaised():
             facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
-            return new_row(event.sequence, "watermark", event.stream_id, **facts)
+            return new_row(event.sequence, "watermark", event.stream_id, **facts, **_some(live=event.live))
+        case WatermarksRaised():
+            both = np.concatenate([event.stream_ids, event.watermarks]).astype(INT64).tobytes()
+            return new_row(event.sequence, "watermarks", OF_ALL_STREAMS, both, time=event.time)
         case Registered():
             streams, tag = list(dict.fromkeys(event.side_streams)), event.tag
             facts = {"text": event.query.text, "query": event.query_id, "request": event.request_id}
@@ -158,7 +173,7 @@ def _encode_push(event: Pushed, spooled: Spooled | None) -> LogRow:
         number=event.number,
         digest=event.digest.hex(),
         tenant=event.tenant,
-        **_some(forgotten=event.forgotten),
+        **_some(forgotten=event.forgotten, live=event.live),
         **({"before": event.before} if event.number and event.before is not None else {}),
     )
     return row if spooled is None else row._replace(spool=spooled.key)
@@ -238,7 +253,7 @@ class Decoder:
             case "push":
                 return self._push(row, facts)
             case "stream":
-                spec = self._streams.specs[row.stream] = create_stream(facts["sql"])
+                spec = self._streams.specs[row.stream] = created(facts["sql"], facts.get("ahead"))
                 stored = self._restore(row.stream, spec)
                 place = row.sequence, facts["tenant"], row.stream
                 return StreamCreated(*place, spec, facts["sql"], facts["time"], stored)
@@ -252,7 +267,11 @@ class Decoder:
                 extent = Extent(**facts.pop("extent"))
                 return Attached(row.sequence, stream_id=row.stream, extent=extent, **facts)
             case "watermark":
-                return WatermarkRaised(row.sequence, facts["tenant"], row.stream, facts["watermark"], facts["time"])
+                raised = facts["watermark"], facts["time"], facts.get("live", False)
+                return WatermarkRaised(row.sequence, facts["tenant"], row.stream, *raised)
+            case "watermarks":
+                ids, watermarks = np.frombuffer(row.refused or b"", INT64).reshape(2, -1)
+                return WatermarksRaised(row.sequence, ids, watermarks, facts["time"])
             case "query":
                 return self._query(row, facts)
             case "queries":
@@ -328,6 +347,7 @@ class Decoder:
             facts["rows"] - len(batch),
             facts.get("forgotten", 0),
             facts.get("before", 0 if facts["producer"] and not facts["number"] else None),
+            facts.get("live", False),
         )
 
     def _batch(self, row: LogRow, facts: dict[str, Any], spec: StreamSpec) -> Batch:
@@ -353,6 +373,15 @@ def _departed(row: LogRow, facts: dict[str, Any]) -> Array:
         return np.zeros(0, np.int64)
     ids: Array = np.frombuffer(checked_tuples(row, facts), INT64)
     return np.delete(ids, forgotten)
+
+
+def created(sql: str, ahead: int | None) -> StreamSpec:
+    """The stream of a statement. `ahead`: the default AHEAD, if the statement has none and the row has a default.
+
+    Earlier versions wrote the default into the statement.
+    """
+    spec = create_stream(sql)
+    return spec if ahead is None else replace(spec, ahead=ahead, ahead_stated=False)
 
 
 def altered(spec: StreamSpec, sql: str) -> StreamSpec:

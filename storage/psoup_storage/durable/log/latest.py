@@ -1,4 +1,7 @@
-"""Rows that the log forgets in the transaction of a later event, because it revokes or replaces them."""
+"""Rows that the log forgets in the transaction of a later event, because it revokes or replaces them.
+
+watermarks by the clock   the last row has the watermarks of all streams that earlier rows have
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,24 @@ from collections.abc import Iterable
 import apsw
 
 from psoup.events.access import TokenIssued, TokenRevoked
-from psoup.events.events import Event
+from psoup.events.events import Event, WatermarksRaised
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup_storage.durable.log.access import forget_revoked, note_issued
+from psoup_storage.durable.log.rows import OF_ALL_STREAMS
 from psoup_storage.durable.log.tenants import forget_earlier
+
+_EARLIER = "DELETE FROM log WHERE stream = ? AND last_time IS NULL AND kind = 'watermarks' AND sequence < ?"
 
 
 def keep_latest(connection: apsw.Connection, events: Iterable[Event]) -> None:
-    """Forget rows that events about tokens and tenants make outdated. O(tokens + tenants) for each such event."""
+    """Forget rows that events about tokens, tenants and watermarks by the clock make outdated.
+
+    O(tokens + tenants) for each such event.
+    """
     for event in events:
-        if isinstance(event, TokenIssued):
+        if isinstance(event, WatermarksRaised):
+            connection.execute(_EARLIER, (OF_ALL_STREAMS, event.sequence))
+        elif isinstance(event, TokenIssued):
             note_issued(connection)
         elif isinstance(event, TokenRevoked):
             forget_revoked(connection, event)

@@ -15,10 +15,13 @@ from psoup.errors import Internal
 
 INT64 = np.dtype("<i8")
 """Integers of the column `refused`."""
-StreamKind = Literal["stream", "alter", "drop", "push", "attach", "watermark"]
+StreamKind = Literal["stream", "alter", "drop", "push", "attach", "watermark", "watermarks"]
 QueryKind = Literal["query", "queries", "replaced", "unregister", "departure"]
 Kind = StreamKind | QueryKind | Literal["token", "revoke", "tenant", "vacate"]
 """The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
+OF_ALL_STREAMS = -1
+"""Stands in place of a stream ID in rows of the kind `watermarks`, so that the index by stream finds them."""
+
 KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in get_args(part))
 
 
