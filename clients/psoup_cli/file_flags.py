@@ -78,6 +78,16 @@ TimeUnit = Annotated[
     str | None,
     typer.Option("--time-unit", metavar="s|ms|us|ns", help="Unit of numbers in time columns, counted from 1970."),
 ]
+TimeZone = Annotated[
+    str | None,
+    typer.Option(
+        "--timezone",
+        metavar="NAME",
+        envvar="PSOUP_TIMEZONE",
+        show_envvar=False,
+        help="Zone of times without one, such as Europe/Berlin (else PSOUP_TIMEZONE, else UTC).",
+    ),
+]
 
 
 def file_options(
@@ -93,6 +103,7 @@ def file_options(
     ignore_extra: bool = False,
     date_format: list[str] | None = None,
     time_unit: str | None = None,
+    timezone: str | None = None,
 ) -> FileOptions:
     """Build the options of reading from the flags. Raises BadParameter."""
     try:
@@ -105,10 +116,10 @@ def file_options(
             ignore_extra=ignore_extra,
             numbers=form_of(decimal, thousands),
             renames=renames_of(rename or ()),
-            times=TimeOptions(unit_of(time_unit or None), tuple(date_format or ())),
+            times=TimeOptions(unit_of(time_unit or None), tuple(date_format or ()), timezone or None),
         )
     except ValueError as problem:
-        said = str(problem).replace("time_unit is", "--time-unit")
+        said = str(problem).replace("time_unit is", "--time-unit").replace("timezone is", "--timezone")
         raise typer.BadParameter(said if said.startswith("--") else f"--date-format {said}") from None
 
 

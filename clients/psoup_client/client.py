@@ -37,6 +37,7 @@ from psoup_client.calls.tokens import TokenCalls
 from psoup_client.channel.addresses import PORT
 from psoup_client.channel.connection import Connection
 from psoup_client.channel.options import ClientOptions
+from psoup_client.columns.zones import check_zone
 from psoup_client.ingest.lost_rows import warn
 
 DEFAULT_ADDRESS = f"127.0.0.1:{PORT}"
@@ -67,8 +68,9 @@ class Client(  # a group that builds on others stands before them
     `address` is "host:port", "host" for port 7433, "https://host:port" for TLS, or "unix:" and the path of a socket.
     The default is the environment variable PSOUP_ADDRESS, else 127.0.0.1:7433. PSOUP_CA, PSOUP_CERT and PSOUP_KEY name
     the files for TLS; PSOUP_TOKEN_FILE or PSOUP_TOKEN gives the access token. Nothing is sent before the first call.
-    `timeout` is the default deadline of a call in seconds. `options`: credentials, a token, channel options,
-    interceptors, and the repetition of calls.
+    `timeout` is the default deadline of a call in seconds. `timezone`: the zone of times in rows that are given without
+    one, such as "Europe/Berlin"; the default is PSOUP_TIMEZONE, else UTC. `options`: credentials, a token, channel
+    options, interceptors, and the repetition of calls. Raises ValueError for an unknown zone.
     """
 
     def __init__(
@@ -76,10 +78,12 @@ class Client(  # a group that builds on others stands before them
         address: str | None = None,
         *,
         timeout: float = DEFAULT_TIMEOUT,
+        timezone: str | None = None,
         options: ClientOptions = ClientOptions(),
     ) -> None:
         connection = Connection(address or os.environ.get("PSOUP_ADDRESS") or DEFAULT_ADDRESS, timeout, options)
         super().__init__(connection)
+        self.timezone = check_zone(timezone or options.timezone or os.environ.get("PSOUP_TIMEZONE") or None)
         self.address = connection.address
 
     def __enter__(self) -> Client:

@@ -39,6 +39,8 @@ class Session:
         self.connection = connection
         self.last_sequence = 0
         self.known_sequence = 0
+        self.timezone: str | None = None
+        """The zone of times that are given without one; None: UTC."""
         self._schemas: dict[str, StreamInfo] = {}
         self._lock = threading.Lock()
         self.senders: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -59,6 +61,7 @@ class Session:
 
     def convert(self, stream: str, data: Rows, times: TimeOptions = ISO) -> pa.Table:
         """Make an Arrow table of `data` that fits `stream`; raises InvalidData. The schema is asked for once."""
+        times = times.within(self.timezone)
         schema = self._schemas.get(stream.lower())
         if schema is not None:
             try:

@@ -9,6 +9,7 @@ from typing import Unpack
 from psoup_client.arguments import checking_arguments
 from psoup_client.channel.connection import Connection
 from psoup_client.columns.casts import TimeOptions, TimeUnit
+from psoup_client.columns.zones import instant
 from psoup_client.errors import InvalidData, NotFound
 from psoup_client.ingest.direct_pusher import DirectPusher
 from psoup_client.ingest.late_rows import LateRows
@@ -151,7 +152,7 @@ class IngestCalls(Session):
 
     def heartbeat(self, stream: str, time: Instant) -> dt.datetime | None:
         """Promise that no tuple with a time below `time` will come; returns where the watermark is now."""
-        request = ingest_pb2.HeartbeatRequest(stream=stream, time=to_proto(time))
+        request = ingest_pb2.HeartbeatRequest(stream=stream, time=to_proto(instant(time, self.timezone)))
         reply = self.connection.call(self.connection.ingest.Heartbeat, request)
         self.note_sequence(reply.sequence)
         return from_proto(reply.watermark) if reply.HasField("watermark") else None

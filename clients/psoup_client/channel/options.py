@@ -128,10 +128,15 @@ class ClientOptions:
     token: str | None = field(default=None, repr=False)
     """The access token, a secret. None: the environment's token (`psoup_client.channel.token`). "": no token."""
 
+    timezone: str | None = None
+    """The zone of times in rows that are given without one, such as "Europe/Berlin". None: PSOUP_TIMEZONE, else UTC."""
+
     def __post_init__(self) -> None:
         """Raise TypeError for an option of a wrong type, which gRPC would report only at the first call."""
         if not isinstance(self.retry, RetryOptions):
             raise TypeError(f"retry is {self.retry!r}: give RetryOptions(...)")
+        if not isinstance(self.timezone, str | None):
+            raise TypeError(f"timezone is {self.timezone!r}: give the name of a zone, such as 'Europe/Berlin'")
         if not isinstance(self.token, str | None):
             raise TypeError(f"token is of the type {type(self.token).__name__}: give a text")  # without the secret
         if self.credentials is not None and not isinstance(self.credentials, grpc.ChannelCredentials):

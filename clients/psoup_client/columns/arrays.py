@@ -19,7 +19,10 @@ def fit_array(array: Column, column: ColumnInfo, times: TimeOptions) -> Column:
     """Convert an array for `column`. Raises InvalidData that names the row. O(values)."""
     if pa.types.is_dictionary(array.type):
         array = _decoded(array, column)
-    if array.type == column.arrow or pa.types.is_null(array.type) or goes_as_it_is(array.type, column.arrow):
+    local = pa.types.is_timestamp(column.arrow) and times.zoneless(array.type)
+    if array.type == column.arrow or pa.types.is_null(array.type):
+        return array
+    if goes_as_it_is(array.type, column.arrow) and not local:
         return array
     if not may_convert(array.type, column.arrow, times):
         counts = column.type == "TIMESTAMP" and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type))

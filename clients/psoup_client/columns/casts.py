@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from psoup_client.columns import decimals
+from psoup_client.columns.zones import ZONED, aware, check_zone, localized
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 """The unit of numbers that are times since 1970."""
@@ -28,9 +29,6 @@ UNITS: dict[TimeUnit, float] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0.00
 """The number of microseconds in each unit."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
-
-_ZONED = r"(\d\s*[Zz]|:\d{2}([.,]\d+)?\s*[+-]\d{2}(:?\d{2})?)\s*$"
-"""Pattern of a time's text that ends in a zone. The -01 of 2024-05-01 does not match."""
 
 _NUMBER = r"^\s*[+-]?\d+(\.\d*)?\s*$"
 _SHORT = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%D": "%m/%d/%y", "%R": "%H:%M", "%e": "%d"}
@@ -44,15 +42,16 @@ REFUSALS = (pa.ArrowException, TypeError, ValueError, ArithmeticError)
 
 @dataclass(frozen=True, slots=True)
 class TimeOptions:
-    """Formats of times and dates that are not in ISO 8601.
+    """Formats of times and dates that are not in ISO 8601, and the zone of times without one.
 
     `unit`: the unit of numbers counted from 1970: "s", "ms", "us" or "ns"; None: numbers are not times. `formats`:
-    formats of texts, as in Python's strptime, tried in this order before ISO 8601. Raises ValueError for a format
-    without a day.
+    formats of texts, as in Python's strptime, tried in this order before ISO 8601. `zone`: the zone of times without
+    one; None: UTC. Raises ValueError for a format without a day, and for an unknown zone.
     """
 
     unit: TimeUnit | None = None
     formats: tuple[str, ...] = ()
+    zone: str | None = None
 
     def __post_init__(self) -> None:
         unit_of(self.unit)
@@ -60,6 +59,16 @@ class TimeOptions:
         for given, long in zip(self.formats, formats, strict=True):
             _check_format(given, long)
         object.__setattr__(self, "formats", formats)
+        object.__setattr__(self, "zone", check_zone(self.zone))
+
+    def within(self, zone: str | None) -> TimeOptions:
+        """The same options, with `zone` unless they have a zone."""
+        return self if zone is None or self.zone is not None else replace(self, zone=zone)
+
+    def zoneless(self, source: pa.DataType) -> bool:
+        """Whether times of an Arrow type are in `zone`, because they have no zone of their own."""
+        t = pa.types
+        return self.zone is not None and bool(t.is_date(source) or (t.is_timestamp(source) and source.tz is None))
 
 
 def unit_of(text: str | None) -> TimeUnit | None:
@@ -129,7 +138,9 @@ def cast(array: pa.Array | pa.ChunkedArray, target: pa.DataType, times: TimeOpti
         if t.is_timestamp(target):
             return _parse_times(array.cast(pa.string()), times)
         if t.is_date(target) and times.formats:
-            return cast(_parse_times(array.cast(pa.string()), times), target, times)
+            return cast(_parse_times(array.cast(pa.string()), replace(times, zone=None)), target, times)
+    if t.is_timestamp(target) and times.zone is not None and times.zoneless(array.type):
+        return localized(array, times.zone)
     if t.is_timestamp(target) and (t.is_integer(array.type) or t.is_floating(array.type)):
         return _from_epoch(array, times.unit)
     if t.is_decimal(target):
@@ -214,8 +225,8 @@ def _parse_times(text: pa.Array | pa.ChunkedArray, times: TimeOptions) -> pa.Arr
 
     It tries numbers of the unit, then the formats, then ISO 8601, with or without a zone.
     """
-    if times == ISO:
-        return _parse_iso(text)
+    if times.unit is None and not times.formats:
+        return _parse_iso(text, times.zone)
     import pyarrow.compute as pc
 
     text = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
@@ -226,9 +237,9 @@ def _parse_times(text: pa.Array | pa.ChunkedArray, times: TimeOptions) -> pa.Arr
     for given in times.formats:
         if text.null_count == len(text):
             break
-        instants = _parse_format(text, given)
+        instants = _parse_format(text, given, times.zone)
         parsed, text = pc.coalesce(parsed, instants), pc.if_else(pc.is_valid(instants), nothing, text)
-    return parsed if text.null_count == len(text) else pc.coalesce(parsed, _parse_iso(text))
+    return parsed if text.null_count == len(text) else pc.coalesce(parsed, _parse_iso(text, times.zone))
 
 
 def _epoch_of_text(text: pa.Array, unit: TimeUnit) -> pa.Array:
@@ -242,45 +253,49 @@ def _epoch_of_text(text: pa.Array, unit: TimeUnit) -> pa.Array:
     return unscaled.cast(pa.int64()).cast(INSTANT)
 
 
-def _parse_format(text: pa.Array, given: str) -> pa.Array:
+def _parse_format(text: pa.Array, given: str, zone: str | None) -> pa.Array:
     """Parse texts in one format. A text in another format becomes NULL."""
     import pyarrow.compute as pc
 
     different = pc.utf8_trim_whitespace(text).dictionary_encode()
     values = different.dictionary
     if "%f" in given:
-        return pa.array([_read(value, given) for value in values.to_pylist()], INSTANT).take(different.indices)
-    instants = pc.strptime(values, given, "us", error_is_null=True).cast(INSTANT)
+        return pa.array([_read(value, given, zone) for value in values.to_pylist()], INSTANT).take(different.indices)
+    parsed = pc.strptime(values, given, "us", error_is_null=True)
+    instants = parsed.cast(INSTANT)
     # C takes the 30th of February for the 1st of March: Python says which of the first days of months are meant.
     doubtful = np.flatnonzero(pc.less_equal(pc.day(instants), 3).fill_null(False).to_numpy(zero_copy_only=False))
-    wrong = [int(at) for at in doubtful if _read(values[int(at)].as_py(), given) is None]
+    wrong = [int(at) for at in doubtful if _read(values[int(at)].as_py(), given, None) is None]
     if wrong:
         instants = pc.if_else(pa.array(np.isin(np.arange(len(values)), wrong)), pa.scalar(None, INSTANT), instants)
+    if zone is not None and "%z" not in given.lower():
+        instants = localized(instants.cast(pa.timestamp("us")), zone)
     return instants.take(different.indices)
 
 
-def _read(value: str | None, given: str) -> dt.datetime | None:
+def _read(value: str | None, given: str, zone: str | None) -> dt.datetime | None:
     try:
         read = None if value is None else dt.datetime.strptime(value, given)
     except ValueError:
         return None
-    return read.replace(tzinfo=dt.UTC) if read is not None and read.tzinfo is None else read
+    return None if read is None else aware(read, zone)
 
 
-def _parse_iso(text: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Parse ISO 8601 texts, with or without a zone. Digits below a microsecond have to be 0."""
+def _parse_iso(text: pa.Array | pa.ChunkedArray, zone: str | None = None) -> pa.Array | pa.ChunkedArray:
+    """Parse ISO 8601 texts, with a zone or in `zone`. Digits below a microsecond have to be 0."""
     import pyarrow.compute as pc
 
-    zoned = pc.match_substring_regex(text, _ZONED)
+    zoned = pc.match_substring_regex(text, ZONED)
     with_zone = pc.if_else(zoned, text, pa.scalar(None, pa.string()))
     without = pc.if_else(zoned, pa.scalar(None, pa.string()), text)
     try:
-        instants = pc.coalesce(with_zone.cast(INSTANT), without.cast(pa.timestamp("us")).cast(INSTANT))
+        local = without.cast(pa.timestamp("us"))
+        instants = pc.coalesce(with_zone.cast(INSTANT), local.cast(INSTANT) if zone is None else localized(local, zone))
     except pa.ArrowInvalid:
         short = pc.replace_substring_regex(text, r"(\.\d{6})0+", r"\1")
         if short.equals(text):
             raise
-        return _parse_iso(short)
+        return _parse_iso(short, zone)
     return instants
 
 

@@ -19,6 +19,7 @@ from psoup_client.columns.casts import INSTANT, ISO, REFUSALS, TimeOptions, cast
 from psoup_client.columns.decimals import are_near, exact
 from psoup_client.columns.misfits import misfit
 from psoup_client.columns.plain import goes_together, kinds_of, midnight, plain
+from psoup_client.columns.zones import aware
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo
 from psoup_client.times import to_micros
@@ -35,7 +36,7 @@ def fit_list(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> C
     O(values): some nanoseconds each if all have one type, and some microseconds if they have several types.
     """
     kinds = kinds_of(values)
-    if goes_together(kinds):
+    if goes_together(kinds) and not (times.zone is not None and _differ_in_zones(values)):
         typed = column.arrow if Decimal in kinds and pa.types.is_decimal(column.arrow) else None  # 8 times faster
         try:
             if typed is None or are_near(values):
@@ -51,6 +52,12 @@ def fit_list(values: Sequence[Any], column: ColumnInfo, times: TimeOptions) -> C
         except REFUSALS as problem:
             raise misfit(row, value, column, times) from problem
     return pa.array(fits, stored).cast(column.arrow)
+
+
+def _differ_in_zones(values: Sequence[Any]) -> bool:
+    """Whether some datetimes have a zone and some have none, or one has a fold. Arrow would take them all alike."""
+    zoneless = [value for value in values if isinstance(value, dt.datetime) and value.tzinfo is None]
+    return any(value.fold for value in zoneless) or 0 < len(zoneless) < len(values)
 
 
 Form = Callable[[Any], Any]
@@ -81,9 +88,9 @@ def _micros(value: Any, times: TimeOptions) -> int:
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         return _counted(value, times)
     if isinstance(value, dt.datetime):
-        return to_micros(value)
+        return to_micros(aware(value, times.zone))
     if isinstance(value, dt.date):
-        return to_micros(midnight(value))
+        return to_micros(aware(midnight(value).replace(tzinfo=None), times.zone))
     raise _not_valid(value)
 
 

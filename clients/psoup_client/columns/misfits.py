@@ -14,6 +14,7 @@ import pyarrow as pa
 from psoup_client.columns.casts import TimeOptions
 from psoup_client.columns.date_forms import formats_of
 from psoup_client.columns.plain import plain
+from psoup_client.columns.zones import is_skipped
 from psoup_client.errors import InvalidData
 from psoup_client.schema import ColumnInfo
 
@@ -53,6 +54,8 @@ def misfit(row: int | None, value: Any, column: ColumnInfo, times: TimeOptions) 
     subject = f"{place}{shown(value)} in column {column.name!r}"
     if isinstance(value, str) and column.type == "TIMESTAMP" and _COUNT.fullmatch(value.strip()) and not times.unit:
         return InvalidData(f"{subject} is not a valid TIMESTAMP{_counts(value.strip())}", facts=facts)
+    if column.type == "TIMESTAMP" and times.zone is not None and is_skipped(value, times.zone):
+        return InvalidData(f"{subject} does not exist in {times.zone}: its clocks are set forward then", facts=facts)
     if isinstance(value, str) and column.type in _WRITTEN:
         return InvalidData(
             f"{subject} is not a valid {column.type}; {date_advice(value, column.type, column.arrow)}", facts=facts

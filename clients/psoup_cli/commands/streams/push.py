@@ -26,6 +26,7 @@ from psoup_cli.file_flags import (
     Rename,
     ThousandsMark,
     TimeUnit,
+    TimeZone,
     file_options,
     files_of,
 )
@@ -122,6 +123,7 @@ def push(
     ignore_extra: IgnoreExtra = False,
     date_format: DateFormat = None,
     time_unit: TimeUnit = None,
+    timezone: TimeZone = None,
     rejects: RejectsFile = None,
     refused: RefusedFlag = Refusal.COUNT,
     dry_run: DryRun = False,
@@ -172,6 +174,7 @@ def push(
         ignore_extra=ignore_extra,
         date_format=date_format,
         time_unit=time_unit,
+        timezone=timezone,
     )
     paths = files_of(files, format)
     rejected = Rejects(rejects, [path for path, _ in paths]) if rejects or dry_run else None
