@@ -35,6 +35,7 @@ from rich.text import Text
 from psoup_cli.files.options import FileOptions
 from psoup_cli.files.row_files import FilePiece, Refused, open_rows
 from psoup_client import InvalidData, PSoupError, PushResult, RefusedRows, RowsRefused, StreamInfo
+from psoup_client.columns.zones import have_no_zone
 from psoup_client.ingest.row_filter import sift
 
 SHOWN = 10
@@ -43,7 +44,7 @@ SHOWN = 10
 _LONGEST_ROW = 65_536
 
 _LATE = "it is too late: its time is below the watermark of the stream"
-_AHEAD = "it is too far ahead of the clock: AHEAD of the stream says how far a time may be"
+_AHEAD = "it is too far ahead of the clock: the sender's clock is fast, or the stream needs a greater AHEAD"
 
 
 class Rejects:
@@ -107,6 +108,8 @@ class PushedFiles:
     rows: int = 0
     """The number of rows that `tables` has yielded."""
     text_bytes: int = 0
+    zoneless: bool = False
+    """Whether the times in the files have no zone, and were taken as UTC."""
 
     _refused: deque[RefusedRows] = field(default_factory=deque)
     """Rows that the service refused, and that are not in the file of rejects yet."""
@@ -134,6 +137,7 @@ class PushedFiles:
                     rows, place, written = self._taken(piece, info)
                     self._add(_Sent(self.rows, self.rows + len(rows), self._file, place, written), replied())
                     if len(rows):
+                        self.zoneless = self.options.times.zone is None and have_no_zone(rows, info.time_column)
                         yield rows
                     progress.update(task, completed=sum(sizes[:at]) + piece.position, rows=self.rows)
 

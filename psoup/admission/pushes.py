@@ -242,7 +242,7 @@ class PushRows:
         """The reason why a push of a single row would be refused. Empty if it would be accepted."""
         if len(self.late):
             return "it is too late: its time is below the watermark"
-        return "it is too far ahead of the clock" if len(self.ahead) else ""
+        return "it is too far ahead of the clock: the sender's clock is fast" if len(self.ahead) else ""
 
 
 def offered(

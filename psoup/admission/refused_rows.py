@@ -35,7 +35,10 @@ def rows_refused(
     if watermark is not None and time < watermark:
         why = f"is too late by {_distance(watermark - time)}: the watermark is {time_text(watermark)}"
     else:
-        why = f"is too far ahead of the clock by {_distance(time - now)}: {time_text(latest)} is the most now"
+        why = (
+            f"is too far ahead of the clock by {_distance(time - now)}: {time_text(latest)} is the most now. The"
+            " sender's clock is fast, or it sends times of the future (ALTER STREAM … AHEAD)"
+        )
     others = f"; {count - 1:,} more {'row is' if count == 2 else 'rows are'} refused" if count > 1 else ""
     error = RowsRefused(
         f"row {row}: its time {time_text(time)} {why}{others}. None of the {len(times):,} rows was taken; leave such"

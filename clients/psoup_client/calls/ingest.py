@@ -9,13 +9,14 @@ from typing import Unpack
 from psoup_client.arguments import checking_arguments
 from psoup_client.channel.connection import Connection
 from psoup_client.columns.casts import TimeOptions, TimeUnit
-from psoup_client.columns.zones import instant
-from psoup_client.errors import InvalidData, NotFound
+from psoup_client.columns.zones import have_no_zone, instant
+from psoup_client.errors import InvalidData, NotFound, RowsRefused
 from psoup_client.ingest.direct_pusher import DirectPusher
 from psoup_client.ingest.late_rows import LateRows
 from psoup_client.ingest.producer import Producer, ProducerOptions
 from psoup_client.ingest.push import Position, PushResult, ids_of, together
-from psoup_client.ingest.refused_rows import Refusing, check_refused
+from psoup_client.ingest.refused_rows import Refusing, check_refused, instants
+from psoup_client.ingest.row_reasons import shifted, zone_hint
 from psoup_client.ingest.stage import Stage
 from psoup_client.inputs import Rows
 from psoup_client.payload import split
@@ -69,6 +70,11 @@ class IngestCalls(Session):
                 result = pusher.push_whole(table, time_column, timeout)
             else:
                 result = LateRows(self, stream, self._pusher).push(table, time_column, timeout)
+        except RowsRefused as problem:
+            hint = ""
+            if self.timezone is None and have_no_zone(data, time_column):
+                hint = zone_hint(problem, instants(table[time_column]))
+            raise (shifted(problem, 0, problem.rows, hint) if hint else problem) from None
         except (InvalidData, NotFound):
             self._schemas.pop(stream.lower(), None)  # another stream may have the name by now
             raise

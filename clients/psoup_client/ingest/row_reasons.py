@@ -18,6 +18,9 @@ from psoup_client.times import from_micros
 LISTED_ROWS = 1_000
 """The greatest number of rows that a RowsRefused lists."""
 
+_ZONES_OFF = (14 * 60 * 1_000_000, 15 * 3_600 * 1_000_000)
+"""The least and the greatest distance, in microseconds, of a present time that was taken as UTC."""
+
 
 def outside(problem: RowsRefused, times: Any) -> Any:
     """Find the rows that the service refused: int64[k], ascending. `times`: the times of all rows, int64[n]. O(n).
@@ -46,7 +49,7 @@ def reason_of(problem: RowsRefused, time: int) -> str:
             f"its time {_text(time)} is too late by {_distance(watermark - time)}: the watermark is {_text(watermark)}"
         )
     by = "" if now is None else f" by {_distance(time - now)}"
-    return f"its time {_text(time)} is too far ahead of the clock{by}"
+    return f"its time {_text(time)} is too far ahead of the clock{by}: the sender's clock is fast"
 
 
 def explained(problem: RowsRefused, stream: str, times: Any, taken: int = 0) -> RowsRefused:
@@ -69,6 +72,17 @@ def shifted(problem: RowsRefused, by: int, rows: tuple[RefusedRow, ...] = (), mo
     facts = {**problem.facts, "row": among} if row else problem.facts
     taken = problem.taken or (by if more else 0)
     return RowsRefused(message + more, rows=rows, taken=taken, reason=problem.reason, facts=facts)
+
+
+def zone_hint(problem: RowsRefused, times: Any) -> str:
+    """The sentence about times that were taken as UTC, if the first refused row may be refused for that; else "".
+
+    `times`: the times of the sent rows, int64[n]. A row of another zone is 15 minutes to 15 hours off the clock.
+    """
+    now, row = _limit(problem, "now"), problem.rows[0].row - problem.taken if problem.rows else -1
+    if now is None or not 0 <= row < len(times) or not _ZONES_OFF[0] <= abs(int(times[row]) - now) <= _ZONES_OFF[1]:
+        return ""
+    return '. These times have no zone and were taken as UTC; say which it is: Client(timezone="Europe/Berlin")'
 
 
 def late_name(stream: str) -> str:

@@ -29,7 +29,7 @@ ROWS = [
 ]
 """Of these, behind a row of 12:00, two are late and one is ahead."""
 WORDS = {"late": "it is too late: its time is below the watermark of the stream"}
-WORDS["ahead"] = "it is too far ahead of the clock: AHEAD of the stream says how far a time may be"
+WORDS["ahead"] = "it is too far ahead of the clock: the sender's clock is fast, or the stream needs a greater AHEAD"
 
 
 def texts(rows: list[dict[str, Any]]) -> str:

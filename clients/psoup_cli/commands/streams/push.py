@@ -232,6 +232,10 @@ def _send(
     return result
 
 
+_ZONELESS = "The times have no zone and were taken as UTC; if that is wrong, give --timezone NAME"
+"""The sentence about refused rows without a zone."""
+
+
 def _tell(
     source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool, diverted: str
 ) -> None:
@@ -248,6 +252,7 @@ def _tell(
             message(line)
     if refused and not result.accepted:
         kept = f"; {diverted} has the late ones" if diverted else ""
+        kept += f". {_ZONELESS}" if source.zoneless and not rejected else ""
         raise FailedPrecondition(
             f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {_why(result, rejected)},"
             f" and none {'would be' if dry_run else 'was'} taken{kept}",
@@ -260,6 +265,8 @@ def _tell(
             if source.rows or refused or result.accepted
             else f"{source.name} has no rows."
         )
+    if source.zoneless and result.late + result.ahead and not as_json:
+        message(f"{_ZONELESS}.")
     if refused:
         raise typer.Exit(REFUSED)
 
