@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeVar
 
-from psoup_client.errors import InvalidRequest
+from psoup_client.errors import InvalidRequest, PSoupError
 
 T = TypeVar("T", bound=type)
 
@@ -58,6 +58,7 @@ def _checked(method: Callable[..., Any]) -> Iterator[_Checked]:
 
 
 def _check(checked: Sequence[_Checked], arguments: Sequence[Any], named: Mapping[str, Any]) -> None:
+    __tracebackhide__ = True
     for argument in checked:
         if argument.place < len(arguments):
             value = arguments[argument.place]
@@ -78,9 +79,12 @@ def _check(checked: Sequence[_Checked], arguments: Sequence[Any], named: Mapping
 def _plain(method: Callable[..., Any], checked: Sequence[_Checked]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(*arguments: Any, **named: Any) -> Any:
+        __tracebackhide__ = True
         _check(checked, arguments, named)
         try:
             return method(*arguments, **named)
+        except PSoupError as problem:
+            raise problem.short()  # noqa: B904 - the same error again
         except UnicodeEncodeError as problem:
             raise _refusal(problem) from None
 
@@ -90,9 +94,12 @@ def _plain(method: Callable[..., Any], checked: Sequence[_Checked]) -> Callable[
 def _generator(method: Callable[..., Iterator[Any]], checked: Sequence[_Checked]) -> Callable[..., Iterator[Any]]:
     @functools.wraps(method)
     def call(*arguments: Any, **named: Any) -> Iterator[Any]:
+        __tracebackhide__ = True
         _check(checked, arguments, named)
         try:
             yield from method(*arguments, **named)
+        except PSoupError as problem:
+            raise problem.short()  # noqa: B904 - the same error again
         except UnicodeEncodeError as problem:
             raise _refusal(problem) from None
 

@@ -28,12 +28,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import Self
 
 import grpc
 from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
+from psoup_client.tracebacks import is_inner, render, shortened
 from psoup_proto.v1 import queries_pb2
 
 
@@ -60,6 +62,17 @@ class PSoupError(Exception):
         self.retry_after = retry_after
         if reason is not None:
             self.reason = reason
+
+    def short(self) -> Self:
+        """Return the same error, whose traceback has the caller's frames only. A ServerFault keeps all frames."""
+        if self.__context__ is not None and is_inner(self.__context__.__traceback__):
+            self.__cause__ = None
+            self.__suppress_context__ = True
+        return self.with_traceback(shortened(self.__traceback__))
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines of a traceback for IPython, which calls this method."""
+        return render(self, self.short().__traceback__)
 
 
 class InvalidRequest(PSoupError):
@@ -233,6 +246,10 @@ class ServerFault(PSoupError):
     """A defect of PSoup, or a server that does not know the call."""
 
     reason = "INTERNAL"
+
+    def short(self) -> Self:
+        """Return the error as it is, because its frames may show a defect of the SDK."""
+        return self
 
 
 BY_CODE: dict[grpc.StatusCode, type[PSoupError]] = {

@@ -67,7 +67,7 @@ def test_a_label_name_that_no_query_has_is_an_error(client: Client) -> None:
             select({"usr": "u0"})
         assert (unknown.value.reason, unknown.value.facts["label"]) == ("UNKNOWN_LABEL", "usr")
         select({"user": "u9"})
-    with pytest.raises(NotFound, match="no query has a label 'plan'; the names of labels are user$"):
+    with pytest.raises(NotFound, match=r"no query has a label 'plan'; the names of labels are user$"):
         client.unregister_many(labels={"user": "u0", "plan": "free"})
     assert len(client.queries(labels={"user": "u0"})) == 4
     assert client.unregister_many(client.queries()) == 13
