@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from psoup.errors import InvalidBatch
@@ -207,13 +207,14 @@ class Bound:
     """An end of a window. `anchor` says which of the other fields applies.
 
     START has no field. NOW counts back by `offset` microseconds, or by `rows` tuples. ABSOLUTE is the time `at` in
-    microseconds.
+    microseconds. `written`: the offset as the statement has it, for people. Bounds that differ in it are equal.
     """
 
     anchor: Anchor
     offset: int = 0
     rows: int | None = None
     at: int = 0
+    written: str = field(default="", compare=False)
 
 
 START = Bound(Anchor.START)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from psoup.answer.ask import bind_question
 from psoup.answer.plan_nodes import NOTHING, Findings, PlanNode, plan_nodes
 from psoup.execution.select.window import Reach, reaches, windows_of
-from psoup.plan.canonical import describe_window
+from psoup.plan.canonical import written_window
 from psoup.plan.nodes import Node, Source
 from psoup.plan.standing_query import StandingQuery
 from psoup.published.snapshot import Snapshot
@@ -49,5 +49,5 @@ def _of_source(node: Source, part: Reach) -> Findings:
         "tuples_on_disk": float(max(0, min(high, part.view.hot_id) - low)),
     }
     name = part.view.spec.name
-    facts = {"stream": name, "alias": node.alias or name, "window": describe_window(part.window)}
+    facts = {"stream": name, "alias": node.alias or name, "window": written_window(part.window)}
     return Findings(figures, facts)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
+from psoup.plan.canonical import describe_window, written_window
 from psoup.plan.nodes import Join, Node, Source, walk
 from psoup.plan.patterns import Pattern
 
@@ -68,13 +69,20 @@ def _made(number: int, walked: Sequence[tuple[int, Node]], findings: Findings, s
         id=number,
         operator=type(node).__name__.lower(),
         inputs=tuple(place for place in below if walked[place][0] == depth + 1),
-        text=node.label,
+        text=_text(node),
         pattern=pattern.name.lower(),
         figures=findings.figures,
         facts=findings.facts,
         depth=depth,
         lines=tuple(findings.lines),
     )
+
+
+def _text(node: Node) -> str:
+    """The text of a node, with the window of a source as the statement has it."""
+    if isinstance(node, Source):
+        return node.label.replace(describe_window(node.window), written_window(node.window))
+    return node.label
 
 
 def plan_lines(nodes: Sequence[PlanNode]) -> list[str]:

@@ -39,6 +39,11 @@ def describe_window(clause: WindowClause) -> str:
     return f"BEGIN {_describe(clause.begin)} END {_describe(clause.end)}"
 
 
+def written_window(clause: WindowClause) -> str:
+    """The text of a window for people. Durations are as the statement has them, such as 7 DAYS instead of 1 WEEK."""
+    return f"BEGIN {_describe(clause.begin, written=True)} END {_describe(clause.end, written=True)}"
+
+
 def describe_duration(micros: int) -> str:
     """The duration in the largest unit that divides it, like `90 SECONDS`."""
     for unit, size in reversed(UNITS.items()):
@@ -47,13 +52,14 @@ def describe_duration(micros: int) -> str:
     return "0 SECONDS"
 
 
-def _describe(bound: Bound) -> str:
+def _describe(bound: Bound, *, written: bool = False) -> str:
     if bound.anchor is Anchor.START:
         return "(START)"
     if bound.anchor is Anchor.NOW:
         if bound.rows is not None:
             return f"(NOW - {bound.rows} ROWS)"
-        return f"(NOW - {describe_duration(bound.offset)})" if bound.offset else "(NOW)"
+        duration = (written and bound.written) or describe_duration(bound.offset)
+        return f"(NOW - {duration})" if bound.offset else "(NOW)"
     try:
         return f"(TIMESTAMP '{(EPOCH + datetime.timedelta(microseconds=bound.at)).isoformat(sep=' ')}')"
     except OverflowError:

@@ -20,7 +20,7 @@ from sqlglot import exp
 from psoup.expressions.tree import AttributeRef, Call, Expr, source_of, sources_of
 from psoup.model import Kind
 from psoup.phrases import quoted
-from psoup.plan.canonical import describe_window
+from psoup.plan.canonical import written_window
 from psoup.plan.nodes import PairFactor
 from psoup.sql.binder import Binder
 from psoup.sql.from_list import FromList
@@ -131,7 +131,7 @@ def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
     spec, alias = origin.names.sources[place]
     named = f"{_name(spec.name)} AS {_name(alias)}" if alias != spec.name else _name(spec.name)
     where = " AND ".join(f"({condition})" for condition in dict.fromkeys(conditions))
-    window = describe_window(origin.windows[place])
+    window = written_window(origin.windows[place])
     return f"SELECT * FROM {named}{f' WHERE {where}' if where else ''} {window}"
 
 

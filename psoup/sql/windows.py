@@ -19,6 +19,9 @@ from psoup.plan.canonical import UNITS
 from psoup.sql.source import Place, StatementText, nearest
 from psoup.sql.types import unit_name
 
+_WRITTEN = 20
+"""The most digits of a duration that is shown as it is written."""
+
 MAX_TIME = 2**62
 """The limit of durations and times in microseconds. With it, NOW - offset stays within int64."""
 
@@ -77,7 +80,7 @@ def _bound(source: StatementText, node: exp.Expr) -> Bound:
             return NOW
         if is_rows(back):
             return Bound(Anchor.NOW, rows=row_count(source, back, "NOW - n ROWS"))
-        return Bound(Anchor.NOW, offset=duration(source, back, "NOW - n"))
+        return Bound(Anchor.NOW, offset=duration(source, back, "NOW - n"), written=_written(back))
     if kind == "NUMBER":
         micros = _number(source, node.args["at"], at) * SECOND
         if micros != int(micros) or abs(micros) >= MAX_TIME:
@@ -88,6 +91,12 @@ def _bound(source: StatementText, node: exp.Expr) -> Bound:
     assert isinstance(literal, Literal)
     assert isinstance(literal.value, int)
     return Bound(Anchor.ABSOLUTE, at=literal.value)
+
+
+def _written(node: exp.Expr) -> str:
+    """A `Duration` as the statement has it, in capital letters. Returns "" without a unit, and for many digits."""
+    number, unit = str(node.this).strip(), unit_name(node.args.get("unit") or "")
+    return f"{number} {unit}{'' if number == '1' else 'S'}" if unit and len(number) <= _WRITTEN else ""
 
 
 def _number(source: StatementText, text: str, at: Place) -> Decimal:

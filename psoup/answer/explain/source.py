@@ -20,7 +20,7 @@ from psoup.execution.select.window import Reach
 from psoup.matching.search import Search
 from psoup.model import WindowClause, time_text
 from psoup.phrases import counted, verb
-from psoup.plan.canonical import describe_window
+from psoup.plan.canonical import written_window
 from psoup.plan.standing_query import Selection
 from psoup.published.records import ClauseRecord
 from psoup.published.snapshot import ChunkEntry, StreamView
@@ -217,7 +217,7 @@ def explain_source(
         time_domain="event time" if view.spec.event_time else "system time",
         clause=selection.clause,
         shared_by=len(clause.members),
-        window=describe_window(window),
+        window=written_window(window),
         window_kind=window.kind,
         begin=begin,
         end=end,

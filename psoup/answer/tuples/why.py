@@ -26,7 +26,7 @@ from psoup.expressions.error_guard import every_row
 from psoup.expressions.tree import TIME_INDEX, Expr, Literal, columns_of
 from psoup.matching.scan import scan
 from psoup.model import TIMESTAMP, Kind
-from psoup.plan.canonical import describe_window, expr_text, factor_text, literal_text
+from psoup.plan.canonical import expr_text, factor_text, literal_text, written_window
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array, Column
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
@@ -145,7 +145,7 @@ def _of_time(seen: Reach, row: Row, edge: int) -> Iterator[MatchCondition]:
         text = f"_id >= {extent.low} AND _id < {extent.high}"
         at = (("_id", "NULL" if row.tuple_id is None else str(row.tuple_id)),)
         inside = row.tuple_id is not None and extent.low <= row.tuple_id < extent.high
-    yield MatchCondition("window", text or "TRUE", inside, (*at, ("window", describe_window(seen.window))))
+    yield MatchCondition("window", text or "TRUE", inside, (*at, ("window", written_window(seen.window))))
     if row.tuple_id is not None:
         yield MatchCondition("retention", f"_id >= {edge}", row.tuple_id >= edge, (("_id", str(row.tuple_id)),))
     yield MatchCondition("arrival", row.refused or "it is not too late, and not too far ahead", not row.refused, at[:0])

@@ -19,7 +19,7 @@ from psoup.answer.describe import StreamDescription
 from psoup.answer.plan_nodes import PlanNode
 from psoup.errors import InvalidInput, PSoupError
 from psoup.model import SECOND, STREAMED, DataType, Kind, Schema, WindowClause
-from psoup.plan.canonical import describe_window, exact_name
+from psoup.plan.canonical import exact_name, written_window
 from psoup.plan.nodes import Join, Source, walk
 from psoup.plan.patterns import Pattern
 from psoup.plan.sides import is_side, query_of
@@ -204,7 +204,7 @@ def standing(query: StandingQuery) -> queries_pb2.Query:
     if query.sides:
         _describe_join(query, message)
         return message
-    message.clause, message.window = query.clause, describe_window(query.window)
+    message.clause, message.window = query.clause, written_window(query.window)
     message.window_kind = WINDOW_KINDS[query.window.kind]
     return message
 
@@ -217,7 +217,7 @@ def _describe_join(standing: StandingQuery, message: queries_pb2.Query) -> None:
             alias=source.alias,
             stream=source.spec.name,
             clause=selection.clause,
-            window=describe_window(source.window),
+            window=written_window(source.window),
             window_kind=WINDOW_KINDS[source.window.kind],
         )
     joins = [node.label for _, node in walk(standing.plan) if isinstance(node, Join)]

@@ -6,7 +6,7 @@ import pytest
 
 from psoup.errors import SqlError
 from psoup.model import NOW, SECOND, START, Anchor, Bound, StreamSpec, WindowClause
-from psoup.plan.canonical import describe_duration, describe_window
+from psoup.plan.canonical import describe_duration, describe_window, written_window
 from psoup.sql import create_stream, standing_query, window_clause
 
 SPEC = create_stream("CREATE STREAM s (a INT, b BOOLEAN)")
@@ -150,3 +150,28 @@ def test_a_bound_is_given_once() -> None:
 )  # fmt: skip
 def test_durations_in_words(micros: int, text: str) -> None:
     assert describe_duration(micros) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("BEGIN (NOW - 7 DAYS)", "BEGIN (NOW - 7 DAYS) END (NOW)"),
+        ("begin (now - 1 week) end (now - 60 minutes)", "BEGIN (NOW - 1 WEEK) END (NOW - 60 MINUTES)"),
+        ("BEGIN (NOW - 90)", "BEGIN (NOW - 90 SECONDS) END (NOW)"),
+        ("BEGIN (NOW - 1.5 HOUR)", "BEGIN (NOW - 1.5 HOURS) END (NOW)"),
+        ("BEGIN NOW - INTERVAL '1' DAY", "BEGIN (NOW - 1 DAY) END (NOW)"),
+        ("BEGIN (NOW - 0 DAYS)", "BEGIN (NOW) END (NOW)"),
+        ("BEGIN (NOW - 5 ROWS)", "BEGIN (NOW - 5 ROWS) END (NOW)"),
+        (f"BEGIN (NOW - 1.{'0' * 25} SECONDS)", "BEGIN (NOW - 1 SECOND) END (NOW)"),
+    ],
+)
+def test_people_see_a_window_as_it_was_written(text: str, shown: str) -> None:
+    window = window_clause(text)
+    assert written_window(window) == shown
+    assert window_clause(shown) == window
+    assert describe_window(window) == describe_window(window_clause(describe_window(window)))
+
+
+def test_windows_of_one_length_are_equal() -> None:
+    week, days = window_clause("BEGIN (NOW - 1 WEEK)"), window_clause("BEGIN (NOW - 7 DAYS)")
+    assert (week, hash(week), describe_window(week)) == (days, hash(days), describe_window(days))
