@@ -69,7 +69,7 @@ def psoup(
 app.command("serve", short_help="Start a service.")(serve.serve)
 app.command("open", short_help="Open the page of a service in a browser.")(open_page)
 app.command("demo", short_help="Replay a year of flights and ask about them.")(demo.demo)
-app.add_typer(stream.app, name="stream", short_help="Create, list, describe and drop streams.")
+app.add_typer(stream.app, name="stream", short_help="Create, list, show and drop streams.")
 app.command("push", short_help="Push the rows of files into a stream.")(push.push)
 app.command("producer", short_help="Say where a producer stopped.")(producer.producer)
 app.command("heartbeat", short_help="Promise that nothing older will come.")(heartbeat.heartbeat)

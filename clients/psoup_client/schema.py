@@ -58,7 +58,7 @@ class StreamInfo(html.Facts):
     `archived_tuples`, `archived_chunks`, `archived_bytes`: its size there. `bytes`: bytes in memory. `max_ahead`: how
     far past the clock times may lie; None if the stream does not set it. `first_time`: time of the oldest kept tuple.
     `first_time_in_memory`: time of the oldest tuple in memory. `watermark_by_clock`: whether the watermark follows the
-    clock less `lateness` while the stream is live.
+    clock less `lateness` while the stream is live. `next_tuple_id`: the ID that the next released tuple will get.
     """
 
     name: str
@@ -99,7 +99,9 @@ class StreamInfo(html.Facts):
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{column.name} {column.type}" for column in self.columns)
-        return f"<Stream {self.name} ({columns}): {counted(self.tuples, 'tuple')}, {counted(self.queries, 'query')}>"
+        sizes = f"{counted(self.tuples, 'tuple')}, {counted(self.queries, 'query')}"
+        watermark = "no watermark" if self.watermark is None else f"watermark {self.watermark.isoformat(' ')}"
+        return f"<Stream {self.name} ({columns}): {sizes}, next tuple ID {self.next_tuple_id}, {watermark}>"
 
     def _repr_html_(self) -> str:
         """Show the columns and the state of the stream in a notebook."""
@@ -114,6 +116,7 @@ class StreamInfo(html.Facts):
             "tuples": self.tuples,
             "waiting": self.pending,
             "queries": self.queries,
+            "next tuple ID": self.next_tuple_id,
             "watermark": self.watermark,
             "bytes": self.bytes,
         }

@@ -15,6 +15,14 @@ from psoup_proto.v1 import streams_pb2
 class StreamCalls(Session):
     """Calls about streams; `describe` is in the session, as pushes need it, too."""
 
+    def stream(self, name: str, *, wait_for: int | None = None) -> StreamInfo:
+        """Return a stream: its definition, `next_tuple_id`, `watermark` and sizes at the time of the call.
+
+        `describe` is the same call. Tuple IDs count up from 0, so `next_tuple_id` is the end of a range for
+        `matches_table` and `matches_many`. Raises NotFound, which names the most similar stream. O(chunks).
+        """
+        return self.describe(name, wait_for=wait_for)
+
     def create_stream(self, sql: str, *, if_not_exists: bool = False) -> StreamInfo:
         """Create a stream from a CREATE STREAM statement.
 

@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, str] = {
     **_all("locf interpolate", "a bucket without tuples has no row; fill gaps where the answer arrives"),
     **_all("proctime mz_now mz_logical_timestamp system_timestamp curdate utc_timestamp", _NOW),
     **_all("systimestamp sysdatetime sysutcdatetime getutcdate current_datetime utc_date", _NOW),
-    "current_watermark": "the watermark of a stream is NOW in its answers: psoup stream describe, describe(stream)",
+    "current_watermark": "the watermark of a stream is NOW in its answers: psoup stream show, describe(stream)",
     "rowtime": "_time is the time of a tuple",
     # Aggregates
     **_all("latest_by_offset latest last_by_offset anylast", "write last(x)"),

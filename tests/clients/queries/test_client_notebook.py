@@ -137,7 +137,11 @@ def test_queries_and_streams_are_shown(client: Client) -> None:
     assert client.streams()._repr_html_().count("<tr>") == min(20, len(client.streams())) + 1
     assert "x &lt; 3" in query.explain()._repr_html_()
     assert repr(query.explain()) == f"<Explanation: query {query.id} on stream {name} (system time)>"
-    client.push(name, {"x": [1, 5], "s": ["a", "b"]})
+    pushed = client.push(name, {"x": [1, 5], "s": ["a", "b"]})
+    assert repr(stream).endswith("0 tuples, 0 queries, next tuple ID 0, no watermark>")
+    now = client.stream(name.upper(), wait_for=pushed.sequence)
+    assert (now.next_tuple_id, client.tuple_ids(pushed)) == (2, range(2))
+    assert f"2 tuples, 1 query, next tuple ID 2, watermark {now.watermark}>" in repr(now)
     why = client.why(query, 1)._repr_html_()
     assert _Cells(why).cells[4:7] == ["✗", "WHERE", "x < 3"]
     assert "<p>Kept out by x &lt; 3</p>" in why

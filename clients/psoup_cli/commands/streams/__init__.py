@@ -6,7 +6,7 @@ Question: how do rows get into a stream and out of it again?
 
 Files, in reading order:
 
-    stream       create, alter, list, describe and drop
+    stream       create, alter, list, show and drop
     push         rows of files into a stream
     producer     the last batch of a producer
     heartbeat    a promise that nothing older will come

@@ -1,4 +1,4 @@
-"""psoup stream create|alter|list|describe|drop: streams."""
+"""psoup stream create|alter|list|show|drop: streams."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def streams() -> None:
     Examples:
       psoup stream create "CREATE STREAM clicks (page TEXT, ms BIGINT)"
       psoup stream list
-      psoup stream describe clicks
+      psoup stream show clicks
       psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
       psoup stream drop clicks --cascade
 
-    Create, list, describe, alter and drop streams.
+    Create, list, show, alter and drop streams.
     """
 
 
@@ -124,8 +124,9 @@ def list_streams(as_json: AsJson = False, address: Address = None, timeout: Time
     print_list(names, rows, map(facts, streams), [False, True, True, True, True, False])
 
 
-@app.command("describe", short_help="Describe one stream.")
-def describe(
+@app.command("describe", short_help="Show one stream.", hidden=True)  # the name in earlier versions
+@app.command("show", short_help="Show one stream.")
+def show_stream(
     name: Name,
     wait_for: WaitFor = None,
     as_json: AsJson = False,
@@ -134,10 +135,10 @@ def describe(
 ) -> None:
     """\b
     Examples:
-      psoup stream describe flights
-      psoup stream describe flights --json
+      psoup stream show flights
+      psoup stream show flights --json
 
-    Describe a stream: its columns, its time, and how much it holds.
+    Show a stream: its columns, its time, its size, and the ID that the next tuple will get.
     """
     with connect(address, timeout) as client:
         info = client.describe(name, wait_for=wait_for)
@@ -156,6 +157,7 @@ def describe(
             ("tuples", f"{info.tuples:,} in {counted(info.chunks, 'chunk')}, {counted(info.bytes, 'byte')} in memory"),
             *_archive(info),
             ("tuple IDs", f"{info.first_tuple_id} to {info.next_tuple_id - 1}" if info.tuples else "none"),
+            ("next tuple ID", f"{info.next_tuple_id}"),
             (
                 "pending",
                 f"{counted(info.pending, 'tuple')} {verb(info.pending, 'waits', 'wait')} for the watermark",
