@@ -17,16 +17,18 @@ from typing import assert_never
 import numpy as np
 
 from psoup.admission.access import KnownTokens, decide_token
-from psoup.admission.attachment import AttachTarget, check_stored, decide_attach
+from psoup.admission.attach_targets import target_on
+from psoup.admission.attachment import decide_attach
 from psoup.admission.bind_steps import Binding, takes_long
 from psoup.admission.books import Books
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
 from psoup.admission.clock_heartbeats import ClockStreams
 from psoup.admission.definitions import decide_drop, prepare_alter, prepare_create
+from psoup.admission.groups import KnownGroups, decide_group
 from psoup.admission.heartbeats import decide_heartbeat
 from psoup.admission.producers import Producers
-from psoup.admission.pushes import Foreseen, decide_push, decide_recall, latest_time
+from psoup.admission.pushes import Foreseen, decide_push, decide_recall
 from psoup.admission.query_streams import Owners
 from psoup.admission.quotas import Judge
 from psoup.admission.registration import EventPlace, RegistryState, check_block, decide_registration
@@ -70,6 +72,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
+from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup, GroupChanged
 from psoup.events.tags import NO_TAG
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant, TenantAltered, TenantCreated, TenantDropped
 from psoup.published.snapshot import Snapshot
@@ -100,11 +103,12 @@ class Admission:
         self.tags = KnownTags()
         self._tokens = KnownTokens()
         self._known = KnownTenants()
+        self._groups = KnownGroups()
         self._next_stream = 1
         self._next_query = 1
         self._budget = MemoryBudget(config.memory_bytes, self._known)
         self.judge = Judge(self._known, self._tenants, self._streams, self._budget.producers)
-        listed = self.tags, self._tokens, self._known
+        listed = self.tags, self._tokens, self._known, self._groups
         self._books = Books(self._budget, self._streams, self._tenants, self._queries, *listed)
 
     def share_published(self, snapshot: Callable[[], Snapshot]) -> None:
@@ -232,7 +236,8 @@ class Admission:
             case Recall() | Locate():
                 return decide_recall(self._tenant(command.tenant).stream(command.stream), command, self._sequence, now)
             case Attach():
-                return self._decide_attach(command, now)
+                stream = self._tenant(command.tenant).stream(command.stream)
+                return decide_attach(command, target_on(stream, self._config, self._archive, self._sequence + 1, now))
             case Heartbeat():
                 stream = self._tenant(command.tenant).stream(command.stream)
                 return decide_heartbeat(stream, command, self._config, self._sequence + 1, now)
@@ -260,15 +265,10 @@ class Admission:
             case CreateTenant() | AlterTenant() | DropTenant():
                 streams = len(self._tenant(command.name).streams)
                 return decide_tenant(command, self._known, self._tokens.values(), streams, self._sequence + 1, now)
+            case FormGroup() | ConfirmGroup() | DropGroup():
+                return decide_group(command, self._tenant(command.tenant), self._groups, self._sequence, now)
             case _:
                 assert_never(command)
-
-    def _decide_attach(self, command: Attach, now: int) -> Prepared:
-        stream = self._tenant(command.tenant).stream(command.stream)
-        check_stored(stream.spec, self._archive)
-        latest = latest_time(stream.spec, self._config, now) if stream.spec.event_time else now
-        moment = (stream.watermark, self._sequence + 1, now, latest)
-        return decide_attach(command, AttachTarget(stream.stream_id, stream.spec, stream.past, *moment))
 
     def _decide_registration(self, command: Register | RegisterMany, now: int, binding: Binding | None) -> Prepared:
         place = EventPlace(self._sequence + 1, self._next_query, now)
@@ -293,7 +293,7 @@ class Admission:
                 self._budget.tuples += event.batch.nbytes
                 stream.past.pushed(event)
                 if event.producer:
-                    self._adopt_producer(stream, event)
+                    self._budget.producers.add(event.tenant, stream.record(event, self._own(event.tenant).use))
             case WatermarkRaised():
                 stream = self._streams[event.stream_id]
                 stream.watermark, stream.live = event.watermark, event.live
@@ -323,6 +323,8 @@ class Admission:
                 self._tokens.adopt(event)
             case TenantCreated() | TenantAltered() | TenantDropped():
                 self._known.adopt(event)
+            case GroupChanged():
+                self._groups.adopt(event)
             case _:
                 assert_never(event)
         self._sequence = event.sequence
@@ -337,13 +339,6 @@ class Admission:
         self._next_stream = max(self._next_stream, event.stream_id + 1)
         self._budget.tuples += 0 if event.stored is None else event.stored.nbytes
 
-    def _adopt_producer(self, stream: KnownStream, event: Pushed) -> None:
-        use, producers = self._own(event.tenant).use, stream.producers
-        nbytes, count = producers.nbytes, len(producers)
-        producers.record(event)
-        self._budget.producers.add(event.tenant, producers.nbytes - nbytes)
-        use.producers += len(producers) - count
-
     def _adopt_alter(self, event: StreamAltered) -> None:
         stream = self._streams[event.stream_id]
         self._budget.streams.add(event.tenant, stream_charge(event.spec) - stream_charge(stream.spec))
@@ -352,6 +347,7 @@ class Admission:
 
     def _adopt_drop(self, event: StreamDropped) -> None:
         self._remove_queries(event.tenant, event.query_ids)
+        self._groups.forget(event)
         stream = self._streams.pop(event.stream_id)
         self.clock_streams.dropped(event.stream_id)
         del self._tenants[event.tenant].streams[stream.spec.name.lower()]

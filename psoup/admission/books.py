@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from psoup.admission.access import KnownTokens
 from psoup.admission.budget import MemoryBudget, stream_charge
 from psoup.admission.catalog import KnownStream, KnownTenant
+from psoup.admission.groups import KnownGroups
 from psoup.admission.query_streams import Owners
 from psoup.admission.tags import KnownTags
 from psoup.admission.tenants import KnownTenants
@@ -30,6 +31,7 @@ class Books:
     tags: KnownTags
     tokens: KnownTokens
     known: KnownTenants
+    groups: KnownGroups
 
     def state(self, sequence: int, following: tuple[int, int]) -> dict[str, object]:
         """The state as plain values that can be compared. `following`: the next stream ID and the next query ID."""
@@ -43,6 +45,7 @@ class Books:
             "tags": list(self.tags.items()),
             "tokens": dict(self.tokens),
             "tenants": dict(self.known),
+            "groups": dict(self.groups),
             "use": {name: (t.use.queries, t.use.query_bytes, t.use.producers) for name, t in tenants},
             "replaced": {name: list(tenant.replaced.items()) for name, tenant in tenants},
             "removals": {name: list(tenant.removals.items()) for name, tenant in tenants},
@@ -87,6 +90,10 @@ class Books:
         ensure(not strange, owner, "a token stands under the ID of another", tokens=strange)
         strange = [name for name, tenant in self.known.items() if tenant.name != name]
         ensure(not strange, owner, "a tenant stands under the name of another", tenants=strange)
+        moved = [key for key, group in self.groups.items() if key != (group.stream_id, group.name)]
+        ensure(not moved, owner, "a group stands under the key of another", groups=moved)
+        gone = {stream_id for stream_id, _ in self.groups} - streams.keys()
+        ensure(not gone, owner, "a group follows a stream that is gone", streams=gone)
         for stream in streams.values():
             stream.producers.check()
         self.tags.check(self.queries)

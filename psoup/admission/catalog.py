@@ -18,6 +18,7 @@ from psoup.admission.known_removals import KnownRemovals
 from psoup.admission.producers import Producers
 from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
+from psoup.events.events import Pushed
 from psoup.events.tenants import Quotas
 from psoup.model import StreamSpec
 from psoup.published.departures import Succession, WhyGone
@@ -47,6 +48,13 @@ class KnownStream:
         if not self.spec.event_time:
             return self.past.tuples
         return self.past.tuples - self.past.recent.waiting(self.stream_id, self.watermark, published)
+
+    def record(self, event: Pushed, use: QuotaUse) -> int:
+        """Record a producer's batch, and count a new producer in its tenant's `use`. Returns the bytes that it adds."""
+        nbytes, count = self.producers.nbytes, len(self.producers)
+        self.producers.record(event)
+        use.producers += len(self.producers) - count
+        return self.producers.nbytes - nbytes
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from psoup.config import EngineConfig
 from psoup.data.chunk import Keep
 from psoup.engine.alter import alter
 from psoup.engine.attach import attach
+from psoup.engine.lists import Lists
 from psoup.engine.maintenance.agenda import Agenda, Choose, longest_ago
 from psoup.engine.maintenance.offers import StreamOffers
 from psoup.engine.maintenance.rules import overlooked
@@ -33,7 +34,7 @@ from psoup.engine.stream.state import StreamState
 from psoup.engine.stream.watermarks import take_watermarks
 from psoup.engine.verification import Verification
 from psoup.errors import Corrupt
-from psoup.events.access import AccessToken, TokenIssued, TokenRevoked, tokens_after
+from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.acknowledgements import Effects
 from psoup.events.change import replacements
 from psoup.events.events import (
@@ -51,15 +52,8 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
-from psoup.events.tenants import (
-    FIRST_TENANT,
-    Tenant,
-    TenantAltered,
-    TenantCreated,
-    TenantDropped,
-    kept_bytes_of,
-    tenants_after,
-)
+from psoup.events.groups import GroupChanged
+from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, kept_bytes_of
 from psoup.invariants import Verify, ensure
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.runner import Runner, serial
@@ -109,13 +103,10 @@ class Engine:
         self._board = Board()
         self._views: dict[int, StreamView] = {}
         self._named: dict[tuple[str, str], StreamView] = {}
-        self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._tenants, name), others)
+        self._rooms = Rooms(config, self._board, lambda name: kept_bytes_of(self._lists.tenants, name), others)
         self._agenda = Agenda(self._board, self._rooms.kept)
         self.offers = self._rooms.offers
-        self._tokens: dict[str, AccessToken] = {}
-        """The valid access tokens. Each change makes a new dictionary, as snapshots share the old one."""
-        self._tenants: dict[str, Tenant] = {FIRST_TENANT.name: FIRST_TENANT}
-        """The tenants. Each change makes a new dictionary."""
+        self._lists = Lists()
         self._snapshot = self._publish()
 
     def take_precautions(self, precautions: Precautions) -> None:
@@ -188,10 +179,10 @@ class Engine:
                     freed += self._advance(fed, released)
                     for state in self._change_queries(event):
                         changed_streams[state.stream_id] = state
-                case TokenIssued() | TokenRevoked():
-                    self._tokens = tokens_after(self._tokens, event)
+                case TokenIssued() | TokenRevoked() | GroupChanged():
+                    self._lists.apply(event)
                 case TenantCreated() | TenantAltered() | TenantDropped():
-                    self._tenants = tenants_after(self._tenants, event)
+                    self._lists.apply(event)
                 case _:
                     assert_never(event)
         freed += self._advance(fed, released)
@@ -284,7 +275,7 @@ class Engine:
         freed, began = 0, self._spent.now()
         for stream_id, state in fed.items():
             state.cover_new(self._run, self._precautions)
-            self._spent.begin(state, self._tenants)
+            self._spent.begin(state, self._lists.tenants)
             released[stream_id] = released.get(stream_id, 0) + state.advance(
                 self._run, self._precautions, self._spent.now
             )
@@ -311,6 +302,7 @@ class Engine:
 
     def _drop(self, event: StreamDropped, fed: dict[int, StreamState], released: dict[int, int]) -> int:
         freed = self._forget(event.stream_id)
+        self._lists.drop_stream(event.stream_id)
         self._rooms.look(self._streams.values())
         if len(event.query_ids):
             freed += self._advance(fed, released)  # joins leave other streams too
@@ -390,8 +382,9 @@ class Engine:
             self._registry.lifetimes,
             self._registry.sides,
             self._rooms.kept.freeze(),
-            self._tokens,
-            self._tenants,
+            self._lists.tokens,
+            self._lists.tenants,
+            self._lists.groups,
         )
 
 

@@ -31,6 +31,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
+from psoup.events.groups import GroupChanged
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.invariants import Verify, corrupt, ensure
 from psoup.published.snapshot import StreamView
@@ -40,8 +41,8 @@ STORY = 16
 
 _ABOUT = {"Replaced": "of query", "Unregistered": "of query", "UnregisteredMany": "of queries, so many:"}
 _ABOUT["WatermarksRaised"] = "of streams, so many:"
-_OF_ACCESS = (TokenIssued, TokenRevoked, TenantCreated, TenantAltered, TenantDropped)
-"""Events that touch neither streams nor queries."""
+_LISTED = (TokenIssued, TokenRevoked, TenantCreated, TenantAltered, TenantDropped, GroupChanged)
+"""Events that touch neither the tuples nor the queries of a stream."""
 
 Streams = Mapping[int, StreamState]
 """All streams, by their IDs."""
@@ -86,7 +87,7 @@ class Verification:
             about, self._clauses_too = event.count, True
         elif isinstance(event, Replaced):
             about = int(event.later[0])
-        elif isinstance(event, _OF_ACCESS):
+        elif isinstance(event, _LISTED):
             return
         else:
             about = event.stream_ids[0] if isinstance(event, RegisteredMany) else event.stream_id

@@ -33,6 +33,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
+from psoup.events.groups import GroupChanged
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
 from psoup.plan.standing_query import StandingQuery
@@ -88,7 +89,7 @@ def change_of(event: Event) -> Change:
             return Change(rows=len(event.batch))
         case WatermarkRaised() | WatermarksRaised() | Attached() | Replaced() | TokenIssued() | TokenRevoked():
             return _NOTHING
-        case TenantCreated() | TenantAltered() | TenantDropped():
+        case TenantCreated() | TenantAltered() | TenantDropped() | GroupChanged():
             return _NOTHING
         case StreamCreated() | StreamAltered():
             return Change(stream=event.stream_id, spec=event.spec)

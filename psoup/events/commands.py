@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.events.access import IssueToken, RevokeToken
+from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup
 from psoup.events.tags import NO_TAG, Labels, Tag, TagColumns
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 from psoup.model import DEFAULT_TENANT
@@ -252,4 +253,7 @@ Command = (
     | CreateTenant
     | AlterTenant
     | DropTenant
+    | FormGroup
+    | ConfirmGroup
+    | DropGroup
 )

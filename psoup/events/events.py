@@ -14,6 +14,7 @@ from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.stored_chunk import Stored
 from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.commands import Extent
+from psoup.events.groups import GroupChanged
 from psoup.events.tags import NO_TAG, Tag, TagColumns
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.model import StreamSpec
@@ -281,4 +282,5 @@ Event = (
     | TenantCreated
     | TenantAltered
     | TenantDropped
+    | GroupChanged
 )

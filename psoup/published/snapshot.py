@@ -7,6 +7,7 @@
              ├ tags    queries by their keys and labels
              ├ tokens  the valid access tokens
              ├ tenants, each with its quotas
+             ├ groups of followers, with their confirmed positions
              └ gone    reasons of removed queries
 
 A reader takes the root once. It never waits for the writer, nor the writer for it.
@@ -36,6 +37,7 @@ from psoup.data.refusals import RefusedTimes
 from psoup.data.windows import Timeline
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.access import AccessToken
+from psoup.events.groups import FollowerGroup, GroupKey
 from psoup.events.tenants import FIRST_TENANT, GroupQuota, Tenant, no_tenant
 from psoup.invariants import corrupt
 from psoup.joins.pairs_store import NO_PAIRS, KeptPairs
@@ -233,6 +235,8 @@ class Snapshot:
     """The valid access tokens, by their IDs."""
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {FIRST_TENANT.name: FIRST_TENANT})
     """The tenants, by their names."""
+    groups: Mapping[GroupKey, FollowerGroup] = field(default_factory=dict)
+    """The groups of followers."""
     notes: ReaderNotes = field(init=False, default_factory=ReaderNotes, compare=False, repr=False)
     """Notes of readers about joins; see `sources_of` and `psoup.answer.join_ranges`."""
 

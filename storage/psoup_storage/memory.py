@@ -37,6 +37,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
+from psoup.events.groups import GroupChanged
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped, TenantEvent
 from psoup.invariants import ensure
 from psoup.model import StreamSpec
@@ -47,6 +48,7 @@ from psoup_storage.contract import InTurn, Spooled, new_incarnation
 _EVENT_BYTES = 500
 """Bytes charged for the objects of an event, in addition to its texts and tuples."""
 
+_GROUP = "group "
 _Key = tuple[str, int]
 
 
@@ -172,7 +174,7 @@ class MemoryStore:
             case StreamDropped():
                 self._leave(event.query_ids.tolist())
                 self._drop(("stream", event.stream_id))
-                self._drop(("watermark", event.stream_id))
+                self._drop_parts(event.stream_id)
             case Unregistered():
                 self._leave((event.query_id,))
             case UnregisteredMany():
@@ -181,18 +183,29 @@ class MemoryStore:
                 self._put((f"token {event.token.token_id}", 0), event)
             case TokenRevoked():
                 self._drop((f"token {event.token_id}", 0))
-            case TenantCreated() | TenantAltered() | TenantDropped():
-                self._keep_tenant(event)
+            case TenantCreated() | TenantAltered() | TenantDropped() | GroupChanged():
+                self._keep_latest(event)
             case Pushed() | Attached() | Replaced():  # the engine has the tuples; history needs a data directory
                 pass
             case _:
                 assert_never(event)
 
-    def _keep_tenant(self, event: TenantEvent) -> None:
-        name = event.name if isinstance(event, TenantDropped) else event.tenant.name
-        self._drop((f"tenant {name}", 0))
-        if not isinstance(event, TenantDropped):
-            self._put((f"tenant {name}", 0), event)
+    def _keep_latest(self, event: TenantEvent | GroupChanged) -> None:
+        """Keep the latest event of a tenant or a group, or none after its drop."""
+        if isinstance(event, GroupChanged):
+            key, dropped = (f"{_GROUP}{event.name}", event.stream_id), event.group is None
+        else:
+            dropped = isinstance(event, TenantDropped)
+            key = f"tenant {event.name if isinstance(event, TenantDropped) else event.tenant.name}", 0
+        self._drop(key)
+        if not dropped:
+            self._put(key, event)
+
+    def _drop_parts(self, stream_id: int) -> None:
+        """Drop the heartbeat and the groups of a stream."""
+        self._drop(("watermark", stream_id))
+        for key in [key for key in self._kept if key[0].startswith(_GROUP) and key[1] == stream_id]:
+            self._drop(key)
 
     def _leave(self, query_ids: Sequence[int]) -> None:
         """Forget queries (ascending), and blocks whose last query has left."""
@@ -232,6 +245,8 @@ def _size(event: Event) -> int:
             return size + sum(len(query.text) for query in event.queries)
         case WatermarksRaised():
             return _EVENT_BYTES + event.stream_ids.nbytes + event.watermarks.nbytes
+        case GroupChanged():
+            return _EVENT_BYTES + (0 if event.group is None else len(event.group.form) + len(event.group.positions))
         case StreamAltered() | StreamDropped() | Attached() | WatermarkRaised() | Replaced():
             return _EVENT_BYTES
         case TenantCreated() | TenantAltered() | TenantDropped():

@@ -24,6 +24,7 @@ from psoup.events.commands import (
     Unregister,
     UnregisterMany,
 )
+from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup
 from psoup.events.tenants import AlterTenant, CreateTenant, DropTenant
 
 StreamKey = tuple[str, str]
@@ -55,6 +56,8 @@ def size_of(command: Command) -> int:
             return COMMAND_BYTES
         case IssueToken() | RevokeToken() | CreateTenant() | AlterTenant() | DropTenant():
             return COMMAND_BYTES
+        case FormGroup() | ConfirmGroup() | DropGroup():
+            return COMMAND_BYTES
         case _:
             assert_never(command)
 
@@ -69,9 +72,11 @@ def grows(command: Command) -> bool:
             return True
         case Push() | Register() | RegisterMany() | CreateStream() | Attach() | IssueToken() | CreateTenant():
             return True
+        case FormGroup():
+            return True
         case AlterStream() | DropStream() | Recall() | Locate() | Heartbeat() | Unregister() | UnregisterMany():
             return False
-        case RevokeToken() | AlterTenant() | DropTenant():
+        case RevokeToken() | AlterTenant() | DropTenant() | ConfirmGroup() | DropGroup():
             return False
         case _:
             assert_never(command)
@@ -97,7 +102,7 @@ def stream_of(command: Command) -> StreamKey | None:
             return None
         case Unregister() | UnregisterMany() | IssueToken() | RevokeToken() | RaiseWatermarks():
             return None
-        case CreateTenant() | AlterTenant() | DropTenant():
+        case CreateTenant() | AlterTenant() | DropTenant() | FormGroup() | ConfirmGroup() | DropGroup():
             return None
         case _:
             assert_never(command)

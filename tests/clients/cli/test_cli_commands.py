@@ -35,11 +35,7 @@ def test_stream_commands(psoup: Psoup, stream: str) -> None:
     row = next(row for row in psoup("stream", "list", "--json").rows if row["name"] == stream)
     assert row["columns"][2] == {"name": "price", "type": "DECIMAL(9,2)", "nullable": True}
     shown = psoup("stream", "show", stream.upper()).out
-    assert "DECIMAL(9,2)" in shown and "NOT NULL" in shown
-    assert ["next", "tuple", "ID", "0"] in [line.split() for line in shown.splitlines()]
-    assert psoup("stream", "describe", stream).out == psoup("stream", "show", stream).out, (
-        "the name in earlier versions"
-    )
+    assert re.search(r"next tuple ID +0\n", shown) and "DECIMAL(9,2)" in shown and "NOT NULL" in shown
     row = psoup("stream", "describe", stream, "--json").rows[0]
     assert (row["time_column"], row["first_time"]) == ("at", None)
     again = psoup("stream", "create", f"CREATE STREAM {stream} {COLUMNS}")

@@ -16,6 +16,7 @@ from psoup.admission import Admission
 from psoup.config import EngineConfig
 from psoup.errors import Internal, PSoupError
 from psoup.events.commands import Command, CreateStream, DropStream, Heartbeat, Push, Register, Unregister
+from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup, first_positions
 from psoup.events.tenants import CreateTenant, Quotas
 from psoup.model import SECOND
 from psoup_testing.engines.admission_gate import Gate, rows
@@ -61,6 +62,7 @@ def pushes(draw: st.DrawFn) -> Push:
     return Push(draw(NAMES), table, producer, epoch, number, tenant=draw(TENANTS), since=since)
 
 
+GROUPS = st.sampled_from(["mailer", "pager"])
 COMMANDS: st.SearchStrategy[Command] = st.one_of(
     pushes(),
     pushes(),
@@ -69,6 +71,9 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(Heartbeat, NAMES, st.integers(-2, 12).map(lambda t: t * SECOND), TENANTS),
     st.builds(Register, st.sampled_from(QUERIES), st.sampled_from(["", "r1", "r2", "r3"]), TENANTS),
     st.builds(Unregister, st.integers(0, 4), TENANTS),
+    st.builds(FormGroup, NAMES, GROUPS, st.sampled_from(["all", "some"]), st.integers(0, 3), TENANTS),
+    st.builds(ConfirmGroup, st.integers(1, 4), GROUPS, st.integers(0, 9).map(first_positions), TENANTS),
+    st.builds(DropGroup, NAMES, GROUPS, TENANTS),
 )
 STEPS = st.lists(st.tuples(COMMANDS, st.integers(-2, 4), st.booleans()), max_size=40)
 

@@ -49,6 +49,7 @@ from psoup.events.events import (
     WatermarkRaised,
     WatermarksRaised,
 )
+from psoup.events.groups import GroupChanged
 from psoup.events.tags import tag_of
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup.expressions.supplied_functions import declared, used_in
@@ -57,8 +58,8 @@ from psoup.sql import alter_stream, create_statement, create_stream
 from psoup.sql.templates.ladder import way_of
 from psoup.values.columns import Array, Batch, empty_column
 from psoup_storage.contract import Spooled
-from psoup_storage.durable.log.access import decode_access, encode_access
 from psoup_storage.durable.log.blocks import decode_block, encode_block, read_gone
+from psoup_storage.durable.log.lists import decode_list, encode_list
 from psoup_storage.durable.log.rows import (
     INT64,
     KINDS,
@@ -71,7 +72,6 @@ from psoup_storage.durable.log.rows import (
     new_row,
 )
 from psoup_storage.durable.log.stream_names import LoggedStreams, StreamIds
-from psoup_storage.durable.log.tenants import decode_tenant, encode_tenant
 from psoup_storage.durable.log.tuples import StoredEnd, decode_tuples, encode_tuples, times_of
 
 
@@ -115,10 +115,8 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             return new_row(event.sequence, "replaced", 0, pairs, tenant=event.tenant)
         case Unregistered():
             return new_row(event.sequence, "unregister", 0, query=event.query_id, tenant=event.tenant)
-        case TokenIssued() | TokenRevoked():
-            return encode_access(event)
-        case TenantCreated() | TenantAltered() | TenantDropped():
-            return encode_tenant(event)
+        case TokenIssued() | TokenRevoked() | TenantCreated() | TenantAltered() | TenantDropped() | GroupChanged():
+            return encode_list(event)
         case _:
             assert_never(event)
 
@@ -285,10 +283,8 @@ class Decoder:
                 departure = facts["tenant"], _departed(row, facts), facts["count"]
                 call = facts["request"], bytes.fromhex(facts["digest"])
                 return UnregisteredMany(row.sequence, *departure, *call, facts.get("expired", False))
-            case "token" | "revoke":
-                return decode_access(row, facts)
-            case "tenant" | "vacate":
-                return decode_tenant(row, facts)
+            case "token" | "revoke" | "tenant" | "vacate" | "group" | "ungroup":
+                return decode_list(row, facts)
             case _:
                 assert_never(row.kind)
 

@@ -11,8 +11,10 @@ import apsw
 
 from psoup.events.access import TokenIssued, TokenRevoked
 from psoup.events.events import Event, WatermarksRaised
+from psoup.events.groups import GroupChanged
 from psoup.events.tenants import TenantAltered, TenantCreated, TenantDropped
 from psoup_storage.durable.log.access import forget_revoked, note_issued
+from psoup_storage.durable.log.groups import forget_group
 from psoup_storage.durable.log.rows import OF_ALL_STREAMS
 from psoup_storage.durable.log.tenants import forget_earlier
 
@@ -20,9 +22,9 @@ _EARLIER = "DELETE FROM log WHERE stream = ? AND last_time IS NULL AND kind = 'w
 
 
 def keep_latest(connection: apsw.Connection, events: Iterable[Event]) -> None:
-    """Forget rows that events about tokens, tenants and watermarks by the clock make outdated.
+    """Forget rows that events about tokens, tenants, groups and watermarks by the clock make outdated.
 
-    O(tokens + tenants) for each such event.
+    O(rows of the kind) for each such event.
     """
     for event in events:
         if isinstance(event, WatermarksRaised):
@@ -33,3 +35,5 @@ def keep_latest(connection: apsw.Connection, events: Iterable[Event]) -> None:
             forget_revoked(connection, event)
         elif isinstance(event, TenantCreated | TenantAltered | TenantDropped):
             forget_earlier(connection, event)
+        elif isinstance(event, GroupChanged):
+            forget_group(connection, event)

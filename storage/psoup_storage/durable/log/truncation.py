@@ -5,7 +5,7 @@
                                            last row to say up to where producers were forgotten
     a heartbeat                            once a later row has the stream's watermark
     a batch that was attached              once a later one of its job is
-    a stream that was dropped              its pushes, chunks and heartbeats at once, other rows in slices as well
+    a stream that was dropped              its pushes, chunks, heartbeats and groups at once, other rows in slices
     a query that was unregistered          in slices, while the service runs: see `departures`
 
 A watermark may rise later in a replay, which is harmless (tuples are released in stream order either way), and never
@@ -155,13 +155,15 @@ def forget_outlived(connection: apsw.Connection, event: Attached, retention: Ret
 
 
 def forget_stream(connection: apsw.Connection, stream: int) -> tuple[list[str], list[int]]:
-    """Forget the pushes, chunks and heartbeats of a dropped stream. Returns the files of its chunks, and the keys of
-    spools that no row names any more.
+    """Forget the pushes, chunks, heartbeats and groups of a dropped stream. Returns the files of its chunks, and the
+    keys of spools that no row names any more.
     """
     wanted = "SELECT file FROM chunks WHERE stream = ? AND file <> ''"
     files = [file for (file,) in connection.execute(wanted, (stream,))]
     spools = forget_spooled(connection, "stream = ?", stream)
-    connection.execute("DELETE FROM log WHERE stream = ? AND kind IN ('push', 'watermark')", (stream,))
+    connection.execute(
+        "DELETE FROM log WHERE stream = ? AND kind IN ('push', 'watermark', 'group', 'ungroup')", (stream,)
+    )
     connection.execute("DELETE FROM chunks WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM stored WHERE stream = ?", (stream,))
     return files, spools

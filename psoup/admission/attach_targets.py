@@ -1,0 +1,18 @@
+"""The stream of an attachment as admission knows it, for `psoup.admission.attachment`."""
+
+from __future__ import annotations
+
+from psoup.admission.attachment import AttachTarget, check_stored
+from psoup.admission.catalog import KnownStream
+from psoup.admission.pushes import latest_time
+from psoup.config import EngineConfig
+
+
+def target_on(stream: KnownStream, config: EngineConfig, archive: bool, sequence: int, now: int) -> AttachTarget:
+    """The target of an attachment whose event gets `sequence`. `archive`: whether the service stores closed chunks.
+
+    Raises FailedPrecondition if the stream cannot keep history.
+    """
+    check_stored(stream.spec, archive)
+    latest = latest_time(stream.spec, config, now) if stream.spec.event_time else now
+    return AttachTarget(stream.stream_id, stream.spec, stream.past, stream.watermark, sequence, now, latest)
