@@ -194,11 +194,16 @@ class Following:
                 first_id=reset.first_id,
             )
         facts = int(reply.next_id), int(reply.lag), int(reply.left_out), int(reply.sequence)
-        if not reply.matches_ipc:
-            return FollowBatch(reply.position, pa.table({}), _MATCHES.empty_table(), _QUERIES.empty_table(), *facts)
-        prefix, tuples = reply.query_id_prefix, read(reply.tuples_ipc)
-        matches, queries = (_named(read(part), prefix) for part in (reply.matches_ipc, reply.queries_ipc))
-        return FollowBatch(reply.position, tuples, matches, queries, *facts)
+        return FollowBatch(reply.position, *tables_of(reply), *facts)
+
+
+def tables_of(reply: Any) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """The tuples, the matches and the queries of a message."""
+    if not reply.matches_ipc:
+        return pa.table({}), _MATCHES.empty_table(), _QUERIES.empty_table()
+    prefix, tuples = reply.query_id_prefix, read(reply.tuples_ipc)
+    matches, queries = (_named(read(part), prefix) for part in (reply.matches_ipc, reply.queries_ipc))
+    return tuples, matches, queries
 
 
 def _named(table: pa.Table, prefix: str) -> pa.Table:

@@ -241,6 +241,7 @@ class Service:
             self.gateway.drain()
         self._sync.drain()
         self._follow.followers.drain()
+        self._groups.drain()
         self._health.drain()
         finished = await self.host.drain(self.settings.drain_s)
         if not await self._calls.under_way.finished(self.settings.drain_s):
@@ -259,7 +260,7 @@ class Service:
         server = grpc.aio.server(options=self._limits.channel_options())
         calls = GrpcCalls(self._answering, self._decoders, self._backend.check_stream)
         made = services_of(self._backend, self.settings.engine_config(), self.gate, self._server_servicer())
-        self._sync, self._follow = made.sync, made.follow
+        self._sync, self._follow, self._groups = made.sync, made.follow, made.groups
         for register, servicer in made.registered:
             added = calls.add(register, servicer, server)
             self._services += added

@@ -32,6 +32,7 @@ from psoup_proto.v1 import (
     backup_pb2_grpc,
     cover_pb2_grpc,
     follow_pb2_grpc,
+    groups_pb2_grpc,
     ingest_pb2_grpc,
     matching_pb2_grpc,
     queries_pb2_grpc,
@@ -141,6 +142,7 @@ class Connection:
         self.cover = cover_pb2_grpc.CoverServiceStub(self._channel)
         self.backup = backup_pb2_grpc.BackupServiceStub(self._channel)
         self.admin = admin_pb2_grpc.AdminServiceStub(self._channel)
+        self.groups = groups_pb2_grpc.GroupServiceStub(self._channel)
         self.follow = follow_pb2_grpc.FollowServiceStub(self._channel)
         self.sync = sync_pb2_grpc.SyncServiceStub(self._channel)
         # The health of a service needs no credential. Its message is one field, so that it needs no library either.

@@ -44,6 +44,7 @@ CHANGES = frozenset(
         "QueryService/RegisterMany",
         "QueryService/Unregister",
         "QueryService/UnregisterMany",
+        "GroupService/RemoveGroup",
         "AttachService/Attach",
         "CoverService/Cover",
         "BackupService/Backup",

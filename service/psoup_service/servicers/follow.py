@@ -11,7 +11,7 @@ from psoup.answer.follow.page import FollowPlace
 from psoup.answer.follow.told import FollowWanted, check_named
 from psoup.errors import InvalidInput, NotFound
 from psoup.published.snapshot import Snapshot, StreamView
-from psoup_proto.v1 import follow_pb2, follow_pb2_grpc
+from psoup_proto.v1 import follow_pb2, follow_pb2_grpc, groups_pb2
 from psoup_service.following.follower import FollowClient, FollowForm
 from psoup_service.following.followers import Followers
 from psoup_service.following.positions import PositionLost, Positions
@@ -44,7 +44,7 @@ class FollowServicer(follow_pb2_grpc.FollowServiceServicer):
     ) -> AsyncIterator[follow_pb2.FollowResponse]:
         """Batches of matches from a position on."""
         backend, tenant = self._backend, self._backend.tenant(caller)
-        form, wanted = self._form(request, tenant), self._wanted(request)
+        form, wanted = self._form(request, tenant), self.wanted(request)
         async with asyncio.timeout(backend.limits.default_deadline_s):
             snapshot = await backend.reflecting(request.min_sequence)
         view = snapshot.stream(request.stream, tenant)
@@ -90,7 +90,8 @@ class FollowServicer(follow_pb2_grpc.FollowServiceServicer):
             )
         return FollowForm(tenant, request.name, rows, most_bytes(request.max_bytes, self._backend.limits), progress)
 
-    def _wanted(self, request: follow_pb2.FollowRequest) -> FollowWanted:
+    def wanted(self, request: follow_pb2.FollowRequest | groups_pb2.TakeBatchRequest) -> FollowWanted:
+        """The queries that a request selects. Raises InvalidInput."""
         for field in ("keys", "query_ids"):
             if len(getattr(request, field)) > _NAMED:
                 raise InvalidInput(

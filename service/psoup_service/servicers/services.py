@@ -12,6 +12,7 @@ from psoup_proto.v1 import (
     backup_pb2_grpc,
     cover_pb2_grpc,
     follow_pb2_grpc,
+    groups_pb2_grpc,
     ingest_pb2_grpc,
     matching_pb2_grpc,
     queries_pb2_grpc,
@@ -28,6 +29,7 @@ from psoup_service.servicers.backend import Backend
 from psoup_service.servicers.backup import BackupServicer
 from psoup_service.servicers.cover import CoverServicer
 from psoup_service.servicers.follow import FollowServicer
+from psoup_service.servicers.groups import GroupServicer
 from psoup_service.servicers.ingest import IngestServicer
 from psoup_service.servicers.matching import MatchingServicer
 from psoup_service.servicers.queries import QueryServicer
@@ -44,12 +46,14 @@ class Services(NamedTuple):
     registered: list[tuple[Callable[[Any, Any], None], Any]]
     sync: SyncServicer
     follow: FollowServicer
+    groups: GroupServicer
 
 
 def services_of(backend: Backend, config: EngineConfig, gate: Gate, server: ServerServicer) -> Services:
     """Make the servicers of a service, on one backend."""
     staging, sync = StagingServicer(backend, config), SyncServicer(backend)
     follow = FollowServicer(backend, sync.tokens)
+    groups = GroupServicer(backend, follow)
     streams = StreamServicer(backend, staging.forget)
     registered: list[tuple[Callable[[Any, Any], None], Any]] = [
         (streams_pb2_grpc.add_StreamServiceServicer_to_server, streams),
@@ -64,6 +68,7 @@ def services_of(backend: Backend, config: EngineConfig, gate: Gate, server: Serv
         (backup_pb2_grpc.add_BackupServiceServicer_to_server, BackupServicer(backend)),
         (sync_pb2_grpc.add_SyncServiceServicer_to_server, sync),
         (follow_pb2_grpc.add_FollowServiceServicer_to_server, follow),
+        (groups_pb2_grpc.add_GroupServiceServicer_to_server, groups),
         (admin_pb2_grpc.add_AdminServiceServicer_to_server, AdminServicer(backend, gate)),
     ]
-    return Services(registered, sync, follow)
+    return Services(registered, sync, follow, groups)

@@ -38,7 +38,7 @@ Context: TypeAlias = grpc.aio.ServicerContext
 INGEST_METHODS = frozenset({"Push", "PushStream", "AddPart", "RegisterMany", "Match"})
 """Methods whose requests may have the ingest size."""
 
-WATCHING_METHODS = frozenset({"Watch", "Follow"})
+WATCHING_METHODS = frozenset({"Watch", "Follow", "TakeBatch"})
 """Methods whose calls last as long as their clients. They have a separate limit."""
 
 _GONE = (grpc.aio.InternalError,)
