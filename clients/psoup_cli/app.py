@@ -23,7 +23,7 @@ from psoup_cli.commands.spark import feed as spark_feed
 from psoup_cli.commands.spark import run as spark
 from psoup_cli.commands.spark import stand as spark_stand
 from psoup_cli.commands.streams import dump, heartbeat, producer, push, stream
-from psoup_cli.commands.tuples import match, matches, results, why
+from psoup_cli.commands.tuples import follow, match, matches, results, why
 from psoup_cli.common import ErrorGroup
 
 app = typer.Typer(
@@ -86,6 +86,7 @@ app.command("explain", short_help="Explain how a query is kept.")(explain.explai
 app.command("match", short_help="Say which queries rows would match.")(match.match)
 _negative = {"ignore_unknown_options": True}  # attached history has tuple IDs below 0, such as -1
 app.command("matches", short_help="Say which queries a tuple matched.", context_settings=_negative)(matches.matches)
+app.command("follow", short_help="Print new tuples with the queries that they match.")(follow.follow)
 app.command("results", short_help="Draw which tuples satisfy which queries.")(results.results)
 app.command("why", short_help="Say why a tuple is in an answer, or not.", context_settings=_negative)(why.why)
 app.command("status", short_help="Show whether the service serves, and its data.")(status.status)

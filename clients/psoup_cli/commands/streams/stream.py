@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from psoup_cli.common import Address, AsJson, Timeout, WaitFor, Yes, confirmed, connect, message
 from psoup_cli.output import print_json, print_list, print_pairs, print_table, show
-from psoup_client import StreamInfo
+from psoup_client import GroupInfo, StreamInfo
 from psoup_client.phrases import counted, verb
 
 app = typer.Typer(cls=TyperGroup, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
@@ -26,6 +26,7 @@ def streams() -> None:
       psoup stream show clicks
       psoup stream alter "ALTER STREAM clicks ADD COLUMN country TEXT"
       psoup stream drop clicks --cascade
+      psoup stream drop-group clicks mailer
 
     Create, list, show, alter and drop streams.
     """
@@ -138,12 +139,12 @@ def show_stream(
       psoup stream show flights
       psoup stream show flights --json
 
-    Show a stream: its columns, its time, its size, and the ID that the next tuple will get.
+    Show a stream: its columns, its time, its size, the ID that the next tuple will get, and its groups of followers.
     """
     with connect(address, timeout) as client:
-        info = client.describe(name, wait_for=wait_for)
+        info, groups = client.describe(name, wait_for=wait_for), client.groups(name)
     if as_json:
-        print_json(facts(info))
+        print_json(facts(info) | {"groups": [dataclasses.asdict(group) for group in groups]})
         return
     print_pairs(
         [
@@ -168,6 +169,38 @@ def show_stream(
     )
     print()
     print_table(["column", "type", ""], [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in info.columns])
+    if groups:
+        print()
+        names = ["group", "position", "lag", "workers", "busy", "last confirmation", "queries"]
+        print_table(names, map(_group, groups), [False, True, True, True, True, False, False])
+
+
+def _group(group: GroupInfo) -> tuple[Any, ...]:
+    busy = sum(worker.busy for worker in group.workers)
+    selection = "all" if group.selection == "{}" else group.selection
+    return group.group, group.next_id, f"{group.lag:,}", len(group.workers), busy, group.confirmed, selection
+
+
+@app.command("drop-group", short_help="Forget a group of followers.")
+def drop_group(
+    name: Name,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group's name.", show_default=False)],
+    yes: Yes = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup stream drop-group ads mailer
+
+    Forget a group of followers and the positions that it has confirmed. A worker that follows with this name later
+    forms a new group, which begins at that moment.
+    """
+    with connect(address, timeout) as client:
+        if not confirmed(f"Forget group {group} of stream {name} and its positions?", yes):
+            raise typer.Exit(1)
+        client.remove_group(name, group)
+    message(f"Forgot group {group} of stream {name}.")
 
 
 def _time(info: StreamInfo) -> str:

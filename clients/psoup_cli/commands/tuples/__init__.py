@@ -1,4 +1,4 @@
-"""Commands about tuples and their queries: `psoup match`, `matches`, `results` and `why`.
+"""Commands about tuples and their queries: `psoup follow`, `match`, `matches`, `results` and `why`.
 
               queries
     tuples    1 0 0 1      match: rows of a file     matches: a row of the picture
@@ -9,6 +9,7 @@ Question: which tuples satisfy which queries, and why?
 Files, in reading order:
 
     matches    the queries of one tuple
+    follow     the queries of new tuples, as they come
     match      the queries that the rows of a file would match
     results    the newest tuples against queries, as a picture
     why        reasons for a tuple in an answer, or outside of it

@@ -1,0 +1,185 @@
+"""psoup follow: new tuples of a stream with the queries that they matched, as they come."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message, unreadable
+from psoup_cli.output import print_json, print_table
+from psoup_cli.process_end import INTERRUPTED, discard_output
+from psoup_client import Client
+from psoup_client.follow import FollowBatch, Following, Match
+from psoup_client.group import GroupBatch, GroupFollowing
+
+_MOST_POSITION = 1_000
+"""The most bytes of a file with a position."""
+
+
+def follow(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)],
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="POSITION", help="Begin after this position, or at 'start', the oldest tuple."),
+    ] = None,
+    position_file: Annotated[
+        Path | None,
+        typer.Option("--position-file", metavar="FILE", help="Go on from the position in FILE; keep it up to date."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME", help="Share the matches with other workers of this group.")
+    ] = None,
+    label: Labels = None,
+    shown: Annotated[
+        str | None,
+        typer.Option("--labels", metavar="NAMES", help="Print only these labels of queries, separated by commas."),
+    ] = None,
+    keys: Annotated[
+        list[str] | None, typer.Option("--keys", metavar="KEY", help="Follow the query with this key; repeatable.")
+    ] = None,
+    queries: Annotated[
+        list[str] | None, typer.Option("--queries", metavar="ID", help="Follow the query with this ID; repeatable.")
+    ] = None,
+    old: Annotated[
+        bool, typer.Option("--old", help="Also tell a query for tuples from before its registration.")
+    ] = False,
+    as_json: AsJson = False,
+    address: Address = None,
+    timeout: Timeout = None,
+) -> None:
+    """\b
+    Examples:
+      psoup follow ads
+      psoup follow ads --labels user --json
+      psoup follow ads --position-file mails.position --json | ./send-mails
+      psoup follow ads --after start --label kind=alert
+      psoup follow ads --group mailer --json
+
+    Print each new tuple of a stream with the queries that it matched, as tuples come, until Ctrl-C. Without --after it
+    begins now. --position-file stores the position after each batch that was written out: the next run goes on there,
+    and misses nothing. With --group the service keeps the positions, and workers share the queries by their labels.
+
+    The output is a table on a terminal, else one JSON object for each tuple: {"tuple": {...}, "matches": [{"query_id":
+    ..., "key": ..., "labels": {...}}]}. Ctrl-C prints the position on standard error.
+    """
+    if position_file is not None and (group is not None or after is not None):
+        raise typer.BadParameter("--position-file goes without --after and without --group")
+    names = None if shown is None else [name.strip() for name in shown.split(",") if name.strip()]
+    wanted = {"labels": labels_of(label), "keys": keys or [], "queries": queries or [], "old": old}
+    begin = after if position_file is None else _stored(position_file)
+    with connect(address, timeout) as client:
+        feed = _feed(client, stream, begin, group, wanted)
+        written = begin or getattr(feed, "position", "")
+        if position_file is not None and begin is None:
+            _store(position_file, written)
+        try:
+            for batch in feed:
+                _write(batch, names, as_json or not sys.stdout.isatty())
+                written = batch.position
+                if isinstance(batch, GroupBatch):
+                    batch.confirm()
+                elif position_file is not None:
+                    with _uninterrupted():
+                        _store(position_file, written)
+        except KeyboardInterrupt:
+            _say(written)
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            discard_output()
+            _say(written)
+        finally:
+            feed.close()
+
+
+def _feed(
+    client: Client, stream: str, after: str | None, group: str | None, wanted: dict[str, Any]
+) -> Following | GroupFollowing:
+    if group is None:
+        return client.follow(stream, after, **wanted)
+    return client.follow(stream, after, group=group, name=f"psoup-{os.getpid()}", **wanted)
+
+
+def _write(batch: FollowBatch, names: list[str] | None, as_json: bool) -> None:
+    """Write the tuples of a batch, and flush them."""
+    if as_json:
+        for match in batch:
+            print_json({"tuple": match.tuple, "matches": list(_matches(match, names))})
+    else:
+        columns = batch.tuples.column_names
+        rows = [(*match.tuple.values(), _in_words(match, names)) for match in batch]
+        print_table([*columns, "matched"], rows)
+    sys.stdout.flush()
+
+
+def _matches(match: Match, names: list[str] | None) -> Iterator[dict[str, Any]]:
+    for query_id, key, labels in zip(match.query_ids, match.keys, match.labels, strict=True):
+        some = labels if names is None else {name: labels[name] for name in names if name in labels}
+        yield {"query_id": query_id, "key": key, "labels": some}
+
+
+def _in_words(match: Match, names: list[str] | None) -> str:
+    """The matches of a tuple for people: their labels if some are asked for, else their keys, else their IDs."""
+    words = list[str]()
+    for told in _matches(match, names):
+        labels = " ".join(f"{name}={value}" for name, value in told["labels"].items())
+        words.append((labels if names else "") or told["key"] or told["query_id"])
+    return ", ".join(dict.fromkeys(words))
+
+
+def _say(position: str) -> None:
+    """Print the position after the last written batch, on standard error. A group keeps its own."""
+    if position:
+        message(f"position: {position}")
+
+
+def _stored(path: Path) -> str | None:
+    """The position in a file; None if there is no file. Raises BadParameter."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MOST_POSITION + 1)
+        text = raw.decode("ascii").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise typer.BadParameter(f"--position-file: {unreadable(problem)}") from None
+    if not text or len(raw) > _MOST_POSITION or len(text.split()) != 1:
+        raise typer.BadParameter(
+            f"--position-file: {path} does not hold a position; remove it to begin now, or give --after start"
+        )
+    return text
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt after the `with` block instead of inside."""
+    pressed = list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _store(path: Path, position: str) -> None:
+    """Replace the file's content. A crash leaves the old position or the new one."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(f"{position}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
