@@ -6,12 +6,15 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
+# Made; has what running needs; has all that developing needs.
+MADE := $(VENV)/.made
+RUNNING := $(VENV)/.running
 STAMP := $(VENV)/.complete
 KERNELS := build/.kernels
 UV_VERSION := 0.13.9
 PATHWAY_VERSION := 0.33.0
 RESOLVE = build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
-# What has no wheel is built, without code of its own, by the setuptools of the lock; separated by |.
+# Packages without a wheel, separated by |.
 FROM_SOURCE := pyspark
 ARGS ?=
 PYTEST := $(BIN)/python -m pytest
@@ -28,10 +31,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Make the environment in .venv: the locked dependencies and the project itself, editable.
+setup: $(STAMP) ## Make the environment in .venv: all locked dependencies, to develop, and the project itself, editable.
 
-# PYTHON=... chooses the interpreter; otherwise the first that runs and is new enough.
-$(STAMP): requirements.lock pyproject.toml
+# The environment, with pip and uv. PYTHON=... chooses the interpreter; otherwise the first that runs and is new enough.
+$(MADE): requirements-run.lock
 	@python=""; \
 	for candidate in "$(PYTHON)" python3 python3.13 python3.12 python3.11 python; do \
 	  [ -n "$$candidate" ] || continue; \
@@ -40,26 +43,52 @@ $(STAMP): requirements.lock pyproject.toml
 	  fi; \
 	done; \
 	if [ -z "$$python" ]; then \
-	  echo "make setup: no Python from 3.11 to 3.14 was found. Install one, or name it: make setup PYTHON=/path/to/python3" >&2; \
+	  echo "make: no Python from 3.11 to 3.14 was found. Install one, or name it: make setup PYTHON=/path/to/python3" >&2; \
 	  exit 1; \
 	fi; \
 	if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	  rm -rf $(VENV); \
 	  echo "Making $(VENV) with $$($$python --version)"; \
 	  "$$python" -m venv $(VENV) || { \
-	    echo "make setup: '$$python -m venv' failed; on Debian and Ubuntu it needs the package python3-venv" >&2; exit 1; }; \
+	    echo "make: '$$python -m venv' failed; on Debian and Ubuntu it needs the package python3-venv" >&2; exit 1; }; \
 	fi
-	@echo "Installing the locked dependencies (about 700 MB, once; two thirds are Spark)"
 	@mkdir -p build
-	@awk -v sources='^($(FROM_SOURCE))==' '/^[^ #]/ { out = $$0 ~ sources ? "sources" : "wheels" } \
-	  out { print > ("build/" out ".txt") }' requirements.lock
-	@$(BIN)/python -m pip install -qq --require-hashes --only-binary :all: -r build/wheels.txt
-	@$(BIN)/python -m pip install -qq --require-hashes --no-deps --no-build-isolation --no-binary :all: -r build/sources.txt
-	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m pip check --quiet || { $(BIN)/python -m pip check; exit 1; }
+	@awk '/^[^ #]/ { ours = /^uv==/ } ours' requirements-run.lock > build/uv.txt
+	@$(BIN)/python -m pip install -qq --require-hashes --only-binary :all: -r build/uv.txt \
+	  || echo "uv cannot be had here; pip installs the packages, which takes longer" >&2
 	@touch $@
 
-run: $(STAMP) ## Start the service on ./psoup-data and replay a year of flights; ARGS=--once ends by itself.
+# $(1): the lock. uv takes 2 s where pip takes 25; pip follows where uv finds no package, as behind an index of pip.conf.
+# What has no wheel is built, without code of its own, by the setuptools of the lock.
+define INSTALL
+@mkdir -p build
+@rm -f build/wheels.txt build/sources.txt
+@awk -v sources='^($(FROM_SOURCE))==' '/^[^ #]/ { out = $$0 ~ sources ? "sources" : "wheels" } \
+  out { print > ("build/" out ".txt") }' $(1)
+@install() { \
+  $(BIN)/uv pip install --python $(BIN)/python "$$@" || $(BIN)/python -m pip install --no-color "$$@"; \
+}; \
+install --require-hashes --only-binary :all: -r build/wheels.txt; \
+if [ -e build/sources.txt ]; then \
+  echo "Building $(FROM_SOURCE), which has no wheel: a minute, once"; \
+  install --require-hashes --no-deps --no-build-isolation --no-binary :all: -r build/sources.txt; \
+fi; \
+install --no-deps --no-build-isolation --editable .; \
+$(BIN)/python -m pip check --quiet || { $(BIN)/python -m pip check; exit 1; }; \
+echo "Installed in $$SECONDS s"
+endef
+
+$(RUNNING): requirements-run.lock pyproject.toml | $(MADE)
+	@echo "Installing what running needs: $$(grep -c == $<) packages, 520 MB on disk"
+	$(call INSTALL,$<)
+	@touch $@
+
+$(STAMP): requirements.lock pyproject.toml | $(MADE)
+	@echo "Installing what developing needs: $$(grep -c == $<) packages, 1.8 GB on disk, of which Spark has 0.5"
+	$(call INSTALL,$<)
+	@touch $(RUNNING) $@
+
+run: $(RUNNING) ## Start the service on ./psoup-data and replay a year of flights; ARGS=--once ends by itself.
 	@$(BIN)/psoup demo --serve --data-dir psoup-data $(ARGS)
 
 # Compiled once, before many processes would each do it at the same time: the kernels, by two processes (100 s of a
