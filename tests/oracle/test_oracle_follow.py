@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -199,14 +200,13 @@ class Play:
                 found = again(lambda where=where: duck.sql(f"SELECT id FROM s WHERE {where}").arrow().read_all())
                 matched[where] = set(found["id"].to_pylist())
         for page in self.pages:
-            expected = list(self.expected(page, matched))
-            assert page.pairs == expected[: len(page.pairs)]
-            left = expected[len(page.pairs) :]
-            assert not left or page.pairs
-            after = page.after
-            assert all((tuple_id, query) > (after.next_id, after.after) for tuple_id, query in left)
-            assert all((tuple_id, query) <= (after.next_id, after.after) for tuple_id, query in page.pairs)
-            assert left or after == (page.released, -1)
+            expected = self.expected(page, matched)
+            assert page.pairs == list(islice(expected, len(page.pairs)))
+            left = next(expected, None)
+            assert left is None or page.pairs
+            assert left is None or left > page.after
+            assert all(pair <= page.after for pair in page.pairs)
+            assert left is not None or page.after == (page.released, -1)
         drop_database(duck)
         return sum(len(page.pairs) for page in self.pages)
 
@@ -233,7 +233,7 @@ def wanted_by(known: Known, wanted: FollowWanted) -> bool:
 @pytest.mark.seeded("a registration notes the next tuple of its stream")
 def test_followers_are_told_what_the_oracle_tells(tmp_path: Path) -> None:
     told = 0
-    for seed in range(SEED, SEED + scaled(10)):
+    for seed in range(SEED, SEED + scaled(7)):
         draw = random.Random(seed)
         every, hot = draw.choice([0, 0, 7]), draw.choice([1, 2**32])
         with replayable(seed), making(tmp_path / str(seed), every, hot) as made:
@@ -241,7 +241,7 @@ def test_followers_are_told_what_the_oracle_tells(tmp_path: Path) -> None:
             play = Play(made(config, VirtualClock(10**9)), draw)
             for _ in range(90):
                 play.step()
-            for _ in range(200):
+            for _ in range(40):
                 play.read()
             told += play.check()
     assert told

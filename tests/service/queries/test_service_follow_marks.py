@@ -1,0 +1,156 @@
+"""The marks of followers at the newest tuple: random publications, looks and registrations; none misses a match."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+from psoup.answer.follow.page import Follower, FollowPlace, follow_page
+from psoup.answer.follow.told import FollowWanted
+from psoup.config import EngineConfig
+from psoup.local import LocalPSoup
+from psoup.work.clock import VirtualClock
+from psoup.work.read_budget import ReadBudget
+from psoup_service.following.follower import FollowClient, FollowForm
+from psoup_service.following.marks import StreamMarks
+from psoup_service.following.pages import FollowPages
+from psoup_testing.suite.budget import SEED, replayable, scaled
+
+FORM = FollowForm("default", "", 40, 10**6, 15)
+PREDICATES = ["a > 5", "a = 2", "t = 'x'", "TRUE", "a % 3 = 1 OR t = 'y'"]
+
+
+@dataclass
+class Reader:
+    """A follower of the test: `told` is what it was told, from `begin` on."""
+
+    client: FollowClient
+    begin: int
+    told: list[tuple[int, int]] = field(default_factory=list)
+    pages: int = 0
+
+
+class Play:
+    """A stream whose followers wait for marks, as `psoup_service.following.followers` does with them."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw = draw
+        self.soup = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(10**9))
+        self.soup.execute("CREATE STREAM s (a BIGINT, t TEXT)")
+        snapshot = self.soup.engine.snapshot()
+        self.marks = StreamMarks(snapshot, snapshot.stream("s", "default"))
+        self.readers = list[Reader]()
+        self.keys = 0
+
+    def step(self) -> None:
+        steps = [self.push] * 4 + [self.register] * 3 + [self.look] * 5 + [self.page] * 12
+        self.draw.choice([*steps, self.enter, self.leave, self.soup.maintain])()
+
+    def push(self) -> None:
+        rows = self.draw.choice([1, 2, 30])
+        columns = {
+            "a": [self.draw.randrange(9) for _ in range(rows)],
+            "t": [self.draw.choice("xyz") for _ in range(rows)],
+        }
+        self.soup.push("s", pa.table(columns))
+
+    def register(self) -> None:
+        key = f"k{self.keys}" if self.draw.random() < 0.3 else ""
+        self.keys += bool(key)
+        labels = {"u": f"{self.draw.randrange(4)}"} if self.draw.random() < 0.7 else {}
+        if self.draw.random() < 0.1:
+            block = pa.table({"a": range(1_200), "u": [str(n % 4) for n in range(1_200)]})
+            self.soup.register_many("SELECT a FROM s WHERE a = $a", block, labels=["u"])
+        else:
+            self.soup.register(f"SELECT a FROM s WHERE {self.draw.choice(PREDICATES)}", key=key, labels=labels)
+
+    def look(self) -> None:
+        snapshot = self.soup.engine.snapshot()
+        self.marks.look(snapshot, snapshot.stream("s", "default"))
+
+    def enter(self) -> None:
+        label = FollowWanted(labels=(("u", str(self.draw.randrange(4))),))
+        wanted = self.draw.choice([FollowWanted(), label, label, FollowWanted(keys=(f"k{self.draw.randrange(5)}",))])
+        next_id = self.soup.engine.snapshot().stream("s", "default").next_id
+        client = FollowClient(1, FORM, wanted, FollowPlace(next_id), lambda _: None)
+        self.marks.enter(client)
+        self.readers.append(Reader(client, next_id))
+
+    def leave(self) -> None:
+        if len(self.readers) > 4:
+            reader = self.draw.choice(self.readers)
+            self.readers.remove(reader)
+            self.marks.leave(reader.client)
+
+    def page(self) -> None:
+        """The page of a follower that is not at the newest tuple, or marked."""
+        waiting = [reader for reader in self.readers if not reader.client.newest or reader.client.marked.is_set()]
+        if waiting:
+            self.read(self.draw.choice(waiting))
+
+    def read(self, reader: Reader, *, between: bool = True) -> None:
+        client, snapshot = reader.client, self.soup.engine.snapshot()
+        client.marked.clear()
+        batch = FollowPages(snapshot, ReadBudget(), 10**9).page(client, client.place)
+        if between and self.draw.random() < 0.3:  # a look comes between the page and its note
+            self.push()
+            self.look()
+        self.marks.follow_from(client, batch.place, batch.clauses, fresh=not reader.pages)
+        client.follower.rest()
+        reader.pages += 1
+        if batch.matches:
+            pairs = pa.ipc.open_stream(batch.matches).read_all()
+            reader.told += zip(pairs["tuple_id"].to_pylist(), pairs["query"].to_pylist(), strict=True)
+
+    def check(self) -> int:
+        """Look once, and read the marked followers; then each follower has been told all there is."""
+        self.look()
+        for reader in self.readers:
+            while not reader.client.newest or reader.client.marked.is_set():
+                self.read(reader, between=False)
+        snapshot = self.soup.engine.snapshot()
+        view = snapshot.stream("s", "default")
+        for reader in self.readers:
+            wanted = Follower(reader.client.wanted)
+            page = follow_page(snapshot, view, wanted, FollowPlace(reader.begin), most_rows=10**6, most_bytes=10**9)
+            assert reader.told == list(zip(page.tuple_ids.tolist(), page.queries.tolist(), strict=True))
+        return sum(len(reader.told) for reader in self.readers)
+
+
+@pytest.mark.seeded("a follower is marked by its clauses as of its last page")
+def test_followers_at_the_newest_tuple_miss_nothing() -> None:
+    told = 0
+    for seed in range(SEED, SEED + scaled(10)):
+        with replayable(seed):
+            play = Play(random.Random(seed))
+            for _ in range(4):
+                play.enter()
+            for _ in range(150):
+                play.step()
+            told += play.check()
+    assert told
+
+
+def test_a_follower_without_new_matches_is_not_marked() -> None:
+    play = Play(random.Random(1))
+    play.soup.register("SELECT a FROM s WHERE a = 7", labels={"u": "1"})
+    client = FollowClient(1, FORM, FollowWanted(labels=(("u", "1"),)), FollowPlace(0), lambda _: None)
+    play.marks.enter(client)
+    reader = Reader(client, 0)
+    for values in ([1], [2], [3]):  # the first tuple marks it: a query may have come while it entered
+        play.read(reader, between=False)
+        play.soup.push("s", pa.table({"a": values, "t": ["x"]}))
+        play.look()
+        if not client.marked.is_set():
+            break
+    assert not client.marked.is_set() and client.newest
+    play.soup.register("SELECT a FROM s WHERE a = 8", labels={"u": "2"})
+    play.soup.push("s", pa.table({"a": [8] * 50, "t": ["x"] * 50}))
+    play.look()
+    assert not client.marked.is_set() and play.marks.place_of(client).next_id == play.marks.seen
+    play.soup.push("s", pa.table({"a": [7], "t": ["x"]}))
+    play.look()
+    assert client.marked.is_set() and not client.newest
