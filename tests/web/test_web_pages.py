@@ -44,7 +44,7 @@ def box(locator: Locator) -> Box:
     """The box of an element."""
     found = locator.bounding_box()
     assert found is not None
-    return Box(found["x"], found.top, found["x"] + found["width"], found.top + found["height"])
+    return Box(found["x"], found["y"], found["x"] + found["width"], found["y"] + found["height"])
 
 
 def test_the_answer_on_a_phone_begins_with_its_rows(small: Opened) -> None:
@@ -65,9 +65,9 @@ def test_the_answer_on_a_phone_begins_with_its_rows(small: Opened) -> None:
     expect(page.locator("#window .sql")).to_contain_text("BEGIN (NOW - 7 DAYS)")
     card, names = box(page.locator(".window")), page.locator(".legend li")
     places = [box(names.nth(at)) for at in range(names.count())]
-    assert all(card["x"] < place["x"] and place.right < card.right for place in places)
+    assert all(card.left < place.left and place.right < card.right for place in places)
     for one, other in pairwise(places):
-        assert one.right <= other["x"] or one.bottom <= other.top, "two names lie on each other"
+        assert one.right <= other.left or one.bottom <= other.top, "two names lie on each other"
 
 
 def test_a_wide_table_shows_that_it_scrolls_and_keeps_its_first_column(small: Opened, site: Site) -> None:
@@ -78,10 +78,10 @@ def test_a_wide_table_shows_that_it_scrolls_and_keeps_its_first_column(small: Op
     edge, region = page.locator(".edge"), page.get_by_role("region", name=re.compile("Answer of wide"))
     expect(edge).to_have_class("edge more-right")
     first, second = page.locator("tbody td").first, page.locator("tbody td").nth(1)
-    before, moved = box(first)["x"], box(second)["x"]
+    before, moved = box(first).left, box(second).left
     region.evaluate("node => node.scrollTo(200, 0)")
     expect(page.locator("thead th").first).to_be_in_viewport()
-    assert box(first)["x"] == before and box(second)["x"] < moved
+    assert box(first).left == before and box(second).left < moved
     region.evaluate("node => node.scrollTo(9_999, 0)")
     expect(edge).to_have_class("edge")
     with site.client() as soup:

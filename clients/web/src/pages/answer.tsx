@@ -33,8 +33,8 @@ export function Answer({ id: named }: { id: string }) {
   const copy = useCopy(entry);
   const asked = useAsked(id, window, kept.value !== null && (!own || entry === undefined));
   const reach = useReach(query.query, asked.asked, entry?.now ?? null);
-  const [open, setOpen] = useState(() => matchMedia(ROOMY).matches || !own);
   const beside = route.value.query.get("beside") ?? "";
+  const [open, setOpen] = useState(() => matchMedia(ROOMY).matches || !own || beside !== "");
   const now = window.now ?? reach?.at.now ?? entry?.now ?? null;
   const name = entry?.name ?? (query.query?.key || id);
   const statement = entry?.statement ?? query.query?.statement;

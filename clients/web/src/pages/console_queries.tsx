@@ -67,7 +67,7 @@ export function Queries() {
       </div>
       <div class="tools" id="filters" hidden={!open}>
         <label class="pick">
-          By{" "}
+          Order by{" "}
           <select value={order} onChange={(event) => place({ by: event.currentTarget.value })}>
             {ORDERS.map(([name, text]) => (
               <option key={name} value={name}>

@@ -31,7 +31,7 @@ export function Service() {
             ["Version", told.version ?? ""],
             ["Data", `${told.store}, ${told.durable ? "survives a restart" : "lost at a restart"}`],
             ["Started", told.startTime === undefined ? "" : ago(microsOf(told.startTime) / 1000, tick.value)],
-            ["Events", number(Number(told.sequence ?? 0))],
+            ["events", number(Number(told.sequence ?? 0))],
             ["Memory", `${bytes(total)} of ${bytes(Number(told.memoryBudget ?? 0))}`],
             ...(calls > 0 ? under : []),
           ]}

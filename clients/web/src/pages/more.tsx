@@ -1,5 +1,6 @@
 /** What else may be done with a query: rename, forget here, unregister at the service, register again. */
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import type { Entry } from "../store/store";
 import { ask, words } from "../api/call";
 import { sure } from "../parts/basics";
@@ -39,8 +40,16 @@ export function More({
     go(to("answer", next));
     await rechargeAndSay([entry!.number]);
   });
+  const menu = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    const pressed = (event: PointerEvent): void => {
+      if (!menu.current?.contains(event.target as Node)) menu.current!.open = false;
+    };
+    document.addEventListener("pointerdown", pressed);
+    return () => document.removeEventListener("pointerdown", pressed);
+  }, []);
   return (
-    <details class="more" name="more" onFocusOut={leftBy} onKeyDown={escaped}>
+    <details class="more" ref={menu} onFocusOut={leftBy} onKeyDown={escaped}>
       <summary class="button">More</summary>
       <div class="menu">
         {children}

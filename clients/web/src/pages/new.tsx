@@ -5,6 +5,7 @@ import type { ListStreamsResponseJson, StreamJson } from "../contract/psoup_prot
 import { ask, CallError, connection, words } from "../api/call";
 import { counted, number } from "../format";
 import { patternWords } from "../parts/patterns";
+import { telling } from "../parts/telling";
 import { Head } from "../parts/basics";
 import { Editor } from "../parts/editor";
 import { go, said, to } from "../state";
@@ -18,6 +19,8 @@ const PAUSE = 300;
 const DRAFT = "psoup draft";
 /** Rows in the window up to which a preview is shown at once. */
 const CHEAP = 100_000;
+/** Streams that an empty editor offers. */
+const STARTS = 6;
 
 type Checked =
   | { state: "empty" | "checking" | "unknown" }
@@ -44,7 +47,7 @@ export function NewQuery() {
     try {
       const key = name.trim();
       const { query } = await ask<RegisterResponseJson>("QueryService/Register", { statement, key, replace });
-      const number = await keep(key || firstWords(statement), { queryId: query!.queryId!, key, statement });
+      const number = await keep(key || nameOf(statement), { queryId: query!.queryId!, key, statement });
       void navigator.storage?.persist?.();
       sessionStorage.removeItem(DRAFT);
       await rechargeAndSay([number]);
@@ -80,6 +83,16 @@ export function NewQuery() {
               <p class="quiet">
                 SELECT columns FROM a stream WHERE a condition, and a window such as BEGIN (NOW - 1 HOUR). The statement
                 is checked while you type.
+              </p>
+            )}
+            {checked.state === "empty" && streams !== null && (
+              <p class="row starts">
+                <span>Begin with</span>
+                {streams.slice(0, STARTS).map((stream) => (
+                  <button type="button" key={stream.name} onClick={() => write(example(stream))}>
+                    <bdi>{stream.name}</bdi>
+                  </button>
+                ))}
               </p>
             )}
           </div>
@@ -214,8 +227,9 @@ function example(stream: StreamJson): string {
   return `SELECT ${names.join(", ")}\nFROM ${stream.name}\nBEGIN (NOW - 1 HOUR)`;
 }
 
-function firstWords(statement: string): string {
-  const text = statement.replace(/\s+/g, " ").trim();
+/** The name on this device of a query without one. */
+function nameOf(statement: string): string {
+  const text = telling(statement);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 }
 

@@ -5,7 +5,7 @@ import { ask, CallError, words } from "../api/call";
 import { instant, microsOf, number } from "../format";
 import { Choice, Head, Problem } from "../parts/basics";
 import { patternWords } from "../parts/patterns";
-import { Term, termName } from "../parts/terms";
+import { Term, termName, termRank } from "../parts/terms";
 import { kept, to } from "../state";
 
 export function Plan({ id }: { id: string }) {
@@ -53,8 +53,8 @@ export function Plan({ id }: { id: string }) {
 
 function Node({ node, nodes }: { node: PlanNodeJson; nodes: PlanNodeJson[] }) {
   const inputs = (node.inputs ?? []).flatMap((id) => nodes.find((other) => (other.id ?? 0) === id) ?? []);
-  const figures = byName(node.figures ?? {}).filter(([name]) => !FACTOR.test(name));
-  const facts = byName(node.facts ?? {}).filter(([name]) => !FACTOR.test(name));
+  const figures = inOrder(node.figures ?? {}).filter(([name]) => !FACTOR.test(name));
+  const facts = inOrder(node.facts ?? {}).filter(([name]) => !FACTOR.test(name));
   return (
     <li>
       <article class="node" data-operator={node.operator}>
@@ -141,8 +141,8 @@ function shownFact(name: string, value: string): string {
 const INSTANT = /^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z$/;
 
 /** Names and values in one order, whatever order the service sends them in. */
-function byName<T>(of: Record<string, T>): [string, T][] {
-  return Object.entries(of).sort(([one], [other]) => (one < other ? -1 : 1));
+function inOrder<T>(of: Record<string, T>): [string, T][] {
+  return Object.entries(of).sort(([one], [other]) => termRank(one) - termRank(other) || (one < other ? -1 : 1));
 }
 
 /** What Explain says, once a second while the page is seen. */

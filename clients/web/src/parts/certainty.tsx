@@ -29,8 +29,9 @@ export function Certainty({ entry }: { entry: Entry }) {
 
 export function Age({ entry }: { entry: Entry }) {
   if (entry.synced === null) return <span>never updated</span>;
-  if (behind(entry)) return <span>not updated since {instant(entry.synced * 1000)}</span>;
-  return <span>updated {ago(entry.synced, Math.max(tick.value, entry.synced))}</span>;
+  if (entry.error?.code === "NOT_FOUND") return <span class="age">last updated {instant(entry.synced * 1000)}</span>;
+  if (behind(entry)) return <span class="age">not updated since {instant(entry.synced * 1000)}</span>;
+  return <span class="age">updated {ago(entry.synced, Math.max(tick.value, entry.synced))}</span>;
 }
 
 /** What is wrong with a query, in plain words. */

@@ -17,7 +17,7 @@ export function Editor({ value, onInput, mark, describedBy }: Props) {
       </pre>
       <textarea
         id="statement"
-        rows={8}
+        rows={5}
         spellcheck={false}
         autoCapitalize="off"
         autoComplete="off"

@@ -21,7 +21,15 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   cpu: ["Processor time", "The query's share of the processor time that the service spends on queries."],
   candidates: ["Rows tested", "Rows that the service compared with the conditions of the query."],
   matched: ["Rows matched", "Rows that satisfied the conditions of the query."],
-  // Figures of a plan.
+  // Of the service.
+  events: ["Changes", "Pushes, registrations and other changes since the data began. Each has its number."],
+  // Figures of a plan, in the order in which they are shown.
+  tuples_in_window: ["Rows in the window", ""],
+  matches_in_window: ["Matching rows in the window", ""],
+  to_evaluate: ["Rows still to test", "Rows of the window whose matches are not stored. The next answer tests them."],
+  selectivity: ["Share that matches", "The share of the sampled rows that satisfies all conditions."],
+  sample: ["Rows sampled", "The newest rows. The shares of the conditions are measured on them."],
+  shared_by: ["Queries with this condition", "They share one set of stored matches."],
   chunks: ["Blocks", "Rows are stored in blocks, in the order in which they came."],
   chunks_covered: [
     "Blocks with matches ready",
@@ -29,17 +37,23 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   ],
   chunks_in_memory: ["Blocks in memory", ""],
   chunks_on_disk: ["Blocks on disk only", ""],
-  tuples_in_window: ["Rows in the window", ""],
-  tuples_on_disk_in_window: ["Of them on disk only", ""],
-  matches_in_window: ["Matching rows in the window", ""],
-  to_evaluate: ["Rows still to test", "Rows of the window whose matches are not stored. The next answer tests them."],
-  shared_by: ["Queries with this condition", "They share one set of stored matches."],
-  sample: ["Rows sampled", "The newest rows. The shares of the conditions are measured on them."],
-  selectivity: ["Share that matches", "The share of the sampled rows that satisfies all conditions."],
+  tuples_on_disk_in_window: ["Rows of the window on disk only", ""],
   errors: ["Rows with an error", "Rows whose conditions could not be computed, after a division by zero for instance."],
-  key_bytes: ["Bytes of the keys", ""],
-  state_bytes: ["Bytes of each group", ""],
+  groups: ["Groups", ""],
+  keys: ["Columns of GROUP BY", ""],
+  measures: ["Aggregates", ""],
   states: ["Partial results of a group", "An average, for instance, is kept as a sum and a count."],
+  key_bytes: ["Bytes of the groups' keys", ""],
+  state_bytes: ["Bytes of a group's results", ""],
+  // Facts of a plan.
+  stream: ["Stream", ""],
+  alias: ["Name in the statement", ""],
+  clause: ["Rows", ""],
+  window: ["Window", ""],
+  begin: ["Window from", ""],
+  end: ["Window to", ""],
+  idle: ["Stream is idle", ""],
+  ways: ["Method", ""],
   // What takes memory.
   tuples: ["Rows", ""],
   "tuples that wait": ["Rows that wait", "Rows that have come, and wait until no older row can come before them."],
@@ -58,9 +72,17 @@ const TERMS: Record<string, [name: string, explanation: string]> = {
   "archive entries": ["List of the blocks on disk", ""],
 };
 
+const NAMES = Object.keys(TERMS);
+
 /** The plain name of a word of the service. */
 export function termName(name: string): string {
   return TERMS[name]?.[0] ?? name.replaceAll("_", " ");
+}
+
+/** The place of a word among those that are explained; the words that are not come after them. */
+export function termRank(name: string): number {
+  const at = NAMES.indexOf(name);
+  return at < 0 ? NAMES.length : at;
 }
 
 /** The plain name; with an explanation that opens on touch, if there is one. */
