@@ -156,6 +156,17 @@ def test_a_push_of_rows_over_grpc_has_the_same_bounds(channel: grpc.Channel, ads
         assert found == code and why in told, (rows[:40], told)
 
 
+def test_a_push_of_rows_takes_all_rows_or_none_unless_told_to_count(page: Page, ads: str) -> None:
+    rows = f'[{{{AT}, "n": 1, "note": "whole"}}, {{"at": "2999-01-01T00:00:00Z", "n": 2, "note": "whole"}}]'
+    status, refused = pushed(page, rows)
+    assert (status, refused["reason"]) == (400, "ROWS_REFUSED")
+    assert (refused["metadata"]["ahead"], refused["metadata"]["ahead_rows"]) == ("1", "1")
+    _, reply = pushed(page, rows, refused="REFUSED_COUNT")
+    assert (reply["accepted"], reply["ahead"]) == ("1", "1")
+    taken = asked(page, "SELECT n FROM ads WHERE note = 'whole' BEGIN (START)", minSequence=reply["sequence"])
+    assert taken == [{"n": 1}], "the push that was refused as a whole took nothing"
+
+
 def test_a_numbered_push_of_rows_is_taken_once(page: Page, ads: str) -> None:
     rows, numbered = f'[{{{AT}, "n": 1.0}}]', {"producer": "till", "epoch": 1, "number": 0}
     first = pushed(page, rows, **numbered)[1]

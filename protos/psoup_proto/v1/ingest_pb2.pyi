@@ -165,6 +165,7 @@ class PushRowsRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
     stream: _builtins.str
     """The stream's name, in any case."""
     rows: _builtins.bytes
@@ -183,6 +184,8 @@ class PushRowsRequest(_message.Message):
     """As in PushRequest. A repeat has the same bytes in `rows`; over HTTP the same JSON but for blanks."""
     since: _builtins.int
     """As in PushRequest."""
+    refused: Global___Refused.ValueType
+    """As in PushRequest."""
     def __init__(
         self,
         *,
@@ -192,10 +195,11 @@ class PushRowsRequest(_message.Message):
         epoch: _builtins.int = ...,
         number: _builtins.int = ...,
         since: _builtins.int = ...,
+        refused: Global___Refused.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "number", b"number", "producer", b"producer", "rows", b"rows", "since", b"since", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "number", b"number", "producer", b"producer", "refused", b"refused", "rows", b"rows", "since", b"since", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -71,7 +71,8 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
 
     async def PushRows(self, request: ingest_pb2.PushRowsRequest, caller: Caller) -> ingest_pb2.PushRowsResponse:
         """Push a few rows in JSON: Push, but for the decoding of the rows."""
-        sender = _Sender(request.stream, request.producer, request.epoch, request.since)
+        whole = convert.all_or_none(request.refused, numbered=bool(request.producer))
+        sender = _Sender(request.stream, request.producer, request.epoch, request.since, whole)
         raw, tenant = request.rows, self._backend.tenant(caller)
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.json_batch(spec, raw, caller, digest=bool(sender.producer))
