@@ -54,6 +54,7 @@ class WebCaller:
         "_held",
         "_method",
         "_receive",
+        "_scope",
         "_send",
         "principal",
         "request",
@@ -66,6 +67,7 @@ class WebCaller:
         self._connection = connection_of(scope)
         self._headers = Headers(scope=scope)
         self._receive = receive
+        self._scope = scope
         self._send = send
         self._held = 0
         self.principal = STRANGER
@@ -169,13 +171,20 @@ class WebCalls:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one call."""
-        connection = connection_of(scope)
-        method = self._methods.get(scope["path"].removeprefix(CALLS))
+        method = self.method(scope["path"].removeprefix(CALLS))
         if method is None:
             error = NotFound("there is no such call for a page; see docs/web.md", reason="UNKNOWN_CALL")
             await refused(error)(scope, receive, send)
             return
-        caller = WebCaller(self, method, scope, receive, send)
+        await self.serve(method, WebCaller(self, method, scope, receive, send), scope)
+
+    def method(self, path: str) -> WebMethod | None:
+        """The method with a path, without the prefix /api/."""
+        return self._methods.get(path)
+
+    async def serve(self, method: WebMethod, caller: WebCaller, scope: Scope) -> None:
+        """Serve the call of a caller."""
+        connection = connection_of(scope)
         try:
             with connection.calling():
                 if method.streams:
@@ -185,7 +194,7 @@ class WebCalls:
                     ended = await self.answering.one(method.asked, caller, self._written(method), None)
                     response = _reply(method, ended)
                     async with asyncio.timeout(self.answering.limits.stream_idle_s):
-                        await response(scope, receive, send)
+                        await response(scope, caller._receive, caller._send)
         except TimeoutError:  # the page does not read its reply
             connection.abort()
         except asyncio.CancelledError:
@@ -236,7 +245,7 @@ def refused(error: PSoupError) -> Response:
     if error.reason in _UNREAD:
         headers["connection"] = "close"
     if error.reason == "METHOD":
-        headers["allow"] = "POST"
+        headers["allow"] = str(error.facts.get("allow", "POST"))
     body = refusals.encoded(refusals.described(error))
     return Response(body, refusals.http_status(error), headers, media_type="application/json")
 

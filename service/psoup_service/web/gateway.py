@@ -1,6 +1,7 @@
 """The gateway: a second port, for pages, with the event loop and the gate that gRPC uses.
 
     connection ─> guard ─┬─ /api/psoup.v1.<Service>/<Method>   a call
+                         ├─ /follow                            matches of a stream, as an event stream
                          ├─ /healthz                           whether the service serves
                          └─ /…                                 a file of the page
 
@@ -28,7 +29,8 @@ from psoup_service.gate.listeners import TLS, Listener
 from psoup_service.process.settings import Settings
 from psoup_service.web.calls import WebCalls, defect, refused
 from psoup_service.web.connections import HEAD_BYTES, IDLE_S, PageConnection, most_connections
-from psoup_service.web.guard import CALLS, HEADERS, RequestGuard, check_head
+from psoup_service.web.follow_events import METHOD, FollowEvents
+from psoup_service.web.guard import CALLS, EVENTS, HEADERS, RequestGuard, check_head
 from psoup_service.web.methods import methods_of
 from psoup_service.web.pages import Site
 from psoup_service.wire.call_steps import Answering
@@ -125,6 +127,12 @@ class Gateway:
         self._guard.check(method, path, scope["scheme"], headers)
         if path.startswith(CALLS):
             await self._calls(scope, receive, send)
+            return
+        if path == EVENTS:
+            method_of_events = self._calls.method(METHOD)
+            assert method_of_events is not None, "the list of methods has it"
+            events = FollowEvents(self._calls, method_of_events, scope, receive, send)
+            await self._calls.serve(method_of_events, events, scope)
             return
         response = self._health() if path == "/healthz" else self._site.response(method, path, headers)
         await response(scope, receive, send)

@@ -3,6 +3,7 @@
     Host             a name of this machine, or of `web_hosts`: else a foreign page may use DNS rebinding
     Origin           absent, or our own
     Sec-Fetch-Site   absent, or from our own page; a link from elsewhere may lead to the page itself
+    an event stream  GET, and never a link from elsewhere: a foreign page cannot read it, and must not begin it
     a call           POST, application/json, X-Psoup: a foreign page needs a CORS preflight (OPTIONS) to send
                      these, and the gateway refuses that
 
@@ -24,6 +25,9 @@ HEADER = "x-psoup"
 
 CALLS = "/api/"
 """The beginning of the paths of calls."""
+
+EVENTS = "/follow"
+"""The path of the event stream of matches."""
 
 _BETWEEN = 4
 """Bytes of a header line in addition to its name and value."""
@@ -71,13 +75,15 @@ class RequestGuard:
         """Raise PermissionDenied or InvalidInput for a request that the gateway refuses. O(headers)."""
         host = self._host(headers)
         self._check_origin(headers.getlist("origin"), scheme, host)
-        call = path.startswith(CALLS)
+        call, events = path.startswith(CALLS), path == EVENTS
         site = headers.get("sec-fetch-site", "none")
-        arrives = not call and headers.get("sec-fetch-mode") == "navigate"
+        arrives = not call and not events and headers.get("sec-fetch-mode") == "navigate"
         if site not in ("same-origin", "none") and not arrives:
             raise _refused("SITE", f"the request comes from another site ({site[:40]!r}); open the page itself")
         if call:
             _check_call(method, headers)
+        if events and method != "GET":
+            raise InvalidInput(f"an event stream is GET, not {method[:10]!r}", reason="METHOD", allow="GET")
 
     def _host(self, headers: Headers) -> str:
         given = headers.getlist("host")

@@ -34,6 +34,7 @@ ALLOWED = {
     ),
     "psoup.v1.StatementService": ("Execute", "Ask", "AskStream"),
     "psoup.v1.SyncService": ("Sync", "Watch"),
+    "psoup.v1.FollowService": ("Follow",),
 }
 """The methods, by service."""
 
