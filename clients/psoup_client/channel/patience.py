@@ -14,7 +14,9 @@ from psoup_client.errors import DeadlineExceeded, PSoupError, Unavailable
 
 
 class Patience:
-    """The pauses between attempts, from `retry`. They end `seconds` after the first failure."""
+    """The pauses between attempts, from `retry`. They end `seconds` after the first failure, and the last attempt is
+    then.
+    """
 
     def __init__(self, seconds: float, retry: RetryOptions = RetryOptions()) -> None:
         self._seconds = seconds
@@ -33,7 +35,8 @@ class Patience:
             self._first_failure = now
         if now - self._first_failure >= self._seconds:
             raise problem
-        return max(next(self._pauses), problem.retry_after or 0.0)
+        left = self._first_failure + self._seconds - now
+        return min(max(next(self._pauses), problem.retry_after or 0.0), left)
 
 
 def passes(problem: PSoupError) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -37,6 +36,7 @@ from psoup_storage.durable.chunks.covers import Covers, TakenCover
 from psoup_storage.durable.chunks.folder import ChunkFolder, ChunkRow, checked_row, files_of, passed_row
 from psoup_storage.durable.chunks.sidecars import SidecarFolder, numbers_of
 from psoup_storage.durable.directory import DataDirectory, Notes
+from psoup_storage.durable.disk_room import COPIES, DiskRoom
 from psoup_storage.durable.log import log
 from psoup_storage.durable.log.access import guarded
 from psoup_storage.durable.log.codec import Decoder
@@ -56,23 +56,18 @@ from psoup_storage.durable.sqlite.database import Database
 from psoup_storage.durable.tools.backup import PREFIX, Frozen, freeze
 from psoup_storage.durable.tools.setting_aside import losses
 from psoup_storage.formats.covers import StoredFile
-from psoup_storage.formats.files import disk_full
 from psoup_storage.formats.history import read_manifest
 
 RESERVE_BYTES = 64 * 1024 * 1024
 CACHE_BYTES = 256 * 1024 * 1024
 NO_QUERY = 2**63 - 1
 """An ID that no query has."""
-_LOOK_SECONDS = 0.2
 _MANIFEST = ", ".join(ChunkRow._fields)
 _NEW_CHUNK = f"INSERT INTO chunks ({_MANIFEST}) VALUES ({', '.join('?' * len(ChunkRow._fields))})"
 _FIRST = "INSERT OR IGNORE INTO stored (stream, first_time) VALUES (?, ?)"
 _EARLIER = """
 INSERT INTO stored (stream, first_time) VALUES (?, ?) ON CONFLICT DO UPDATE SET first_time = excluded.first_time
 """
-_COPIES = 3
-"""An upper bound of bytes on the disk for a byte of an event: in the write-ahead log, in the database, in pages."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -108,6 +103,7 @@ class DurableStore:
                 self.incarnation = self._database.meta("incarnation")
                 self.guarded = guarded(self._database)
                 self._last = next(self._database.query("SELECT ifnull(max(sequence), 0) FROM log"))[0]
+                self.room = DiskRoom(self._directory.path, lambda: self._directory.free_bytes(), reserve_bytes)
                 at, sidecars = self._directory.path, SidecarFolder(self._directory.path, self.check_room)
                 self._chunks = ChunkFolder(at, ColumnCache(cache_bytes), Covers(at), sidecars)
                 self._clean()
@@ -123,9 +119,6 @@ class DurableStore:
         self._shared = False
         self.spool = self._ready.spool
         self.make_ready = self._ready.make
-        self._reserve = reserve_bytes
-        self._free = 0
-        self._looked = -_LOOK_SECONDS
 
     @property
     def path(self) -> Path:
@@ -149,15 +142,7 @@ class DurableStore:
 
     def check_room(self, size: int) -> None:
         """Raise ResourceExhausted, reason DISK_FULL, if the disk would have less than its reserve left."""
-        now = time.monotonic()
-        if now - self._looked >= _LOOK_SECONDS:
-            self._looked, self._free = now, self._directory.free_bytes()
-        self._free -= _COPIES * size
-        if self._free < self._reserve:
-            self._looked = -_LOOK_SECONDS
-            free = self._directory.free_bytes()
-            why = f"{free:,} bytes are free, and {self._reserve:,} are kept in reserve"
-            raise disk_full(self.path, why, reserve=self._reserve)
+        self.room.check(size)
 
     def append(self, events: Sequence[Event]) -> None:
         """Store `events` in one transaction. Raises ResourceExhausted without room; then none is stored.
@@ -301,7 +286,7 @@ class DurableStore:
         InvalidInput, reason BAD_HISTORY, and ResourceExhausted without room.
         """
         manifest = read_manifest(directory)
-        self.check_room(sum(chunk.bytes for chunk in manifest.chunks) // _COPIES)
+        self.check_room(sum(chunk.bytes for chunk in manifest.chunks) // COPIES)
         adopted = adopt(self._chunks, directory, manifest, stream, spec, self.incarnation, queries_end)
         self._adopted[stream, job] = adopted
         return adopted
@@ -335,7 +320,7 @@ class DurableStore:
 
         Raises ResourceExhausted without room for a copy of the database, Internal if it cannot be written.
         """
-        self.check_room(self._database.bytes // _COPIES)
+        self.check_room(self._database.bytes // COPIES)
         return freeze(self._directory, self._database)
 
     def note(self, name: str, text: str, *, sync: bool = False) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,25 @@ def test_a_push_that_finds_no_room_says_what_was_taken(
     assert (ran.code, ran.out) == (1, "")
     assert "rows.jsonl: the memory budget is used up\n2 rows before it were taken." in ran.err
     assert psoup("stream", "describe", stream, "--wait-for", str(taken[0]), "--json").rows[0]["tuples"] == 2
+
+
+def test_a_push_gives_up_after_its_timeout(
+    psoup: Psoup, stream: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last attempt is at the end of the timeout, however long the service asks to wait."""
+    (tmp_path / "rows.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
+    full, attempts = ResourceExhausted("the disk of data is full", reason="DISK_FULL", retry_after=60.0), list[float]()
+
+    def call(producer: Producer) -> ResourceExhausted:
+        attempts.append(time.monotonic())
+        return full
+
+    monkeypatch.setattr(Producer, "_one_call", call)
+    ran = psoup("push", stream, "rows.jsonl", "--timeout", "0.2")
+    assert (ran.code, ran.out) == (1, "")
+    assert "rows.jsonl: the disk of data is full\n0 rows before it were taken." in ran.err
+    assert len(attempts) == 2
+    assert 0.2 <= attempts[1] - attempts[0] < 5
 
 
 def test_a_registration_that_ends_early_says_how_to_go_on(

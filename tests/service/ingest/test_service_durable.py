@@ -262,7 +262,7 @@ def test_a_full_disk_is_back_pressure(tmp_path: Path, monkeypatch: pytest.Monkey
         query = await wire.register("SELECT x FROM s")
         done = await wire.push("s", pa.table({"x": [1]}))
         free[0] = 1
-        wire.service.store._looked = -1.0  # type: ignore[attr-defined]
+        wire.service.store.room.look_again()  # type: ignore[attr-defined]
         for call in (wire.push("s", pa.table({"x": [2]})), wire.register("SELECT x FROM s WHERE x > 1")):
             said = await refused(call, grpc.StatusCode.RESOURCE_EXHAUSTED)
             assert said.reason == "DISK_FULL"

@@ -241,11 +241,39 @@ def test_a_disk_that_is_nearly_full_refuses_before_anything_happens(
     store = DurableStore(tmp_path, reserve_bytes=400_000)
     store.check_room(100_000)
     store.check_room(90_000)  # counted together, without looking again
-    with pytest.raises(ResourceExhausted, match="400,000 are kept in reserve") as refused:
+    said = (
+        "1,000,000 bytes are free, and 400,000 are kept in reserve; a command of 100,000 bytes takes up to 300,000 on"
+        " the disk, besides 570,000 of the commands before it;"
+    )
+    with pytest.raises(ResourceExhausted, match=said) as refused:
         store.check_room(100_000)
     assert refused.value.reason == "DISK_FULL"
     free[0] = 2_000_000
     store.check_room(100_000)
+    store.close()
+
+
+def test_a_full_disk_is_told_with_the_size_and_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A small command is accepted where a large one is refused; the log has the first refusal, and the end of them."""
+    free = [1_000_000]
+    monkeypatch.setattr(DataDirectory, "free_bytes", lambda _: free[0])
+    store = DurableStore(tmp_path, reserve_bytes=400_000)
+    said = "are kept in reserve; a command of 300,000 bytes takes up to 900,000 on the disk; free some space"
+    for _ in range(3):
+        with pytest.raises(ResourceExhausted, match=said):
+            store.check_room(300_000)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "no room on the disk: the disk of" in caplog.text
+    store.check_room(1_000)
+    assert caplog.records[-1].getMessage() == "the disk has room again"
+    assert caplog.records[-1].__dict__["refused"] == 3
+    free[0] = 399_999
+    store.room.look_again()
+    with pytest.raises(ResourceExhausted, match="399,999 bytes are free, and 400,000 are kept in reserve; free some"):
+        store.check_room(0)
+    assert caplog.records[-1].levelname == "ERROR"
     store.close()
 
 

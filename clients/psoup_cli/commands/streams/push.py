@@ -187,7 +187,7 @@ def push(
                 result = _check_rows(source, client, stream)
             else:
                 begin = partial(client.stage, stream, producer=batch_id, since=since or 0) if whole else None
-                result = _send(source, client, stream, begin, refused, ids, as_json)
+                result = _send(source, client, stream, begin, refused, ids, as_json, timeout)
     finally:
         if rejected is not None:
             rejected.close()
@@ -213,6 +213,7 @@ def _send(
     refused: Refusal,
     ids: bool,
     as_json: bool,
+    timeout: float | None,
 ) -> PushResult:
     """Send the rows: as one batch if `begin` opens a stage, else in several batches.
 
@@ -226,7 +227,7 @@ def _send(
     if begin is None:
         if ids or refused is not Refusal.COUNT:
             return push_pieces(source, client, stream, refused.value, show)
-        return push_files(source, client, stream)
+        return push_files(source, client, stream, timeout)
     result = _push_whole(source, client, stream, begin, "raise" if refused is Refusal.RAISE else "count")
     show(result, 0)
     return result
@@ -293,11 +294,14 @@ def _check_rows(source: PushedFiles, client: Client, stream: str) -> PushResult:
     return PushResult(accepted=rows)
 
 
-def push_files(source: PushedFiles, client: Client, stream: str) -> PushResult:
-    """Push the rows of files with a producer. An error that ends the push names the place in the file."""
+def push_files(source: PushedFiles, client: Client, stream: str, timeout: float | None = None) -> PushResult:
+    """Push the rows of files with a producer. An error that ends the push names the place in the file.
+
+    `timeout`: the seconds without progress after which it gives up; the default is the producer's.
+    """
     info = client.describe(stream)
     on_refused, waits = source.take_refused if source.rejects else _counted, ToldWaits()
-    with client.producer(stream, on_refused=on_refused, on_wait=waits.tell) as producer:
+    with client.producer(stream, on_refused=on_refused, on_wait=waits.tell, retry_seconds=timeout) as producer:
         try:
             for rows in source.tables(info, lambda: producer.result):
                 producer.push(to_table(rows, info, source.options.times))
