@@ -106,7 +106,7 @@ $(KERNELS): $(STAMP) $(wildcard psoup/kernels/*/*.py)
 test: $(STAMP) $(KERNELS) ## Run the tests (about five minutes on two cores); ARGS goes to pytest.
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 3 --dist loadfile -m "not slow and not long" $(ARGS)
 
-test-long: $(STAMP) $(KERNELS) ## Run whole stories (Spark, the demo, browsers, processes, crashes, every row of the benchmarks once) and the larger part of each sweep (six minutes).
+test-long: $(STAMP) $(KERNELS) ## Run whole stories (Spark, the demo, browsers, processes, crashes, every row of the benchmarks once) and the larger part of each sweep (eight minutes).
 	@PSOUP_TEST_SCALE=$${PSOUP_TEST_SCALE:-0.3} $(PYTEST) -q -n 3 --dist loadfile -m "long and not slow" $(ARGS)
 
 seeded: $(STAMP) ## List the seeded bugs, each with the test that catches it.
@@ -202,9 +202,10 @@ bench-setup: $(STAMP) ## Install the peers that are large (chDB, Pathway, a driv
 figures: $(STAMP) ## Draw build/bench.json into build/figures: growth, and ratios to the peers.
 	@$(BIN)/python -m benchmarks.figures $(ARGS)
 
-wheel: $(STAMP) ## Build dist/psoup-*.whl and the source distribution.
+wheel: $(RUNNING) ## Build dist/psoup-*.whl and the source distribution.
 	@rm -rf dist
-	@$(BIN)/python -m build --no-isolation --outdir dist .
+	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist .
+	@ls dist/*
 
 # Two locks, of the same versions. Not after `setup`, which fails when pyproject.toml asks for what the lock has not got yet.
 lock: ## Resolve the dependencies of pyproject.toml anew into requirements.lock and requirements-run.lock.

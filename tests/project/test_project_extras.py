@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -157,3 +158,19 @@ def test_what_runs_is_a_part_of_what_develops() -> None:
     )
     assert running - developing == set()
     assert {line.split("==")[0] for line in running} & {"pyspark", "pytest", "duckdb", "pandas", "playwright"} == set()
+
+
+@pytest.mark.parametrize(
+    ("target", "lock", "stamps"),
+    [
+        ("run", "requirements-run.lock", ["touch .venv/.running"]),
+        ("setup", "requirements.lock", ["touch .venv/.running .venv/.complete"]),
+    ],
+)
+def test_a_target_installs_one_lock(target: str, lock: str, stamps: list[str]) -> None:
+    """`make run` after `make setup` installs nothing, as that has made its stamp as well."""
+    command = ["make", "--dry-run", "--always-make", "--directory", str(ROOT), target]
+    steps = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    splits = [step for step in steps if 'print > ("build/" out ".txt")' in step]
+    assert [step.split("}'")[-1].strip() for step in splits] == [lock]
+    assert [step for step in steps if step in ("touch .venv/.running", *stamps)] == stamps
