@@ -2,20 +2,25 @@
 
     NUMBA_CACHE_DIR, if it is set
     where Numba keeps them by itself: next to the code, or under HOME       the same for all services of the machine
-    data directory/cache                                                    a read-only install without a HOME
+    data directory/cache                                                    a read-only install without a HOME; kernels
+                                                                            that came with the install are copied there
 
-Kernels are loaded as code, so a folder is used only if no other user can write to it. Without a folder each start
-compiles all kernels, for a minute or more (`psoup.kernels`).
+Numba reads no folder that it cannot write to. So the kernels of an image, or of another user's install, are copied
+once: 40 MB. Kernels are loaded as code, so a folder is used only if no other user can write to it. Without a folder
+each start compiles all kernels, for a minute or more (`psoup.kernels`).
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
 import stat
+from importlib.util import find_spec
 from pathlib import Path
 
 import numba
+from numba.core.caching import UserProvidedCacheLocator
 
 FOLDER = "cache"
 VARIABLE = "NUMBA_CACHE_DIR"
@@ -48,6 +53,29 @@ def choose(data_dir: str) -> None:
         return
     os.environ[VARIABLE] = str(cache)
     numba.config.reload_config()
+    try:
+        bring(_package(), cache)
+    except OSError as problem:
+        _log.warning("the kernels of the install cannot be copied", extra={"problem": problem.strerror})
+
+
+def bring(package: Path, cache: Path) -> int:
+    """Copy the kernels that were compiled beside the code of a package into a folder for Numba. Returns their number.
+
+    Files that are in the folder already, and are not older, are kept: this machine's processor may have needed them.
+    """
+    count = 0
+    for kernel in sorted(package.rglob("__pycache__/*.nb[ic]")):
+        source = kernel.parent.parent / "module.py"  # any file of the folder that has the code
+        place = cache / UserProvidedCacheLocator.get_suitable_cache_subpath(str(source)) / kernel.name
+        if place.exists() and place.stat().st_mtime_ns >= kernel.stat().st_mtime_ns:
+            continue
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        unfinished = place.with_name(f"{place.name}.new")
+        shutil.copy2(kernel, unfinished)
+        unfinished.replace(place)
+        count += 1
+    return count
 
 
 def has_folder() -> bool:
@@ -64,6 +92,13 @@ def keeps_by_itself() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def _package() -> Path:
+    """The folder of the package with the kernels, which is not imported for this."""
+    spec = find_spec("psoup")
+    assert spec is not None and spec.origin is not None, "this module belongs to it"
+    return Path(spec.origin).parent
 
 
 def _some_kernel() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import numba
 import pytest
 from numba.core.caching import _CacheLocator
 
-import psoup
 from psoup_service.process import kernel_cache
 from psoup_storage import DurableStore
 from psoup_storage.durable.tools.doctor import examine
@@ -28,6 +26,7 @@ caching.InTreeCacheLocator.from_function = classmethod(lambda *_: None)
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba finds no place by itself; what is chosen does not stay with this process."""
     monkeypatch.setattr(kernel_cache, "keeps_by_itself", lambda: False)
+    monkeypatch.setattr(kernel_cache, "bring", lambda _, __: 0)
     monkeypatch.setattr(numba.config, "reload_config", lambda: None)
     monkeypatch.setenv(kernel_cache.VARIABLE, "")
 
@@ -83,6 +82,26 @@ def test_no_other_place_is_used(tmp_path: Path, nowhere: None, kind: str) -> Non
     assert kind != "foreign" or not cache.exists()
 
 
+def test_kernels_of_the_install_are_copied_once(tmp_path: Path) -> None:
+    code, cache = tmp_path / "package" / "kernels" / "rows", tmp_path / "cache"
+    (code / "__pycache__").mkdir(parents=True)
+    cache.mkdir()
+    kernel = code / "__pycache__" / "bits.count-1.py311.1.nbc"
+    kernel.write_bytes(b"first")
+    (code / "__pycache__" / "bits.cpython-311.pyc").touch()
+    assert kernel_cache.bring(tmp_path / "package", cache) == 1
+    (copied,) = cache.rglob("*.nbc")
+    place = _CacheLocator.get_suitable_cache_subpath(str(code / "bits.py"))
+    assert (copied.parent.name, copied.read_bytes()) == (place, b"first")
+    copied.write_bytes(b"of this machine")
+    assert kernel_cache.bring(tmp_path / "package", cache) == 0, "a newer one is kept"
+    kernel.write_bytes(b"second")
+    os.utime(kernel, ns=(1, copied.stat().st_mtime_ns + 1))
+    assert kernel_cache.bring(tmp_path / "package", cache) == 1, "a new version brings its own"
+    assert copied.read_bytes() == b"second"
+    assert kernel_cache.bring(tmp_path / "package", cache) == 0
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Of a process whose install and HOME cannot be written, as root too."""
     (folder / "sitecustomize.py").write_text(READ_ONLY)
@@ -104,14 +123,8 @@ def test_kernels_run_in_a_process_that_has_no_place(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.seeded("F26: it does not start where it cannot write beside its code")
 def test_a_service_starts_where_only_its_data_directory_can_be_written(tmp_path: Path) -> None:
-    data, cache = tmp_path / "data", tmp_path / "data" / "cache"
-    data.mkdir(mode=0o700)
-    cache.mkdir(mode=0o700)
-    (data / "lock").touch()  # a data directory has one
-    for kept in Path(psoup.__file__).parent.rglob("__pycache__/*.nb[ic]"):  # not to compile all of them again
-        place = cache / _CacheLocator.get_suitable_cache_subpath(str(kept.parent.parent / "x.py"))
-        place.mkdir(exist_ok=True)
-        shutil.copy(kept, place)
+    """The kernels that were compiled beside the code come with it: they are copied, and not compiled again."""
+    data = tmp_path / "data"
     command = [sys.executable, "-m", "psoup_service.main"]
     served = {**environment(tmp_path), "PSOUP_DATA_DIR": str(data), "PSOUP_PORT": "0"}
     process = subprocess.Popen(command, env=served, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
