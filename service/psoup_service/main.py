@@ -108,6 +108,11 @@ async def _serve(
     manager.ready(service.address, service.host.counters)
     if ready is not None:
         ready(service.address)
+    return await _until_stopped(service, manager, stop)
+
+
+async def _until_stopped(service: Service, manager: ServiceManager, stop: asyncio.Event) -> int:
+    """Serve until `stop` is set or the host fails, then drain. Returns the exit code."""
     signalled = asyncio.create_task(stop.wait())
     ended = asyncio.create_task(service.ended())
     await asyncio.wait([signalled, ended], return_when=asyncio.FIRST_COMPLETED)
@@ -122,7 +127,7 @@ async def _serve(
         print(f"error: the service stopped: {failure}", file=sys.stderr)
         return EXIT_FAILED
     if not finished:
-        _log.warning("not all work was finished in time", extra={"drain_s": settings.drain_s})
+        _log.warning("not all work was finished in time", extra={"drain_s": service.settings.drain_s})
     return EXIT_OK
 
 

@@ -54,12 +54,12 @@ class ServiceManager:
         """The manager that variables of the environment name. The variables are removed: processes that this one
         starts must not speak for it."""
         path, watchdog, pid = (environ.pop(name, "") for name in _VARIABLES)
-        own = not pid or pid == str(os.getpid())
-        watchdog_s = int(watchdog) / 1e6 if own and watchdog.isascii() and watchdog.isdecimal() else 0.0
+        for_this_process = not pid or pid == str(os.getpid())
+        watchdog_s = int(watchdog) / 1e6 if for_this_process and watchdog.isascii() and watchdog.isdecimal() else 0.0
         return cls(path, watchdog_s if path else 0.0)
 
     def ready(self, address: str, counters: Callable[[], Mapping[str, int]]) -> None:
-        """Say that calls are served, and begin to feed the watchdog. `counters`: those of the host."""
+        """Say that calls are served, and begin to feed the watchdog. `counters`: returns the counters of the host."""
         self._tell("READY=1", f"STATUS=serving at {address}")
         if self.watchdog_s:
             self._feeding = asyncio.create_task(self._feed(WriterProgress(counters)))

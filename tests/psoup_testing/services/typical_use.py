@@ -234,6 +234,7 @@ def matched(client: Client, stream: str, key: str) -> Results:
 def service(client: Client) -> int:
     """Ask the service for what it is and holds, and wait for what others did."""
     info: ServerInfo = client.wait_ready(timeout=20.0)
+    client.check_ready()
     bill: MemoryBill = client.memory()
     assert client.info().incarnation == info.incarnation
     assert bill.used >= 0
