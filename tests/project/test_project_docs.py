@@ -27,6 +27,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "benchmarks/README.md",
     "docs/copies.md",
+    "docs/deploy.md",
     "docs/files.md",
     "docs/functions.md",
     "docs/joins.md",
