@@ -37,8 +37,8 @@ def channel(served: Serving) -> Iterator[grpc.Channel]:
 
 def pushed(page: Page, rows: str, **fields: Any) -> tuple[int, Any]:
     """The status and the reply of a push of rows, given as the text of their JSON."""
-    others = "".join(f", {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
-    response = page.post("IngestService/PushRows", f'{{"stream": "ads", "rows": {rows}{others}}}'.encode())
+    more = "".join(f", {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+    response = page.post("IngestService/PushRows", f'{{"stream": "ads", "rows": {rows}{more}}}'.encode())
     return response.status, response.json
 
 
@@ -109,10 +109,10 @@ def test_rows_go_in_and_come_out_as_they_are(page: Page, served: Serving) -> Non
     ],
 )  # fmt: skip
 def test_a_row_that_does_not_fit_is_named(page: Page, ads: str, rows: str, row: str, column: str, why: str) -> None:
-    status, told = pushed(page, rows)
-    assert (status, told["code"]) == (400, "INVALID_ARGUMENT"), told
-    assert why in told["message"]
-    assert (told["metadata"].get("row"), told["metadata"].get("column")) == (row, column), told
+    status, reply = pushed(page, rows)
+    assert (status, reply["code"]) == (400, "INVALID_ARGUMENT"), reply
+    assert why in reply["message"]
+    assert (reply["metadata"].get("row"), reply["metadata"].get("column")) == (row, column), reply
     assert pushed(page, "[]")[0] == 200, "nothing of it was taken, and the next push is"
 
 
@@ -130,8 +130,8 @@ def test_a_row_that_does_not_fit_is_named(page: Page, ads: str, rows: str, row: 
     ],
 )  # fmt: skip
 def test_hostile_rows_are_refused_before_they_are_read(page: Page, ads: str, rows: str, status: int, why: str) -> None:
-    found, told = pushed(page, rows)
-    assert found == status and why in told["message"], told
+    values, reply = pushed(page, rows)
+    assert values == status and why in reply["message"], reply
 
 
 def test_a_push_of_rows_over_grpc_has_the_same_bounds(channel: grpc.Channel, ads: str) -> None:
@@ -152,8 +152,8 @@ def test_a_push_of_rows_over_grpc_has_the_same_bounds(channel: grpc.Channel, ads
         (b'[{"d": 1, "d": 2}]', "INVALID_ARGUMENT", "the name 'd' comes twice in one object"),
         (rb'[{"note": "\ud800"}]', "INVALID_ARGUMENT", "row 0: \"\\ud800\" in column 'note' is not a valid TEXT"),
     ):
-        found, told = refused(rows if rows[:2] != b"[[" else b"[" * 40_000)
-        assert found == code and why in told, (rows[:40], told)
+        values, reply = refused(rows if rows[:2] != b"[[" else b"[" * 40_000)
+        assert values == code and why in reply, (rows[:40], reply)
 
 
 def test_a_push_of_rows_takes_all_rows_or_none_unless_told_to_count(page: Page, ads: str) -> None:
@@ -172,15 +172,15 @@ def test_a_numbered_push_of_rows_is_taken_once(page: Page, ads: str) -> None:
     first = pushed(page, rows, **numbered)[1]
     again = pushed(page, f' [ {{ {AT}, "n": 1.0 }} ] ', **numbered)[1]
     assert (first["accepted"], again["sequence"], again["duplicate"]) == ("1", first["sequence"], True)
-    status, told = pushed(page, f'[{{{AT}, "n": 2}}]', **numbered)
-    assert (status, told["reason"]) == (409, "PAYLOAD_CONFLICT")
+    status, reply = pushed(page, f'[{{{AT}, "n": 2}}]', **numbered)
+    assert (status, reply["reason"]) == (409, "PAYLOAD_CONFLICT")
 
 
 @pytest.mark.parametrize(
     ("statement", "parameters", "clause"),
     [
         ("SELECT n FROM ads WHERE price > ?", "[1.10]", "price >= 1.11"),
-        ("SELECT n FROM ads WHERE price > $least AND note = $who", '{"who": "ann", "least": "7"}', "price >= 7.01"),
+        ("SELECT n FROM ads WHERE price > $least AND note = $buyer", '{"buyer": "ann", "least": "7"}', "price >= 7.01"),
         ("SELECT n FROM ads WHERE n = ?", "[9007199254740993]", "n = 9007199254740993"),
         ("SELECT n FROM ads WHERE ok = ? AND at > ?", '[true, "2024-05-01"]', "2024-05-01"),
     ],
@@ -229,9 +229,9 @@ def test_bytes_that_are_no_parameters_are_named_by_their_field(channel: grpc.Cha
     stub = queries_pb2_grpc.QueryServiceStub(channel)
     with pytest.raises(grpc.RpcError) as problem:
         stub.Register(queries.RegisterRequest(statement="SELECT n FROM ads WHERE n > ?", parameters=b"[1]"))
-    told = problem.value.details() or ""
-    assert told.startswith("parameters is not an Arrow IPC stream")
-    assert "a column for each parameter" in told and "parameters_json" in told
+    reply = problem.value.details() or ""
+    assert reply.startswith("parameters is not an Arrow IPC stream")
+    assert "a column for each parameter" in reply and "parameters_json" in reply
     both = queries.RegisterRequest(statement="SELECT n FROM ads", parameters=b"x", parameters_json=b"[1]")
     with pytest.raises(grpc.RpcError, match="give parameters or parameters_json, not both"):
         stub.Register(both)
@@ -267,13 +267,13 @@ def test_pages_of_rows_in_json_are_the_whole_answer(page: Page, ads: str) -> Non
     rows = json.dumps([{"at": f"2024-06-01T12:{n // 60:02}:{n % 60:02}Z", "n": n, "note": "page"} for n in range(250)])
     sequence = pushed(page, rows)[1]["sequence"]
     page.call("QueryService/Register", {"statement": "SELECT n FROM ads WHERE note = 'page' BEGIN (START)", "key": "p"})
-    found, token = list[int](), ""
-    while token or not found:
+    values, token = list[int](), ""
+    while token or not values:
         asking = {"key": "p", "json": True, "pageSize": 100, "pageToken": token, "minSequence": sequence}
         answer = page.call("QueryService/InvokeRows", asking)
-        found += [row["n"] for row in answer["jsonRows"]]
+        values += [row["n"] for row in answer["jsonRows"]]
         token = answer.get("nextPageToken", "")
-    assert found == list(range(250))
+    assert values == list(range(250))
     none = page.call("StatementService/Ask", {"statement": "SELECT n FROM ads WHERE n < -5", "json": True})
     assert none["jsonRows"] == []
     large = {"statement": "SELECT n FROM ads WHERE note = 'page' BEGIN (START)", "json": True, "maxBytes": 500}

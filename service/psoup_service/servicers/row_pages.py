@@ -99,7 +99,7 @@ def made_page(
 def _fitting_json(batch: pa.RecordBatch | None, max_bytes: int) -> tuple[pa.RecordBatch | None, bytes]:
     """The first rows of a page whose JSON takes at most `max_bytes`, at least one, and that JSON.
 
-    Each row of JSON repeats the names of its columns, so a page may hold fewer rows than one of messages.
+    Each row of JSON repeats the names of its columns. So a page may hold fewer rows.
     """
     if batch is None:
         return None, b"[]"

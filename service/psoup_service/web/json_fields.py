@@ -23,8 +23,8 @@ _READ = {
     "psoup.v1.RegisterRequest": ("parameters", "parameters_json"),
     "psoup.v1.AskRequest": ("parameters", "parameters_json"),
 }
-"""By the request: the name in JSON, and the field of the message. If they differ, the name is also that of a field of
-bytes, which a text gives in base64."""
+"""By the request: the name in JSON, and the field of the message. If they differ, the message also has a field
+of bytes with that name, which a text gives in base64."""
 
 _WRITTEN = {"psoup.v1.InvokeRowsResponse": ("json_rows", "jsonRows"), "psoup.v1.AskResponse": ("json_rows", "jsonRows")}
 """By the reply: the field of the message, and its name in JSON."""

@@ -21,7 +21,7 @@ from psoup_service.wire.json_rows import REASON, parsed
 
 
 def read_parameters(raw: bytes, *, many: bool) -> tuple[pa.Table, bool]:
-    """A row of parameters, or many of them, as a table; and whether its columns belong to the parameters by name.
+    """The table of a row of parameters, or of many rows, and whether its columns have names of parameters.
 
     Raises InvalidInput that names the place of the fault.
     """

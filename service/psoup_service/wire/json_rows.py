@@ -85,22 +85,22 @@ def read_rows(raw: bytes, schema: Schema) -> pa.RecordBatch:
 def _by_column(rows: list[Any], schema: Schema) -> dict[str, list[Any]]:
     """The values of each column that some row names, with None where a row lacks it."""
     names: dict[str, str] = {}
-    found: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise _refused(number, "", f"it is {json_kind(row)}; write an object with the values by column")
         for name, value in row.items():
-            known = names.get(name)
-            if known is None:
-                known = names[name] = _column_of(name, number, schema)
-            values = found.setdefault(known, [])
+            column_name = names.get(name)
+            if column_name is None:
+                column_name = names[name] = _column_of(name, number, schema)
+            values = columns.setdefault(column_name, [])
             if len(values) > number:
-                raise _refused(number, known, f"column {known!r} comes twice; give it once")
+                raise _refused(number, column_name, f"column {column_name!r} comes twice; give it once")
             values.extend([None] * (number - len(values)))
             values.append(value)
-    for values in found.values():
+    for values in columns.values():
         values.extend([None] * (len(rows) - len(values)))
-    return found
+    return columns
 
 
 def _column_of(name: str, row: int, schema: Schema) -> str:

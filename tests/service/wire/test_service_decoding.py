@@ -62,9 +62,9 @@ def test_room_is_taken_for_what_it_decodes_to_before_it_is_decoded(monkeypatch: 
     room, decoded = Room(9, 6_000_000), list[int]()
     decode = wire_ipc.decode_push
 
-    def seen(payload: bytes, limits: Limits) -> pa.Table | pa.RecordBatch:
+    def seen(payload: bytes, limits: Limits, field: str) -> pa.Table | pa.RecordBatch:
         decoded.append(room.bytes)
-        return decode(payload, limits)
+        return decode(payload, limits, field)
 
     monkeypatch.setattr(wire_ipc, "decode_push", seen)
 
