@@ -32,6 +32,7 @@ DOCUMENTS = (
     "docs/functions.md",
     "docs/joins.md",
     "docs/operations.md",
+    "docs/other-languages.md",
     "docs/saved-searches.md",
     "docs/spark.md",
     "docs/sql.md",
