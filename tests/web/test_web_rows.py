@@ -182,6 +182,8 @@ def test_a_numbered_push_of_rows_is_taken_once(page: Page, ads: str) -> None:
         ("SELECT n FROM ads WHERE price > ?", "[1.10]", "price >= 1.11"),
         ("SELECT n FROM ads WHERE price > $least AND note = $buyer", '{"buyer": "ann", "least": "7"}', "price >= 7.01"),
         ("SELECT n FROM ads WHERE n = ?", "[9007199254740993]", "n = 9007199254740993"),
+        ("SELECT n FROM ads WHERE note = 'no parameter'", "[]", "no parameter"),
+        ("SELECT n FROM ads WHERE note = $many", json.dumps({"many": "[{" * 9_000}), "[{[{"),
         ("SELECT n FROM ads WHERE ok = ? AND at > ?", '[true, "2024-05-01"]', "2024-05-01"),
     ],
 )  # fmt: skip

@@ -131,6 +131,7 @@ class Decoding:
     ) -> tuple[Decoded, bool]:
         """Decode parameters in JSON, like `parameters`. The second value: whether they are given by name."""
         rows = json_rows.check_size(raw, "parameters", "send them as Arrow IPC") + raw.count(b"[")
+        rows = rows if many else 1
 
         def read(place: TakenRoom) -> tuple[Decoded, bool]:
             table, by_name = read_parameters(raw, many=many)
