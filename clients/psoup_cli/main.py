@@ -8,10 +8,29 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from psoup_cli.extras import lacking
 from psoup_cli.process_end import INTERRUPTED, discard_output
+
+
+def _show(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show a warning. The message of RowsNotTaken is shown without the place in the code."""
+    from psoup_client import RowsNotTaken
+
+    if issubclass(category, RowsNotTaken):
+        print(f"psoup: {message}", file=sys.stderr)
+    else:
+        print(warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -28,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             leave_out_pandas()  # importing it is a third of the start of a command
         from psoup_cli.app import app
 
+        warnings.showwarning = _show
         app(args=given, prog_name="psoup")
     except ModuleNotFoundError as problem:
         if (sentence := lacking(problem, given)) is None:

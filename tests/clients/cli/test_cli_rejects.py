@@ -202,8 +202,8 @@ def test_refused_raise_takes_the_files_as_a_whole(psoup: Psoup, client: Client, 
     assert (ran.code, "None of the 6 rows was taken" in ran.err) == (1, True)
     assert [line for _, line, _ in written()] == [3, 6, 5]
     assert numbers(client, events) == [0]
-    write(tmp_path / "good.csv", [row for row in ROWS if row["n"] in (1, 3)])
-    ran = psoup("push", events, "good.csv", "--refused", "raise", "--whole", "--id", "monday")
+    write(tmp_path / "rows.csv", [row for row in ROWS if row["n"] in (1, 3)])
+    ran = psoup("push", events, "rows.csv", "--refused", "raise", "--whole", "--id", "monday")
     assert (ran.code, numbers(client, events)) == (0, [0, 1, 3])
 
 
@@ -216,8 +216,8 @@ def test_refused_divert_keeps_the_rows(psoup: Psoup, client: Client, events: str
     )
     assert [line for _, line, _ in written()] == [3, 6, 5]
     assert (numbers(client, events), numbers_late(client, events)) == ([0, 1, 3, 6], [2, 4, 5])
-    write(tmp_path / "late.csv", ROWS[1:2])
-    ran = psoup("push", events, "late.csv", "--refused", "divert")
+    write(tmp_path / "rows.csv", ROWS[1:2])
+    ran = psoup("push", events, "rows.csv", "--refused", "divert")
     assert (ran.code, f"none was taken; {events}_late has the late ones" in ran.err) == (5, True)
     ran = psoup("push", events, "rows.csv", "--refused", "divert", "--whole")
     assert (ran.code, "leave --whole out" in ran.err) == (2, True)

@@ -94,7 +94,7 @@ RefusedFlag = Annotated[
     Refusal,
     typer.Option(
         "--refused",
-        help="For rows that are too late or too far ahead: count them and take the others; or raise an error; or divert"
+        help="For rows that are too late or too far ahead: count them and take the rest; or raise an error; or divert"
         " them into STREAM_late.",
     ),
 ]
@@ -142,7 +142,6 @@ def push(
       psoup push flights 'export-*.csv' --encoding latin-1 --date-format '%d.%m.%Y %H:%M' --dry-run
       psoup push flights monday.parquet --whole --id monday
       psoup push flights few.csv --ids
-      psoup push flights sensors.csv --refused divert
       tail -f events.jsonl | psoup push events - --format json
 
     Push the rows of CSV, JSON lines, Parquet or Arrow files; gzip, zstd, bz2 and lz4 are decompressed. Columns are
@@ -252,11 +251,11 @@ def _tell(
         for line in source.rejects.first:
             message(line)
     if refused and not result.accepted:
-        kept = f"; {diverted} has the late ones" if diverted else ""
-        kept += f". {_ZONELESS}" if source.zoneless and not rejected else ""
+        copy = f"; {diverted} has the late ones" if diverted else ""
+        copy += f". {_ZONELESS}" if source.zoneless and not rejected else ""
         raise FailedPrecondition(
             f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {_why(result, rejected)},"
-            f" and none {'would be' if dry_run else 'was'} taken{kept}",
+            f" and none {'would be' if dry_run else 'was'} taken{copy}",
             reason="ROWS_REFUSED",
         )
     if not as_json:
@@ -309,7 +308,9 @@ def push_files(source: PushedFiles, client: Client, stream: str, timeout: float 
                     producer.flush()
             return producer.flush()
         except (InvalidData, ResourceExhausted) as problem:
-            raise source.named(problem, _taken(producer)) from None
+            taken = _taken(producer)
+            producer.abandon()  # the message tells what its warning would tell
+            raise source.named(problem, taken) from None
         finally:
             source.write_refused()
 
@@ -373,8 +374,8 @@ def summary(result: PushResult, rejected: int = 0, written: str = "", dry_run: b
     """Describe the outcome for the rows in one sentence. `diverted`: the stream that has the refused rows, or ""."""
     refused = [f"{n:,} {why}" for n, why in ((result.late, "too late"), (result.ahead, "too far ahead")) if n]
     refused += [f"{rejected:,} rejected"] if rejected else []
-    what = f"refused, and kept in {diverted}" if diverted else "refused"
-    said = f"; {what}: {', '.join(refused)}{written}" if refused else ""
+    outcome = f"refused, and kept in {diverted}" if diverted else "refused"
+    said = f"; {outcome}: {', '.join(refused)}{written}" if refused else ""
     if dry_run:
         return f"{counted(result.accepted, 'row')} would be sent{said}; none was."
     if result.duplicates and result.duplicates == result.batches:
