@@ -32,6 +32,7 @@ from pyspark.sql.types import StructField, StructType
 
 from psoup.config import CHUNK_ROWS
 from psoup_client import Client, InvalidRequest, Query, Stage
+from psoup_client.ingest.lost_rows import refused_text, warn
 from psoup_client.times import to_micros
 from psoup_spark.row_sender import BatchId, RowTarget, Sent, abort, begin, commit, send_partition
 from psoup_spark.schemas import check_fits, spark_schema
@@ -113,7 +114,10 @@ class PSoupSource(DataSource):
         with Client(self._address) as client:
             check_fits(schema, client.describe(self._stream))
             new_since = client.known_sequence
-        target = RowTarget(self._address, self._stream, float(self.options.get("patience", PATIENCE)))
+        patience, refused = float(self.options.get("patience", PATIENCE)), self.options.get("refused", "count")
+        if refused not in ("raise", "count"):
+            raise InvalidRequest(f"the option refused is {refused!r}: give raise or count")
+        target = RowTarget(self._address, self._stream, patience, refused="raise" if refused == "raise" else "count")
         name = self.options.get("id")
         since = int(self.options.get("since", "0")) if name else new_since
         return BatchWriter(target, BatchId(name or f"spark-write-{uuid.uuid4().hex}", since=since))
@@ -254,7 +258,8 @@ class BatchWriter(DataSourceArrowWriter):
         sent = [message.sent for message in messages if isinstance(message, _RowsMessage)]
         with Client(self._target.address) as client:
             stage = Stage.join(client, self._target.stream, self._stage)
-            commit(client, self._target, self._batch, stage, sent)
+            result = commit(client, self._target, self._batch, stage, sent)
+        warn(refused_text(self._target.stream, result, 'option("refused", "raise") takes all rows or none'))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Drop the parts that workers have sent."""
@@ -266,7 +271,7 @@ class BatchWriter(DataSourceArrowWriter):
 def _check_known(options: MutableMapping[str, str]) -> None:
     """Raise InvalidRequest for an unknown option. A misspelt `where` would otherwise select all tuples."""
     of_query = ("as_of", "window", "accept_truncation")
-    of_stream = ("columns", "where", "partitions", "id", "since", "patience")
+    of_stream = ("columns", "where", "partitions", "id", "since", "patience", "refused")
     named = options.get("query") or options.get("key")
     names = ("address", "query", "key", "stream", *(of_query if named else of_stream))
     odd = next((name for name in options if name.lower() not in names), None)

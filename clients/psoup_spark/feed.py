@@ -24,8 +24,10 @@ from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 
 from psoup_client import Client, PSoupError, PushResult
 from psoup_client.columns.casts import TimeUnit
+from psoup_client.ingest.lost_rows import refused_text, warn
+from psoup_client.ingest.refused_rows import check_refused
 from psoup_spark.failures import refused_values
-from psoup_spark.row_sender import PATIENCE, BatchId, RowTarget, insist, send
+from psoup_spark.row_sender import PATIENCE, BatchId, JobRefusing, RowTarget, insist, send
 from psoup_spark.schemas import check_fits
 from psoup_spark.stream_handle import QUERY_ID, Running
 
@@ -47,6 +49,7 @@ def feed(
     patience: float = PATIENCE,
     since: int = 0,
     time_unit: TimeUnit | None = None,
+    refused: JobRefusing = "count",
     progress: Progress | None = None,
 ) -> Feed:
     """Start to send the rows of a streaming `frame` to `stream`. Returns at once.
@@ -58,13 +61,18 @@ def feed(
     maxOffsetsPerTrigger). `since`: an event before the first batch of this checkpoint, for a feed that is refused with
     PRODUCER_FORGOTTEN. `time_unit`: as in `Client.push`.
 
+    Rows that are too late or too far ahead are counted, and the feed goes on. `progress` gets the counts; without it,
+    the warning RowsNotTaken tells them. With `refused="raise"` the feed ends with RowsRefused, and nothing of the batch
+    is taken. A start without that option goes on with the batch.
+
     Raises InvalidData, which names the column, for a frame that does not fit, NotFound and Unavailable.
     """
     if not frame.isStreaming:
         raise TypeError("feed takes a streaming frame (spark.readStream); write another with df.write.format('psoup')")
+    check_refused(refused, "raise", "count")
     with Client(address) as client:
         check_fits(frame.schema, client.describe(stream), time_unit)
-        target = RowTarget(client.address, stream, patience, time_unit)
+        target = RowTarget(client.address, stream, patience, time_unit, refused)
     batches = _FeedBatches(target, frame.sparkSession.streams, progress, since)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
@@ -98,6 +106,8 @@ class _FeedBatches:
         self.result = self.result.joined(result)
         if self.progress is not None:
             self.progress(number, result)
+        else:
+            warn(refused_text(self.target.stream, result, f"batch {number} of the feed"))
 
     def ended(self, query: StreamingQuery) -> None:
         """Send the last watermark, and wait until all fed rows are in every answer.

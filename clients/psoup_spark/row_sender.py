@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -35,6 +35,9 @@ PATIENCE = 600.0
 COMMIT_SECONDS = 600.0
 """The deadline of one commit, in seconds. The service writes millions of rows to disk in it."""
 
+JobRefusing = Literal["raise", "count"]
+"""The choices for rows that are too late or too far ahead: end with RowsRefused, or count them and go on."""
+
 _SENT = "parts array<string>, rows bigint, problem binary"
 _SENT_ARROW = pa.schema([("parts", pa.list_(pa.string())), ("rows", pa.int64()), ("problem", pa.binary())])
 T = TypeVar("T")
@@ -44,13 +47,14 @@ T = TypeVar("T")
 class RowTarget:
     """The stream that receives the rows. `patience`: seconds to wait for a service that is away or has no room.
 
-    `time_unit`: as in `Client.push`.
+    `time_unit`: as in `Client.push`. `refused`: as in `Stage.commit`.
     """
 
     address: str
     stream: str
     patience: float
     time_unit: TimeUnit | None = None
+    refused: JobRefusing = "count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ def commit(client: Client, target: RowTarget, batch: BatchId, stage: Stage, sent
         parts += partition.parts
     if not parts:  # a commit without names takes all parts, also of failed attempts: so commit an empty stage
         stage = begin(client, target, batch)
-    return insist(target.patience, lambda: stage.commit(parts, timeout=COMMIT_SECONDS))
+    return insist(target.patience, lambda: stage.commit(parts, refused=target.refused, timeout=COMMIT_SECONDS))
 
 
 def send_partition(target: RowTarget, stage_id: str, batches: Iterable[pa.RecordBatch]) -> Sent:

@@ -31,9 +31,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from psoup.config import CHUNK_ROWS
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
-from psoup_client import AttachSite, Client, InvalidData, PSoupError
+from psoup_client import AttachSite, Client, InvalidData, PSoupError, RowsRefused
 from psoup_client.columns.casts import TimeUnit
-from psoup_client.times import to_micros
+from psoup_client.ingest.refused_rows import check_refused
+from psoup_client.phrases import counted, verb
+from psoup_client.times import from_micros, to_micros
 from psoup_spark import source_rows as mappings
 from psoup_spark.backfill import (
     Evaluated,
@@ -48,7 +50,7 @@ from psoup_spark.batch_folder import BatchFolder
 from psoup_spark.bound import signatures_of
 from psoup_spark.epochs import check_unit
 from psoup_spark.failures import refused_values
-from psoup_spark.row_sender import PATIENCE, insist
+from psoup_spark.row_sender import PATIENCE, JobRefusing, insist
 from psoup_spark.stream_handle import QUERY_ID, Running
 from psoup_storage.formats.history import SERVICE_IDS, read_manifest
 
@@ -108,6 +110,7 @@ def stand(
     mapping: Mapping[str, str] | None = None,
     quarantine: str | None = None,
     time_unit: TimeUnit | None = None,
+    refused: JobRefusing = "count",
     functions: Sequence[str] = (),
     trigger: dict[str, Any] | None = None,
     patience: float = PATIENCE,
@@ -121,12 +124,16 @@ def stand(
     Two kinds of queries are evaluated later, when a client invokes them: queries that are registered meanwhile, and
     queries that call functions of the operator outside the modules `functions`.
 
+    Rows that are too late or too far ahead are left out and counted; `progress` and `result` have the counts. With
+    `refused="raise"` the job ends with RowsRefused, and nothing of the batch is attached.
+
     Raises InvalidData if the streams differ, NotFound, Unavailable, and FailedPrecondition if tuples were pushed to the
     stream. If a service lacks batches that another one has, the job ends with InvalidData.
     """
     if not frame.isStreaming:
         raise TypeError("stand takes a streaming frame (spark.readStream); attach another one with backfill")
     check_unit(time_unit)
+    check_refused(refused, "raise", "count")
     sites = []
     with ExitStack() as opened:
         for address in addresses:
@@ -136,7 +143,8 @@ def stand(
     _check_alike(specs)
     folder = Path(shared or sites[0][1].folder)
     called = tuple(functions), signatures_of(functions)
-    target = BatchTarget(tuple(specs), stream, folder, dict(mapping or {}), quarantine, patience, time_unit, *called)
+    rules = dict(mapping or {}), quarantine, patience, time_unit
+    target = BatchTarget(tuple(specs), stream, folder, *rules, *called, refused)
     batches = _StandingBatches(target, progress)
     writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.trigger(**trigger) if trigger else writer
@@ -156,6 +164,7 @@ class BatchTarget:
     time_unit: TimeUnit | None = None
     functions: tuple[str, ...] = ()
     signatures: frozenset[str] = frozenset()
+    refused: JobRefusing = "count"
 
 
 @dataclass(slots=True)
@@ -271,6 +280,8 @@ def release(
         late = F.lit(False) if watermark is None else at < F.lit(watermark)
         good = ~late & (at <= latest)
         seen = rows.agg(F.count("*"), F.max(F.when(good, at)), F.count_if(late), F.count_if(~late & ~good)).collect()[0]
+        if target.refused == "raise" and seen[2] + seen[3]:
+            raise _refused(target.stream, seen[0], seen[2], seen[3], watermark)
         if seen[1] is None:
             return StandResult(late=seen[2], ahead=seen[3], bad=bad)
         mark = max(seen[1] - spec.lateness, -(2**63) if watermark is None else watermark)
@@ -289,6 +300,17 @@ def release(
         return StandResult(extent.rows, extent.chunks, seen[2], seen[3], bad, count - extent.rows)
     finally:
         rows.unpersist()
+
+
+def _refused(stream: str, rows: int, late: int, ahead: int, watermark: int | None) -> RowsRefused:
+    why = [f"{n:,} {word}" for n, word in ((late, "too late"), (ahead, "too far ahead of the clock")) if n]
+    below = "" if watermark is None else f"; the watermark is {from_micros(watermark)}"
+    return RowsRefused(
+        f"{late + ahead:,} of {counted(rows, 'row')} of the batch for stream {stream!r}"
+        f" {verb(late + ahead, 'is', 'are')} {' or '.join(why)}{below}. Nothing of the batch was attached; leave such"
+        ' rows out of the source, or go on without them: refused="count" (--refused count)',
+        facts={"stream": stream, "rows": str(rows), "late": str(late), "ahead": str(ahead)},
+    )
 
 
 def _mapping(spec: StreamSpec, mapping: Mapping[str, str], watermark: int | None) -> Mapping[str, str]:

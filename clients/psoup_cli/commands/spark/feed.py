@@ -13,10 +13,12 @@ from psoup_cli.commands.spark.options import (
     Every,
     Folder,
     Format,
+    JobRefusal,
     Master,
     Once,
     Options,
     PatienceSeconds,
+    Refused,
     Schema,
     Select,
     TimeUnit,
@@ -47,6 +49,7 @@ def feed(
     select: Select = None,
     time_unit: TimeUnit = None,
     watermark: Watermark = None,
+    refused: Refused = JobRefusal.COUNT,
     every: Every = None,
     once: Once = False,
     since: Since = None,
@@ -73,7 +76,7 @@ def feed(
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
         arguments: dict[str, Any] = {"address": where, "trigger": trigger, "patience": patience, "since": since or 0}
-        arguments["time_unit"] = unit
+        arguments |= {"time_unit": unit, "refused": refused.value}
         return psoup_spark.feed(rows, stream, checkpoint=checkpoint, progress=tell, **arguments)
 
     session = partial(open_session, master, conf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -57,6 +58,21 @@ TimeUnit = Annotated[
 ]
 Quarantine = Annotated[
     str | None, typer.Option("--quarantine", metavar="DIR", help="Write rows that do not fit here, with the reason.")
+]
+
+
+class JobRefusal(StrEnum):
+    """Choices of --refused."""
+
+    COUNT = "count"
+    RAISE = "raise"
+
+
+Refused = Annotated[
+    JobRefusal,
+    typer.Option(
+        "--refused", help="For rows that are too late or too far ahead: count them and go on, or end the job."
+    ),
 ]
 
 

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from psoup_client.phrases import counted
+from psoup_cli.common import message
+from psoup_client.phrases import counted, verb
 
 Tell = Callable[[int, Any], None]
 """The function that receives the number of a finished batch, and its result."""
@@ -20,7 +21,7 @@ Tell = Callable[[int, Any], None]
 
 @contextmanager
 def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Tell]:
-    """Show a line for an endless job: batches, rows, and rows a second.
+    """Show a line for an endless job: batches, rows, and rows a second. Refused rows are told without a terminal, too.
 
     `count` returns the rows of a batch's result.
     """
@@ -28,13 +29,19 @@ def meter(stream: str, count: Callable[[Any], int]) -> Iterator[Tell]:
     console = Console(file=sys.stderr)
     with Bars(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(f"{stream}: waiting for rows")
-        rows, start = 0, time.monotonic()
+        rows, refused, shown, start = 0, 0, 0, time.monotonic()
 
         def tell(number: int, result: Any) -> None:
-            nonlocal rows
+            nonlocal rows, refused, shown
             rows += count(result)
+            refused += result.late + result.ahead
             rate = rows / max(time.monotonic() - start, 1e-3)
-            bar.update(task, description=f"{stream}: batch {number}, {counted(rows, 'row')}, {rate:,.0f} rows/s")
+            lost = f", {refused:,} refused" if refused else ""
+            bar.update(task, description=f"{stream}: batch {number}, {counted(rows, 'row')}{lost}, {rate:,.0f} rows/s")
+            if refused and refused >= 2 * shown:  # a line for each doubling
+                shown = refused
+                said = f"{counted(refused, 'row')} {verb(refused, 'was', 'were')} refused up to batch {number}"
+                message(f"{stream}: {said}, too late or too far ahead; --refused raise would end the job")
 
         yield tell
 

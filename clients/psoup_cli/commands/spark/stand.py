@@ -15,12 +15,14 @@ from psoup_cli.commands.spark.options import (
     Folder,
     Format,
     Functions,
+    JobRefusal,
     Mapping,
     Master,
     Once,
     Options,
     PatienceSeconds,
     Quarantine,
+    Refused,
     Schema,
     Select,
     TimeUnit,
@@ -58,6 +60,7 @@ def stand(
     mapping: Mapping = None,
     quarantine: Quarantine = None,
     time_unit: TimeUnit = None,
+    refused: Refused = JobRefusal.COUNT,
     every: Every = None,
     once: Once = False,
     functions: Functions = None,
@@ -82,9 +85,7 @@ def stand(
     source = psoup_spark.Source(format, path, pairs("--option", option), schema, select, time_unit=unit)
     first, others = attach[0] if attach else address, (attach or [])[1:]
     settings: dict[str, Any] = {"shared": shared, "quarantine": quarantine, "mapping": pairs("--mapping", mapping)}
-    settings["time_unit"] = unit
-
-    settings["functions"] = functions or ()
+    settings |= {"time_unit": unit, "refused": refused.value, "functions": functions or ()}
 
     def start(rows: Any, where: str, tell: Tell) -> Any:
         arguments: dict[str, Any] = {"trigger": trigger, "patience": patience, "progress": tell}
