@@ -156,7 +156,7 @@ class LocalPSoup:
     ) -> PushAcknowledgement:
         """Push tuples. Raises RowsRefused, and takes none, if some are too late or too far ahead.
 
-        With `refused="count"`, or a `producer`, it takes the others and counts these."""
+        With `refused="count"`, or a `producer`, it takes the rest and counts these."""
         whole = refused != "count" and not producer
         answer = self.submit(Push(stream, table, producer, epoch, number, b"", self.tenant, all_or_none=whole))
         assert isinstance(answer, PushAcknowledgement)

@@ -123,8 +123,8 @@ class RefusedRow:
 class RowsRefused(InvalidData):
     """Rows that a push does not take, so that it takes none. The same push again is harmless, and is refused again.
 
-    `total`: the number of refused rows. `rows`: the first `LISTED_ROWS` of them, in order. `taken`: the number of rows,
-    from the first on, that earlier parts of a very large push had brought in; otherwise 0.
+    `total`: the number of refused rows. `rows`: the first 1,000 of them, in order. `taken`: 0, or the number of rows
+    that earlier parts of a very large push had brought in.
     """
 
     reason = "ROWS_REFUSED"

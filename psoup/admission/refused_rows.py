@@ -23,7 +23,7 @@ _LISTED_CHARS = 160
 def rows_refused(
     spec: StreamSpec, columns: tuple[Column, ...], watermark: int | None, latest: int, now: int
 ) -> RowsRefused:
-    """Make the error for rows below `watermark` or after `latest`, of which there is at least one. O(rows)."""
+    """Make the error for rows below `watermark` or after `latest`. There is at least one such row. O(rows)."""
     assert spec.time_attribute is not None
     times = columns[spec.time_attribute].values
     late = np.flatnonzero(times < watermark) if watermark is not None else np.zeros(0, np.int64)
@@ -39,9 +39,9 @@ def rows_refused(
             f"is too far ahead of the clock by {_distance(time - now)}: {time_text(latest)} is the most now. The"
             " sender's clock is fast, or it sends times of the future (ALTER STREAM … AHEAD)"
         )
-    others = f"; {count - 1:,} more {'row is' if count == 2 else 'rows are'} refused" if count > 1 else ""
+    more = f"; {count - 1:,} more {'row is' if count == 2 else 'rows are'} refused" if count > 1 else ""
     error = RowsRefused(
-        f"row {row}: its time {time_text(time)} {why}{others}. None of the {len(times):,} rows was taken; leave such"
+        f"row {row}: its time {time_text(time)} {why}{more}. None of the {len(times):,} rows was taken; leave such"
         " rows out, or ask that the other rows are taken",
         row=row,
         rows=len(times),

@@ -51,8 +51,8 @@ class IngestCalls(Session):
 
         All or none holds for up to 16,777,216 rows and 128 MiB of Arrow. A larger push goes in parts of that size, and
         `RowsRefused.taken` counts the rows of the parts before. In system time no row is late. There, and with "count",
-        more rows than fit into one batch (65,536, or 8 MiB) go in several batches; after any other error the earlier
-        batches stay. A retried call is taken once. For many pushes use `producer`.
+        more than 65,536 rows or 8 MiB go in several batches. After any other error the earlier batches stay. A retried
+        call is taken once. For many pushes use `producer`.
 
         Values are converted if that loses nothing: whole floats to BIGINT, text to TIMESTAMP, DATE and DECIMAL, a date
         to its midnight. A bool is not a number. Missing values of pandas are NULL, and an index with a name is a

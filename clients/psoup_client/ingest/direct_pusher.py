@@ -1,9 +1,11 @@
 """Single pushes, which the service takes exactly once, and as a whole if the caller wants that.
 
-push         batch 0 ─ batch 1 ─ …             each takes the rows that can be taken, and counts the others
-push_whole   one message                       all rows or none
-             a stage of parts, one commit      the same, for more rows than fit into a message
-             several stages, one by one        above `WHOLE_ROWS` or `WHOLE_BYTES`: all or none of each
+    push         batch 0 ─ batch 1 ─ …     refused rows are counted
+    push_whole   one message               all rows or none
+                 a stage, one commit       more rows than a message holds
+                 several stages            above `WHOLE_ROWS` or `WHOLE_BYTES`
+
+Each batch and each stage has a number, so that a repeat is harmless.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class DirectPusher:
     def push_whole(self, table: pa.Table, time_column: str, timeout: float | None) -> PushResult:
         """Send all rows of a table. Raises RowsRefused, with the reasons, if some are too late or too far ahead.
 
-        Then none was taken, or of a table beyond the limits those of the parts before.
+        Then no row was taken. Of a table beyond the limits, the parts before are taken.
         """
         result, replies = PushResult(), list[Any]()
         with self._lock:

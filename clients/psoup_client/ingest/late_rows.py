@@ -4,8 +4,8 @@
                             ── rows 1, 7 ──> readings_late      the columns, refused_reason, refused_at
                             ── other rows ──> readings          or again, if the watermark has moved on
 
-Refused rows are pushed before the others. So if a call fails between the two, the other rows are not in, and a repeat
-of the call takes them once.
+Refused rows are pushed first. If a call fails between the two pushes, no other row is in. So a repeat of the call takes
+these once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from psoup_client.session import Session
 from psoup_proto.v1 import streams_pb2
 
 REASON, AT = "refused_reason", "refused_at"
-"""The columns that the second stream has besides those of the first."""
+"""The columns that only the second stream has."""
 
 
 class LateRows:

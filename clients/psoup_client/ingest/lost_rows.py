@@ -1,8 +1,10 @@
 """Warnings of rows that a sender did not bring in, for callers that look at no reply.
 
-with client.producer(…) as p:        an exception leaves the block ──> "3 batches (180 rows) are not acknowledged"
-producer without close               the interpreter ends          ──> the same
-rows that the service refused        close, without on_refused     ──> "12 of 1,000 rows were refused"
+    an exception leaves `with client.producer(…)` ──> "… ends before 180 rows in 3 batches are acknowledged"
+    the interpreter ends without `close`          ──> the same text
+    `close`, without `on_refused`                 ──> "12 of 1,000 rows were refused"
+
+A caller filters the warnings by the category RowsNotTaken.
 """
 
 from __future__ import annotations

@@ -202,10 +202,10 @@ class Producer:
     def close(self, flush: bool = True, timeout: float | None = None) -> PushResult:
         """Wait until every batch is acknowledged, and end the producer. Returns the sum of all replies.
 
-        Raises what `flush` raises; then, too, the producer is ended, and the warning RowsNotTaken names the rows and
+        Raises the errors of `flush`. Then the producer has ended, too, and the warning RowsNotTaken names the rows and
         batches that may be lost. With `flush=False` it does not wait, and what is not acknowledged may be in or not. An
         exception that leaves the `with` statement, and the end of the interpreter, do not wait either, and warn. May be
-        called twice. Rows that the service refused for their times are a warning, too, without `on_refused`.
+        called twice. Without `on_refused`, rows that the service refused for their times are a warning, too.
         """
         if flush and not self._closing:
             try:

@@ -49,7 +49,7 @@ class RefusedRows(html.Facts):
 NONE_REFUSED = RefusedRows()
 
 Refusing = Literal["raise", "count", "divert"]
-"""What a push does with rows that are too late or too far ahead; see `Client.push`."""
+"""The choices for rows that are too late or too far ahead; see `Client.push`."""
 
 REFUSED = {"raise": ingest_pb2.REFUSED_RAISE, "count": ingest_pb2.REFUSED_COUNT}
 """The words on the wire."""

@@ -132,7 +132,7 @@ class Stage:
         names.
 
         Returns the outcome of the rows; `duplicates` is 1 if the batch was committed before. It may be called again.
-        Rows that are too late or too far ahead are counted, and the others are taken. With `refused="raise"` such rows
+        Rows that are too late or too far ahead are counted, and the rest is taken. With `refused="raise"` such rows
         raise RowsRefused, and no row is taken; the stage stays. Raises FailedPrecondition for a missing part, and
         ResourceExhausted without room; the stage stays.
         """

@@ -39,8 +39,8 @@ def rows(*seconds: int) -> pa.Table:
 
 
 def values(client: Client, stream: str) -> list[int]:
-    found: list[int] = client.ask(f"SELECT x FROM {stream}").to_arrow()["x"].to_pylist()
-    return found
+    column: list[int] = client.ask(f"SELECT x FROM {stream}").to_arrow()["x"].to_pylist()
+    return column
 
 
 @pytest.fixture
@@ -155,11 +155,11 @@ def test_divert_keeps_refused_rows_with_the_reason(client: Client, stream: str) 
         assert done.refused == RefusedRows((1,), (2,))
         assert client.tuple_ids(done) == range(1 + 2 * turn, 3 + 2 * turn)
     assert values(client, stream) == [100, 101, 101, 101, 102]
-    kept = client.ask(f"SELECT * FROM {stream}_late").to_arrow()
-    assert kept.column_names == ["at", "x", "refused_reason", "refused_at"]
-    assert kept["x"].to_pylist() == [40, FAR, 40, FAR]
-    assert kept["refused_reason"][0].as_py().startswith("its time 1970-01-01 00:00:40Z is too late by 0:01:00")
-    assert min(kept["refused_at"].to_pylist()) > before
+    late_rows = client.ask(f"SELECT * FROM {stream}_late").to_arrow()
+    assert late_rows.column_names == ["at", "x", "refused_reason", "refused_at"]
+    assert late_rows["x"].to_pylist() == [40, FAR, 40, FAR]
+    assert late_rows["refused_reason"][0].as_py().startswith("its time 1970-01-01 00:00:40Z is too late by 0:01:00")
+    assert min(late_rows["refused_at"].to_pylist()) > before
     assert client.describe(stream).late == 0
     all_late = client.push(stream, rows(1, 2), refused="divert")
     assert (all_late.accepted, all_late.late) == (0, 2)
