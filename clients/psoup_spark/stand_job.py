@@ -31,8 +31,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from psoup.config import CHUNK_ROWS
 from psoup.model import StreamSpec
 from psoup.sql import create_stream
-from psoup_client import AttachSite, Client, InvalidData, PSoupError, RowsRefused
+from psoup_client import AttachSite, Client, InvalidData, PSoupError, PushResult, RowsRefused
 from psoup_client.columns.casts import TimeUnit
+from psoup_client.ingest.lost_rows import refused_text, warn
 from psoup_client.ingest.refused_rows import check_refused
 from psoup_client.phrases import counted, verb
 from psoup_client.times import from_micros, to_micros
@@ -124,8 +125,9 @@ def stand(
     Two kinds of queries are evaluated later, when a client invokes them: queries that are registered meanwhile, and
     queries that call functions of the operator outside the modules `functions`.
 
-    Rows that are too late or too far ahead are left out and counted; `progress` and `result` have the counts. With
-    `refused="raise"` the job ends with RowsRefused, and nothing of the batch is attached.
+    Rows that are too late or too far ahead are left out. `progress` and `result` have the counts; without `progress`,
+    the warning RowsNotTaken tells them. With `refused="raise"` the job ends with RowsRefused, and nothing of the batch is
+    attached.
 
     Raises InvalidData if the streams differ, NotFound, Unavailable, and FailedPrecondition if tuples were pushed to the
     stream. If a service lacks batches that another one has, the job ends with InvalidData.
@@ -189,6 +191,9 @@ class _StandingBatches:
         self.result = self.result.joined(result)
         if self.progress is not None:
             self.progress(number, result)
+        else:
+            counts = PushResult(accepted=result.rows, late=result.late, ahead=result.ahead)
+            warn(refused_text(self.target.stream, counts, f"batch {number} of the job"))
 
     def ended(self, query: StreamingQuery) -> None:
         """Do nothing, because each batch attaches all its rows before it ends."""
