@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from psoup_client.arguments import checking_arguments
 from psoup_client.copies.answer_copy import AnswerCopy, Synced, copy_of_bytes, sync_copies
 from psoup_client.copies.watch import MOST_WATCHED, Watching
+from psoup_client.errors import InvalidRequest
 from psoup_client.query import Query
 from psoup_client.session import Session
 from psoup_client.tags import check_key
@@ -50,13 +51,20 @@ class SyncCalls(Session):
         After `progress` seconds (1 to 300) without a change, a message with NOW comes nevertheless, and rows that left
         the windows are removed. The watch goes on by itself after a lost connection or a restart. It raises Unavailable
         if the service is away for `patience` seconds; the default is in `RetryOptions`. To end it, leave the loop or
-        call `close()`.
+        call `close()`. More copies raise InvalidRequest (TOO_MANY_COPIES).
         """
         watched = list(copies)
         if len(set(watched)) < len(watched):
             raise ValueError("a copy is given twice")
-        if not 0 < len(watched) <= MOST_WATCHED:
-            raise ValueError(f"{len(watched):,} copies: one watch has 1 to {MOST_WATCHED:,}")
+        if not watched:
+            raise ValueError("there is no copy to watch; give at least one")
+        if len(watched) > MOST_WATCHED:
+            raise InvalidRequest(
+                f"{len(watched):,} copies are too many for one watch, which takes at most {MOST_WATCHED:,}; open a"
+                " watch for each thousand, each in a thread of its own, or call sync, which takes any number",
+                reason="TOO_MANY_COPIES",
+                facts={"limit": str(MOST_WATCHED), "used": str(len(watched))},
+            )
         if not 1 <= progress <= 300:
             raise ValueError(f"progress is {progress}: give 1 to 300 seconds")
         return Watching(self, watched, progress, patience)

@@ -113,3 +113,24 @@ def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> Non
     )
     err = psoup("recharge", "--budget", "60B").err
     assert "the bytes were spent, left for next time: " in err and "large" in err
+
+
+def test_the_store_is_named_before_or_behind_a_command(psoup: Psoup, filled: str) -> None:
+    """A command's own option wins over that of the group."""
+    statement = f"SELECT * FROM {filled} BEGIN (START)"
+    assert psoup("recharge", "add", "here", statement, "--store", "x.db").code == 0
+    assert psoup("recharge", "--store", "x.db").code == 0
+    for command in (["show", "here"], ["status"], ["history"], ["forget", "here", "--keep-query"]):
+        before = psoup("recharge", "--store", "x.db", *command) if command[0] != "forget" else None
+        behind = psoup("recharge", "--store", "no.db", *command, "--store", "x.db")
+        assert behind.code == 0, behind.err
+        assert before is None or before.out == behind.out
+        assert "no.db does not exist" in psoup("recharge", "--store", "x.db", *command, "--store", "no.db").err
+    assert not Path("psoup-recharge.db").exists()
+
+
+def test_the_clocks_address_is_named_before_or_behind_accept(psoup: Psoup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PSOUP_ADDRESS", "127.0.0.1:1")  # nothing is there
+    for place in (["clock", "--address", "127.0.0.1:2", "accept"], ["clock", "accept", "--address", "127.0.0.1:2"]):
+        assert "no PSoup service answers at 127.0.0.1:2" in psoup(*place).err
+    assert "--json is for psoup clock alone" in psoup("clock", "--json", "accept").err

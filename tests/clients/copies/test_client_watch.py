@@ -12,7 +12,7 @@ import pytest
 
 from psoup_client import AnswerCopy, Client, ClientOptions, NotFound, Query, RetryOptions, Synced, Unavailable
 from psoup_client.copies.watch import WatchMessages
-from psoup_client.errors import DeadlineExceeded
+from psoup_client.errors import DeadlineExceeded, InvalidRequest
 from psoup_proto.v1 import sync_pb2
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
@@ -206,3 +206,14 @@ def test_a_service_that_does_not_know_watch_is_asked_again_and_again(
         while (found := next(changes))[1].error is None:
             pass
         assert found[0] is pairs[0][0] and isinstance(found[1].error, NotFound)
+
+
+def test_too_many_copies_for_one_watch_are_refused_with_the_way_out(client: Client) -> None:
+    copies = [client.copy(f"q-{number}") for number in range(1_001)]
+    said = "^1,001 copies are too many for one watch, which takes at most 1,000; open a watch for each thousand"
+    with pytest.raises(InvalidRequest, match=said) as refused:
+        client.watch(copies)
+    assert (refused.value.reason, refused.value.facts) == ("TOO_MANY_COPIES", {"limit": "1000", "used": "1001"})
+    client.watch(copies[:1_000]).close()
+    with pytest.raises(ValueError, match="there is no copy to watch"):
+        client.watch([])

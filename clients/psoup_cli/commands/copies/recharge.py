@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from psoup_cli.commands.copies.recharge_views import Name, existing, history, show_copy, state_of, status
+from psoup_cli.commands.copies.recharge_views import CommandStore, Name, existing, history, show_copy, state_of, status
 from psoup_cli.common import Address, AsJson, Timeout, connect, exit_code, message
 from psoup_cli.output import print_json, print_list
 from psoup_client.errors import AlreadyExists, PSoupError
@@ -27,7 +27,7 @@ StoreFile = Annotated[
         "--store",
         metavar="FILE",
         envvar="PSOUP_STORE",
-        help="The SQLite file with the copies; stands before a command.",
+        help="The SQLite file with the copies.",
     ),
 ]
 Quantity = TypeVar("Quantity")
@@ -166,6 +166,7 @@ def add(
     order: Order = "newest",
     window: Window = "",
     replace: Replace = False,
+    store: CommandStore = None,
 ) -> None:
     """\b
     Examples:
@@ -217,6 +218,7 @@ def watch(
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
+    store: CommandStore = None,
 ) -> None:
     """\b
     Examples:
@@ -266,6 +268,7 @@ def forget(
     keep_query: Annotated[bool, typer.Option("--keep-query", help="Let the query stand; needs no network.")] = False,
     address: Address = None,
     timeout: Timeout = None,
+    store: CommandStore = None,
 ) -> None:
     """\b
     Examples:

@@ -19,6 +19,26 @@ from psoup_client.phrases import counted
 from psoup_recharge import Entry, Store
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the copy, in any case.", show_default=False)]
+
+
+def _use_store(context: typer.Context, store: Path | None) -> Path | None:
+    """Let a command use another store than the group's option names."""
+    if store is not None:
+        context.obj = store
+    return store
+
+
+CommandStore = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="FILE",
+        callback=_use_store,
+        help="The SQLite file with the copies; before or after the command's name.",
+    ),
+]
+"""The group's option --store behind a command, as `context.obj`."""
+
 _UNITS = ((172_800, 86_400, "d"), (7_200, 3_600, "h"), (120, 60, "min"), (0, 1, "s"))
 """The units of an age: the least age in seconds, the seconds of the unit, and its name."""
 
@@ -50,6 +70,7 @@ def show_copy(
     format: AnswerFormat = None,
     as_json: JsonRows = False,
     rows: ShownRows = SHOWN_ROWS,
+    store: CommandStore = None,
 ) -> None:
     """\b
     Examples:
@@ -103,7 +124,7 @@ def _print_rows(table: pa.Table, form: Format, limit: int) -> None:
         message(f"{table.num_rows - shown.num_rows:,} more rows: --rows 0 shows all")
 
 
-def status(context: typer.Context, as_json: AsJson = False) -> None:
+def status(context: typer.Context, as_json: AsJson = False, store: CommandStore = None) -> None:
     """\b
     Examples:
       psoup recharge status
@@ -151,6 +172,7 @@ def history(
     copies: Annotated[bool, typer.Option("--copies", help="Show a line for each copy.")] = False,
     lines: Annotated[int, typer.Option("--lines", metavar="N", min=1, help="List at most this many, the latest.")] = 20,
     as_json: AsJson = False,
+    store: CommandStore = None,
 ) -> None:
     """\b
     Examples:

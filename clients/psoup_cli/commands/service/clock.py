@@ -27,6 +27,9 @@ def clock(context: typer.Context, as_json: AsJson = False, address: Address = No
     again when that has been steady for ten minutes, or when an operator accepts it.
     """
     if context.invoked_subcommand is not None:
+        if as_json:
+            raise typer.BadParameter(f"--json is for psoup clock alone, not for {context.invoked_subcommand}")
+        context.obj = address
         return
     with connect(address) as client:
         times = client.info().clock
@@ -42,7 +45,7 @@ def clock(context: typer.Context, as_json: AsJson = False, address: Address = No
 
 
 @app.command("accept", short_help="Let the service follow the wall clock now.")
-def accept(address: Address = None) -> None:
+def accept(context: typer.Context, address: Address = None) -> None:
     """\b
     Examples:
       psoup clock accept
@@ -51,7 +54,7 @@ def accept(address: Address = None) -> None:
     the tenant default. Look at the time first (psoup clock). Streams in system time lose tuples that are too old by the
     new time, and an accepted time cannot be taken back.
     """
-    with connect(address) as client:
+    with connect(address or context.obj) as client:
         accepted, times = client.accept_clock(), client.info().clock
     at = "" if times is None else f": it is {show(to_the_second(times.time))}"
     message(f"The wall clock is accepted{at}." if accepted else f"The service follows the wall clock already{at}.")
