@@ -307,6 +307,13 @@ class ServerInfo(html.Facts):
     web_address: str = ""
     clock: ServiceClock | None = None
     """The service's clock; None if the service does not report it."""
+    acknowledged: int = 0
+    """The last event that was acknowledged; answers show events up to `sequence`. 0: the service does not report it."""
+
+    @property
+    def not_visible(self) -> int:
+        """The number of acknowledged events that answers do not show yet."""
+        return max(0, self.acknowledged - self.sequence)
 
     def __repr__(self) -> str:
         return f"<Service of version {self.version}, {self.state}: {self.store} store, event {self.sequence:,}>"
@@ -338,6 +345,7 @@ class ServerInfo(html.Facts):
             calls=message.calls,
             web_address=message.web_address,
             clock=ServiceClock.of(message.clock) if message.HasField("clock") else None,
+            acknowledged=message.acknowledged,
         )
 
 

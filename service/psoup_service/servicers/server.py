@@ -93,6 +93,7 @@ class ServerServicer(server_pb2_grpc.ServerServiceServicer):
             state=host.state,
             start_time=timestamp(backend.started),
             sequence=host.applied,
+            acknowledged=backend.store.sequence,
             limits=self._limits,
             features=FEATURES,
             memory=await self._memory(principal),

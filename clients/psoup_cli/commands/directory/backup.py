@@ -79,4 +79,7 @@ def restore(
     except PSoupError as problem:
         message(f"psoup: {problem.message}")
         raise typer.Exit(NOT_EXAMINED) from None
-    message(f"Restored {directory}: everything up to event {sequence:,}. Start it: psoup serve --data-dir {directory}")
+    message(
+        f"Restored {directory}: everything up to event {sequence:,}. Queries have new IDs from the next start on (psoup"
+        f" queries lists them), and their keys are as they were. Start it: psoup serve --data-dir {directory}"
+    )

@@ -10,8 +10,21 @@ import typer
 from psoup_cli.commands.service.clock import clock_line
 from psoup_cli.common import Address, AsJson, Timeout, connect, message
 from psoup_cli.output import print_json, print_pairs, print_table
-from psoup_client import MemoryBill
-from psoup_client.phrases import counted
+from psoup_client import MemoryBill, ServerInfo
+from psoup_client.phrases import counted, verb
+
+_ABOUT = {
+    "on disk": "the log, and of chunks and their indexes",
+    "archive": "the list of chunks that are on disk only",
+    "pinned": "chunks that left memory while a read under way needs them",
+    "producer": "the replies that are kept for repeated batches",
+    "queued": "requests that wait for their turn",
+    "reserved": "accepted tuples, whether answers show them or not",
+    "results": "the known matches of queries",
+    "sort": "sorts of answers under way",
+    "tuples": "tuples in memory that answers read",
+}
+"""The meaning of each size, for people."""
 
 Memory = Annotated[bool, typer.Option("--memory", help="Show what memory every structure takes instead.")]
 
@@ -34,6 +47,10 @@ def status(
 
     Show whether the service serves, and its data. Exit code 3 if no service
     answers. With --ready also if it starts, drains or has failed: for probes.
+
+    An event is a push, a registration or any other change; the
+    sequence counts events. An acknowledged event is on disk, and becomes
+    visible to answers in the same order.
     """
     with connect(address, timeout) as client:
         if ready:
@@ -54,16 +71,28 @@ def status(
             ("started", info.started),
             ("clock", "unknown" if info.clock is None else clock_line(info.clock)),
             ("page", info.web_address or "none"),
-            ("sequence", f"{info.sequence:,}"),
+            ("sequence", _sequence(info)),
             ("streams", f"{len(client.streams()):,}"),
             ("queries", f"{sum(s.queries for s in client.streams()):,}"),
-            ("watchers", f"{info.watchers:,}"),
+            ("watchers", f"{counted(info.watchers, 'client')} {verb(info.watchers, 'waits', 'wait')} for changes"),
         ]
     sizes = dict(info.memory)
     on_disk = [("on disk", sizes.pop("store_bytes"))] if info.durable and "store_bytes" in sizes else []
     sizes = {f"memory: {name.removesuffix('_bytes')}": size for name, size in sorted(sizes.items())}
     pairs += [(f"function {each.name}", f"{each}  {each.about}".rstrip()) for each in info.functions]
-    print_pairs([*pairs, *((place, counted(size, "byte")) for place, size in [*on_disk, *sizes.items()])])
+    print_pairs([*pairs, *((place, _size(place, size)) for place, size in [*on_disk, *sizes.items()])])
+
+
+def _sequence(info: ServerInfo) -> str:
+    """Say which event answers show, and how many acknowledged ones they do not show yet."""
+    hidden = info.not_visible
+    later = f"; {counted(hidden, 'acknowledged event')} {verb(hidden, 'is', 'are')} not visible yet" if hidden else ""
+    return f"{info.sequence:,}, the last event that answers show{later}"
+
+
+def _size(place: str, size: int) -> str:
+    about = _ABOUT.get(place.removeprefix("memory: "))
+    return f"{counted(size, 'byte')}{f' of {about}' if about else ''}"
 
 
 def _bill(bill: MemoryBill, as_json: bool) -> None:
