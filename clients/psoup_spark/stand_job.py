@@ -126,8 +126,8 @@ def stand(
     queries that call functions of the operator outside the modules `functions`.
 
     Rows that are too late or too far ahead are left out. `progress` and `result` have the counts; without `progress`,
-    the warning RowsNotTaken tells them. With `refused="raise"` the job ends with RowsRefused, and nothing of the batch is
-    attached.
+    the warning RowsNotTaken tells them. With `refused="raise"` the job ends with RowsRefused, and attaches nothing
+    of the batch.
 
     Raises InvalidData if the streams differ, NotFound, Unavailable, and FailedPrecondition if tuples were pushed to the
     stream. If a service lacks batches that another one has, the job ends with InvalidData.
