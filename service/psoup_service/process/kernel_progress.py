@@ -51,7 +51,7 @@ class KernelProgress:
         seconds = round(now - self._begun)
         with suppress(OSError):  # the program that has started the service may not read any more
             if self._terminal:
-                sys.stderr.write(f"\r{_text(done, total, seconds)}" + "\n" * (done == total))
+                sys.stderr.write(_text(done, total, seconds) + ("\n" if done == total else "\r"))
                 sys.stderr.flush()
             elif first or done == total or now - self._told >= _SECONDS:
                 self._told = now
