@@ -66,7 +66,8 @@ define INSTALL
 @awk -v sources='^($(FROM_SOURCE))==' '/^[^ #]/ { out = $$0 ~ sources ? "sources" : "wheels" } \
   out { print > ("build/" out ".txt") }' $(1)
 @install() { \
-  $(BIN)/uv pip install --python $(BIN)/python "$$@" || $(BIN)/python -m pip install --no-color "$$@"; \
+  { [ -x $(BIN)/uv ] && $(BIN)/uv pip install --python $(BIN)/python "$$@"; } \
+    || $(BIN)/python -m pip install --no-color "$$@"; \
 }; \
 install --require-hashes --only-binary :all: -r build/wheels.txt; \
 if [ -e build/sources.txt ]; then \
