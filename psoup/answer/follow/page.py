@@ -8,6 +8,7 @@ end of the stream, and its place is nevertheless later. The reader keeps nothing
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.answer.follow.clause_queries import ClauseQueries
-from psoup.answer.follow.pairs import FollowPairs, every_pair, some_pairs
+from psoup.answer.follow.pairs import FollowPairs, every_pair, pairs_of_each, some_pairs
 from psoup.answer.follow.told import FollowWanted, wanted_queries
 from psoup.data.windows import retention_edge
 from psoup.errors import ResourceExhausted
@@ -101,9 +102,12 @@ class Follower:
         now = max(pairs, 1) / max(tuples, 1)
         self.share = now if not self.share else (self.share + now) / 2
 
-    def resolve(self, snapshot: Snapshot, view: StreamView) -> None:
-        """Resolve the wanted queries as of a snapshot. O(1) while no query has come or gone."""
-        if self._queries is snapshot.queries:
+    def resolve(self, snapshot: Snapshot, view: StreamView, *, anew: bool = True) -> None:
+        """Resolve the wanted queries as of a snapshot. O(1) while no query has come or gone.
+
+        `anew`: False if no query that concerns the follower has come since the last call. Then few queries stay.
+        """
+        if self._queries is snapshot.queries or (self.few and not anew):
             return
         self._queries = snapshot.queries
         if self.wanted.every:
@@ -134,14 +138,16 @@ def follow_page(
     most_rows: int,
     most_bytes: int,
     budget: ReadBudget = UNBOUNDED,
+    before: int = 2**62,
 ) -> FollowPage:
-    """The page of a follower from a place on. The tuple at the place must be kept, or be the next one.
+    """The page of a follower from a place on, with tuples before the ID `before`. The tuple at the place must be kept,
+    or be the next one.
 
     At most `most_rows` pairs and `most_bytes` bytes, but at least one pair if there is one among the tuples looked at.
     O(matches of the tuples), and an evaluation where there are no results. Raises the errors of the budget.
     """
     follower.resolve(snapshot, view)
-    high, at = min(view.next_id, place.next_id + LOOKED_AT), place
+    high, at = min(view.next_id, before, place.next_id + LOOKED_AT), place
     parts, room = list[FollowPairs](), most_rows
     while at.next_id < high and room > 0:
         pairs = _pairs(snapshot, view, follower, at, min(high, at.next_id + follower.next_tuples(room)), budget)
@@ -152,7 +158,48 @@ def follow_page(
         at = FollowPlace(pairs.end_id, pairs.after)
     tuple_ids = np.concatenate([_NONE, *(part.tuple_ids for part in parts)])
     queries = np.concatenate([_NONE, *(part.queries for part in parts)])
-    return _fitting(snapshot, view, tuple_ids, queries, at, follower.left_out, most_bytes, budget)
+    found = FollowPairs(tuple_ids, queries, *at)
+    return _fitting(snapshot, view, found, follower.left_out, most_bytes, budget)
+
+
+def follow_together(
+    snapshot: Snapshot,
+    view: StreamView,
+    followers: Sequence[Follower],
+    low: int,
+    high: int,
+    *,
+    most_rows: int,
+    most_bytes: int,
+    budget: ReadBudget = UNBOUNDED,
+) -> list[FollowPage]:
+    """The pages of followers of few queries each, all from the same place on. One pass reads the clauses of all.
+
+    The pages have tuples of one chunk at most, before `high`. The followers are resolved. Queries that have left since
+    are not told.
+    """
+    found = pairs_of_each(snapshot, view, low, high, [follower.known for follower in followers], budget)
+    found = [_first(pairs, most_rows) for pairs in _standing(snapshot, found)]
+    pages = list[FollowPage]()
+    every = _NONE if not found else np.unique(np.concatenate([pairs.tuple_ids for pairs in found]))
+    rows = _gathered(snapshot, view, every, most_bytes, budget)
+    for follower, pairs in zip(followers, found, strict=True):
+        shared = (every, rows) if rows.num_rows == len(every) else None
+        pages.append(_fitting(snapshot, view, pairs, follower.left_out, most_bytes, budget, shared))
+    return pages
+
+
+def _standing(snapshot: Snapshot, found: Sequence[FollowPairs]) -> list[FollowPairs]:
+    """The pairs without queries that have left."""
+    ids = np.unique(np.concatenate([_NONE, *(pairs.queries for pairs in found)]))
+    gone = snapshot.queries.find(ids).missing if len(ids) else _NONE
+    if not len(gone):
+        return [*found]
+    kept = [~np.isin(pairs.queries, gone) for pairs in found]
+    return [
+        pairs._replace(tuple_ids=pairs.tuple_ids[stand], queries=pairs.queries[stand])
+        for pairs, stand in zip(found, kept, strict=True)
+    ]
 
 
 def _pairs(
@@ -164,8 +211,9 @@ def _pairs(
         return FollowPairs(_NONE, _NONE, high)
     while True:
         try:
-            pairs = some_pairs if follower.few else every_pair
-            return pairs(snapshot, view, low, high, after, known, budget)
+            if not follower.few:
+                return every_pair(snapshot, view, low, high, after, known, budget)
+            return _standing(snapshot, [some_pairs(snapshot, view, low, high, after, known, budget)])[0]
         except ResourceExhausted as problem:
             if high - low <= 1 or problem.reason != "ARCHIVE_BUDGET":
                 raise
@@ -185,16 +233,22 @@ def _first(pairs: FollowPairs, most: int) -> FollowPairs:
 def _fitting(
     snapshot: Snapshot,
     view: StreamView,
-    tuple_ids: Array,
-    queries: Array,
-    place: FollowPlace,
+    pairs: FollowPairs,
     left_out: int,
     most_bytes: int,
     budget: ReadBudget,
+    shared: tuple[Array, pa.RecordBatch] | None = None,
 ) -> FollowPage:
-    """The page of the first pairs that fit into `most_bytes` bytes."""
+    """The page of the first pairs that fit into `most_bytes` bytes.
+
+    `shared`: tuple IDs (int64[k], ascending) with their rows, which have those of the pairs.
+    """
+    tuple_ids, queries, place = pairs.tuple_ids, pairs.queries, FollowPlace(pairs.end_id, pairs.after)
     tuples, first_of_tuple = np.unique(tuple_ids, return_index=True)
-    rows = _gathered(snapshot, view, tuples, most_bytes, budget)
+    if shared is None:
+        rows = _gathered(snapshot, view, tuples, most_bytes, budget)
+    else:
+        rows = shared[1].take(pa.array(np.searchsorted(shared[0], tuples)))
     ids, first_of_query = np.unique(queries, return_index=True)
     tags = _tags(snapshot, ids)
     sizes: Array = np.full(len(tuple_ids), PAIR_BYTES, np.int64)

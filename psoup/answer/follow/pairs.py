@@ -8,6 +8,7 @@ Both ways evaluate a clause over a chunk that has no results of it. No lifetime 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,31 @@ def some_pairs(
     return _told(view, known.of(snapshot, view, known.clauses), names, tuple_ids, (low, after, end_id))
 
 
+def pairs_of_each(
+    snapshot: Snapshot, view: StreamView, low: int, high: int, every: Sequence[ClauseQueries], budget: ReadBudget
+) -> list[FollowPairs]:
+    """The result of `some_pairs` for the clauses of each follower, in one pass over the new results of all clauses."""
+    part = next(parts_of(view, low, high), None)
+    if part is None:
+        return [FollowPairs(_NONE, _NONE, high) for _ in every]
+    clauses = np.unique(np.concatenate([known.clauses for known in every]))
+    names, tuple_ids, end_id = _of_clauses(snapshot, view, part, clauses, budget)
+    order = np.argsort(names, kind="stable")
+    names, tuple_ids = names[order], tuple_ids[order]
+    counts = np.bincount(names, minlength=len(clauses))
+    starts = np.cumsum(counts) - counts
+    found = list[FollowPairs]()
+    for known in every:
+        places = np.searchsorted(clauses, known.clauses)
+        sizes = counts[places]
+        total = int(sizes.sum())
+        at = np.repeat(starts[places] - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
+        own = np.repeat(np.arange(len(places)), sizes)
+        of = known.of(snapshot, view, known.clauses)
+        found.append(_told(view, of, own, tuple_ids[at], (low, -1, end_id)))
+    return found
+
+
 def _told(
     view: StreamView, known: QueriesOf, names: Array, tuple_ids: Array, place: tuple[int, int, int]
 ) -> FollowPairs:
@@ -105,8 +131,9 @@ def _of_clauses(
     end.
     """
     entry, start, stop = part
-    free = np.array([not snapshot.clause(sqc_id).factors for sqc_id in clauses.tolist()], np.bool_)
-    conditional, first_id = np.flatnonzero(~free), entry.data.first_id
+    records = [*enumerate(map(snapshot.clauses.get, clauses.tolist()))]  # None: its queries have left since
+    conditional = np.array([at for at, record in records if record is not None and record.factors], np.int64)
+    free, first_id = [at for at, record in records if record is not None and not record.factors], entry.data.first_id
     while True:
         limit = max(_CLAUSE_PAIRS, len(clauses)) if stop - start > 1 else 2**62
         try:
@@ -117,7 +144,7 @@ def _of_clauses(
                 matches = together.in_chunk(entry, start, stop, limit, progress)
                 pairs.append((conditional[matches.pairs.which], matches.pairs.offsets + first_id))
             ids = np.arange(start, stop) + first_id
-            pairs += [(np.full(len(ids), place), ids) for place in np.flatnonzero(free).tolist()]
+            pairs += [(np.full(len(ids), place), ids) for place in free]
             which, tuple_ids = (np.concatenate(column) for column in zip(*pairs, strict=True))
             return which, tuple_ids, first_id + stop
         except TooManyPairs:

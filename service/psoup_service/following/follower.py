@@ -40,6 +40,8 @@ class FollowClient:
     follower: Follower = field(init=False)
     newest: bool = False
     """Whether the client has been told all tuples up to the last look of its marks."""
+    stale: bool = True
+    """Whether the next page resolves the wanted queries anew, because a new query may be one of them."""
     clauses: frozenset[int] | None = None
     """The clauses whose new matches mark the client. None: every new tuple marks it."""
     marked: asyncio.Event = field(default_factory=asyncio.Event)

@@ -23,7 +23,7 @@ from psoup_proto.v1 import follow_pb2
 from psoup_service.following.follower import FollowClient
 from psoup_service.following.marks import StreamMarks
 from psoup_service.following.page_line import NEAR, PageLine
-from psoup_service.following.pages import FollowBatch, FollowPages
+from psoup_service.following.pages import FollowBatch, FollowPages, FollowTask
 from psoup_service.following.positions import PositionLost, Positions
 from psoup_service.host.host import Host
 from psoup_service.host.ids import Ids
@@ -170,7 +170,7 @@ class Followers:
         while True:
             try:
                 if near and self._is_near(client):
-                    return await self._line.page(client)
+                    return await self._line.page(client, self._streams[client.stream_id].seen)
                 async with self._far:
                     return await self._far_page(client)
             except PSoupError as problem:
@@ -187,7 +187,7 @@ class Followers:
         self._pay(tenant)
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> FollowBatch:
-            return FollowPages(snapshot, budget, self._host.clock.now()).page(client, client.place)
+            return FollowPages(snapshot, budget, self._host.clock.now()).page(FollowTask(client, client.place))
 
         return await self._host.evaluate(read, tenant=tenant)
 

@@ -74,7 +74,7 @@ class StreamMarks:
         client.clauses = None if clauses is None else frozenset(clauses)
         (self._every.add if clauses is None else self._every.discard)(client)
         if fresh and not client.wanted.every:
-            self._stale.add(client)
+            self._concerned({client})
         client.newest = place.after < 0 and place.next_id >= self.seen
         return client.newest
 
@@ -121,14 +121,20 @@ class StreamMarks:
         new = [*islice(later, _LEARNED + 1)]
         self._queries = queries
         if len(new) > _LEARNED:
-            self._stale |= self.clients - self._every
+            self._concerned(self.clients - self._every)
             self._last_query = _last(queries)
             return
         for query_id, record in new:
             self._last_query = query_id
             if record.stream_id == view.stream_id and record.tag:
                 for tag in (("", record.tag.key), *record.tag.labels):
-                    self._stale |= self._by_tag.get(tag, set())
+                    self._concerned(self._by_tag.get(tag, set()))
+
+    def _concerned(self, clients: set[FollowClient]) -> None:
+        """Note followers that a new query may concern."""
+        self._stale |= clients
+        for client in clients:
+            client.stale = True
 
 
 def _tags(client: FollowClient) -> list[tuple[str, str]]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import zip_longest
 
 from psoup.errors import PSoupError
 from psoup.published.snapshot import Snapshot
 from psoup.work.read_budget import ReadBudget
 from psoup_service.following.follower import FollowClient
-from psoup_service.following.pages import FollowBatch, FollowPages
+from psoup_service.following.pages import FollowBatch, FollowPages, FollowTask
 from psoup_service.following.positions import PositionLost
 from psoup_service.host.host import Host
 
@@ -34,13 +36,16 @@ class PageLine:
 
     def __init__(self, host: Host[Snapshot]) -> None:
         self._host = host
-        self._waiting: dict[FollowClient, asyncio.Future[FollowBatch]] = {}
+        self._waiting: dict[FollowClient, tuple[int, asyncio.Future[FollowBatch]]] = {}
         self._called = asyncio.Event()
 
-    async def page(self, client: FollowClient) -> FollowBatch:
-        """Wait in the line for the next page of a client. Raises as `FollowPages.page`."""
+    async def page(self, client: FollowClient, seen: int) -> FollowBatch:
+        """Wait in the line for the next page of a client, with tuples before `seen`. Raises as `FollowPages.page`.
+
+        `seen`: the end of the last look. All queries that are told for these tuples were known to that look.
+        """
         future: asyncio.Future[FollowBatch] = asyncio.get_running_loop().create_future()
-        self._waiting[client] = future
+        self._waiting[client] = seen, future
         self._called.set()
         try:
             return await future
@@ -71,7 +76,7 @@ class PageLine:
     def _deliver(self, client: FollowClient, page: _Page) -> None:
         if page is None:  # the step had no time left
             return
-        future = self._waiting.pop(client, None)
+        _, future = self._waiting.pop(client, (0, None))
         if future is None or future.done():
             return
         if isinstance(page, Exception):
@@ -80,19 +85,30 @@ class PageLine:
             future.set_result(page)
 
     async def _made(self, clients: Sequence[FollowClient]) -> Sequence[_Page]:
-        places = [client.place for client in clients]
+        tasks = list[FollowTask]()
+        for client in clients:
+            tasks.append(FollowTask(client, client.place, self._waiting[client][0], client.stale))
+            client.stale = False  # before the snapshot is read
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> Sequence[_Page]:
             pages, end = FollowPages(snapshot, budget, self._host.clock.now()), time.perf_counter() + _TOGETHER_S
+            with suppress(PSoupError, PositionLost):  # then each client gets its page, or its error, alone
+                pages.share(tasks)
             made = list[_Page]()
-            for client, place in zip(clients, places, strict=True):
+            for task in tasks:
                 if made and time.perf_counter() > end:
                     made.append(None)
                     continue
                 try:
-                    made.append(pages.page(client, place))
+                    made.append(pages.page(task))
                 except (PSoupError, PositionLost) as problem:  # of one client: the others get their pages
                     made.append(problem)
             return made
 
-        return await self._host.evaluate(make)
+        pages: Sequence[_Page] = ()
+        try:
+            pages = await self._host.evaluate(make)
+            return pages
+        finally:
+            for task, page in zip_longest(tasks, pages):
+                task.client.stale |= task.anew and not isinstance(page, FollowBatch)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from psoup.answer.copies.watched_clauses import WatchedClause
-from psoup.answer.follow.page import Follower, FollowPage, FollowPlace, follow_page
+from psoup.answer.follow.page import Follower, FollowPage, FollowPlace, follow_page, follow_together
 from psoup.errors import NotFound
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.read_budget import ReadBudget
@@ -38,6 +41,18 @@ class FollowBatch:
         return max(self.end_id - self.place.next_id, 0)
 
 
+class FollowTask(NamedTuple):
+    """A page to make: of a client, from a place on, with tuples before the ID `before`.
+
+    `anew`: whether a new query may be one of the client's.
+    """
+
+    client: FollowClient
+    place: FollowPlace
+    before: int = 2**62
+    anew: bool = True
+
+
 class FollowPages:
     """Makes pages from one snapshot. `now`: the clock's time."""
 
@@ -45,39 +60,77 @@ class FollowPages:
         self._snapshot = snapshot
         self._budget = budget
         self._now = now
-        self._made: dict[object, FollowBatch] = {}
+        self._made: dict[Hashable, FollowBatch] = {}
 
-    def page(self, client: FollowClient, place: FollowPlace) -> FollowBatch:
-        """The page of a client from a place on.
+    def page(self, task: FollowTask) -> FollowBatch:
+        """The page of one client.
 
-        Raises PositionLost if the tuple there is no longer kept, NotFound if the stream was dropped.
+        Raises PositionLost if the tuple at the place is no longer kept, NotFound if the stream was dropped.
         """
-        form = client.form
-        name = (client.stream_id, client.wanted, place, form.most_rows, form.most_bytes)
+        name = _name(task)
         if name not in self._made:
-            view = self.view(client)
+            view, form = self._view(task), task.client.form
+            task.client.follower.resolve(self._snapshot, view, anew=task.anew)
             page = follow_page(
                 self._snapshot,
                 view,
-                client.follower,
-                kept(place, view, self._now),
+                task.client.follower,
+                kept(task.place, view, self._now),
                 most_rows=form.most_rows,
                 most_bytes=form.most_bytes,
                 budget=self._budget,
+                before=task.before,
             )
-            self._made[name] = self._batch(client.follower, view, page)
+            self._made[name] = self._batch(task.client.follower, page)
         return self._made[name]
 
-    def view(self, client: FollowClient) -> StreamView:
-        """The stream of a client. Raises NotFound if it was dropped."""
-        view = self._snapshot.by_id.get(client.stream_id)
+    def share(self, tasks: Sequence[FollowTask]) -> None:
+        """Make the pages of clients of few queries each, which are at the same place of a stream, in one pass.
+
+        `page` returns them afterwards. A task that does not fit is left to it.
+        """
+        groups = defaultdict[Hashable, dict[Hashable, FollowTask]](dict)
+        for task in tasks:
+            form = task.client.form
+            together = (task.client.stream_id, task.place, task.before, form.most_rows, form.most_bytes)
+            groups[together].setdefault(_name(task), task)
+        for group in groups.values():
+            if len(group) > 1:
+                self._share(group)
+
+    def _share(self, group: dict[Hashable, FollowTask]) -> None:
+        one = next(iter(group.values()))
+        view = self._view(one)
+        if one.place.after >= 0 or kept(one.place, view, self._now).next_id >= min(one.before, view.next_id):
+            return
+        for task in group.values():
+            task.client.follower.resolve(self._snapshot, view, anew=task.anew)
+        few = {name: task.client.follower for name, task in group.items() if task.client.follower.few}
+        if len(few) < 2:
+            return
+        form, high = one.client.form, min(one.before, view.next_id)
+        pages = follow_together(
+            self._snapshot,
+            view,
+            [*few.values()],
+            one.place.next_id,
+            high,
+            most_rows=form.most_rows,
+            most_bytes=form.most_bytes,
+            budget=self._budget,
+        )
+        for (name, follower), page in zip(few.items(), pages, strict=True):
+            self._made[name] = self._batch(follower, page)
+
+    def _view(self, task: FollowTask) -> StreamView:
+        """The stream of a task's client. Raises NotFound if it was dropped."""
+        stream_id = task.client.stream_id
+        view = self._snapshot.by_id.get(stream_id)
         if view is None:
-            raise NotFound(
-                "the stream was dropped while it was followed", reason="UNKNOWN_STREAM", stream=str(client.stream_id)
-            )
+            raise NotFound("the stream was dropped while it was followed", reason="UNKNOWN_STREAM")
         return view
 
-    def _batch(self, follower: Follower, view: StreamView, page: FollowPage) -> FollowBatch:
+    def _batch(self, follower: Follower, page: FollowPage) -> FollowBatch:
         tuples = matches = queries = b""
         if len(page.tuple_ids):
             pairs = pa.record_batch({"tuple_id": pa.array(page.tuple_ids), "query": pa.array(page.queries)})
@@ -87,9 +140,16 @@ class FollowPages:
         return FollowBatch(tuples, matches, queries, *rest, clauses)
 
 
+def _name(task: FollowTask) -> Hashable:
+    """The facts on which a page depends."""
+    form = task.client.form
+    return task.client.stream_id, task.client.wanted, task.place, task.before, form.most_rows, form.most_bytes
+
+
 def clauses_of(snapshot: Snapshot, follower: Follower) -> Clauses:
     """The clauses of a follower's queries. O(clauses)."""
     if not follower.few:
         return None
-    clauses = map(snapshot.clause, follower.known.clauses.tolist())
-    return {clause.sqc_id: WatchedClause(clause.sqc_id, clause.slot, not clause.factors) for clause in clauses}
+    clauses = map(snapshot.clauses.get, follower.known.clauses.tolist())
+    standing = (clause for clause in clauses if clause is not None)
+    return {clause.sqc_id: WatchedClause(clause.sqc_id, clause.slot, not clause.factors) for clause in standing}

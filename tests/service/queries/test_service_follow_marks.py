@@ -16,7 +16,7 @@ from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_service.following.follower import FollowClient, FollowForm
 from psoup_service.following.marks import StreamMarks
-from psoup_service.following.pages import FollowPages
+from psoup_service.following.pages import FollowPages, FollowTask
 from psoup_testing.suite.budget import SEED, replayable, scaled
 
 FORM = FollowForm("default", "", 40, 10**6, 15)
@@ -94,7 +94,12 @@ class Play:
     def read(self, reader: Reader, *, between: bool = True) -> None:
         client, snapshot = reader.client, self.soup.engine.snapshot()
         client.marked.clear()
-        batch = FollowPages(snapshot, ReadBudget(), 10**9).page(client, client.place)
+        anew, client.stale = client.stale, False
+        pages, before = FollowPages(snapshot, ReadBudget(), 10**9), self.marks.seen if reader.pages else 2**62
+        if self.draw.random() < 0.5:
+            others = [other.client for other in self.readers if other.pages]
+            pages.share([FollowTask(other, other.place, before, True) for other in others])
+        batch = pages.page(FollowTask(client, client.place, before, anew))
         if between and self.draw.random() < 0.3:  # a look comes between the page and its note
             self.push()
             self.look()
