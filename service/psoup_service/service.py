@@ -310,7 +310,7 @@ class Service:
         frame["tls_not_after_seconds"] = 0 if self.certificates is None else self.certificates.not_after
         frame |= self.clock.state().figures()
         frame |= {"watch_rounds": self._sync.rounds, "results_offered": self._offers.installed}
-        frame |= self.regular.figures()
+        frame |= self._follow.followers.figures() | self.regular.figures()
         return {**structures, **self.host.counters(), **frame}
 
     def _notices(self) -> str:

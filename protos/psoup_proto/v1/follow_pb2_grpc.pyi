@@ -44,8 +44,9 @@ class FollowServiceStub:
 
     INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
     position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
-    or query; also later, once all queries that are named are gone. UNAVAILABLE with DRAINING, STREAM_AGE or STREAM_IDLE,
-    and RESOURCE_EXHAUSTED with TOO_MANY_FOLLOWERS: call again with the last position.
+    or query; a call with a position ignores a named query that is gone. UNAVAILABLE with DRAINING, STREAM_AGE or
+    STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or WATCH_BUDGET, as followers count among watches: call
+    again with the last position.
     """
 
 @_typing.type_check_only
@@ -64,8 +65,9 @@ class FollowServiceAsyncStub(FollowServiceStub):
 
     INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
     position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
-    or query; also later, once all queries that are named are gone. UNAVAILABLE with DRAINING, STREAM_AGE or STREAM_IDLE,
-    and RESOURCE_EXHAUSTED with TOO_MANY_FOLLOWERS: call again with the last position.
+    or query; a call with a position ignores a named query that is gone. UNAVAILABLE with DRAINING, STREAM_AGE or
+    STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or WATCH_BUDGET, as followers count among watches: call
+    again with the last position.
     """
 
 class FollowServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -87,8 +89,9 @@ class FollowServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a query that is named is a join, an aggregate or DISTINCT (reason NOT_A_SELECTION: watch it); or the
         position is damaged (POSITION_INVALID), or of another stream (POSITION_OF_ANOTHER_STREAM). NOT_FOUND: no such stream,
-        or query; also later, once all queries that are named are gone. UNAVAILABLE with DRAINING, STREAM_AGE or STREAM_IDLE,
-        and RESOURCE_EXHAUSTED with TOO_MANY_FOLLOWERS: call again with the last position.
+        or query; a call with a position ignores a named query that is gone. UNAVAILABLE with DRAINING, STREAM_AGE or
+        STREAM_IDLE, and RESOURCE_EXHAUSTED with TOO_MANY_WATCHERS or WATCH_BUDGET, as followers count among watches: call
+        again with the last position.
         """
 
 def add_FollowServiceServicer_to_server(servicer: FollowServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -38,6 +38,9 @@ FIGURES = {
     "dear_clauses_left_index": "Clauses that left the index since the start, as a query took too much time of arrival",
     "dear_queries": "Queries that took more than warn_share of the time of arrival at the last look",
     "events": "Events logged since the start",
+    "follow_lag_tuples": "Tuples that the follower furthest behind has not been told",
+    "follow_looks": "Looks for new matches of followers since the start",
+    "followers": "Clients that follow streams",
     "groups": "Groups of events logged since the start, each with one write to the disk",
     "held_calls": "Calls that wait for their turn at the event loop",
     "installed": "Pieces of maintenance installed since the start",
@@ -82,6 +85,22 @@ class _Gauges(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         for name, value in sorted(self._read().items()):
             yield GaugeMetricFamily(f"psoup_{name}", FIGURES[name], value=value)
+
+
+class _Lags(Collector):
+    """The tuples that each named follower has not been told, read at each scrape."""
+
+    def __init__(self, read: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        labels = ["tenant", "stream", "follower"]
+        lags = GaugeMetricFamily(
+            "psoup_follower_lag_tuples", "Tuples that a named follower has not been told", labels=labels
+        )
+        for names, lag in sorted(self._read().items()):
+            lags.add_metric(names, lag)
+        yield lags
 
 
 class Metrics:
@@ -137,6 +156,10 @@ class Metrics:
             ["budget"],
             registry=self.registry,
         )
+
+    def by_follower(self, lags: Callable[[], Mapping[tuple[str, str, str], int]]) -> None:
+        """Add the lag of each named follower. `lags`: returns it by tenant, stream and name; from any thread."""
+        self.registry.register(_Lags(lags))
 
     def by_tenant(self, usage: Usage) -> None:
         """Show each tenant's use of its quotas, and its refusals, from now on."""

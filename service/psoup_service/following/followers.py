@@ -106,6 +106,23 @@ class Followers:
             for client, view in views
         }
 
+    def named_lags(self) -> dict[tuple[str, str, str], int]:
+        """The lag of the clients with a name, by tenant, stream and name: the greatest of clients with one name."""
+        found = dict[tuple[str, str, str], int]()
+        named = [client for client in list(self._clients) if client.form.name]
+        lags, streams = self.lags() if named else {}, self._host.snapshot().by_id if named else {}
+        for client, lag in lags.items():
+            view = streams.get(client.stream_id)
+            if client.form.name and view is not None:
+                name = client.form.tenant, view.spec.name, client.form.name
+                found[name] = max(lag, found.get(name, 0))
+        return found
+
+    def figures(self) -> dict[str, int]:
+        """The number of clients, the greatest lag, and the number of looks."""
+        lag = max(self.lags().values(), default=0) if self._clients else 0
+        return {"followers": len(self._clients), "follow_lag_tuples": lag, "follow_looks": self.looks}
+
     # Clients ------------------------------------------------------------------------------------------------
 
     def _enter(self, client: FollowClient) -> None:

@@ -38,6 +38,7 @@ class FollowServicer(follow_pb2_grpc.FollowServiceServicer):
         self.followers = Followers(
             backend.host, self._positions, backend.ids, lambda tenant: backend.meters.pay(tenant, CALL)
         )
+        backend.metrics.by_follower(self.followers.named_lags)
 
     async def Follow(
         self, request: follow_pb2.FollowRequest, caller: Caller
