@@ -27,9 +27,13 @@ from psoup.events.groups import (
     first_positions,
     later_positions,
 )
+from psoup.model import DEFAULT_TENANT
 
 MOST_GROUPS = 1_000
 """The most groups of all tenants."""
+
+MOST_OF_TENANT = 200
+"""The most groups of one tenant other than `default`, so that no tenant takes all places."""
 
 MOST_OF_STREAM = 64
 """The most groups of one stream."""
@@ -58,8 +62,8 @@ def decide_group(
 ) -> Prepared:
     """Decide on forming, confirming or dropping a group. `sequence`: the sequence of the last event. O(groups).
 
-    Raises InvalidInput for an invalid name, AlreadyExists for a group of another form, ResourceExhausted for one group
-    too many, and NotFound.
+    Raises InvalidInput for an invalid name, and AlreadyExists for a group of another form. Raises ResourceExhausted for
+    one group too many, and NotFound.
     """
     stream_id = command.stream_id if isinstance(command, ConfirmGroup) else tenant.stream(command.stream).stream_id
     group = groups.get((stream_id, command.name))
@@ -111,11 +115,15 @@ def _check_new(command: FormGroup, stream_id: int, groups: Mapping[GroupKey, Fol
             reason="GROUP_NAME",
             field="group",
         )
-    here = sum(key[0] == stream_id for key in groups)
-    if here >= MOST_OF_STREAM or len(groups) >= MOST_GROUPS:
-        limit, place = (MOST_OF_STREAM, "this stream") if here >= MOST_OF_STREAM else (MOST_GROUPS, "the service")
-        raise ResourceExhausted(
-            f"{place} has {limit:,} groups of followers, the most; remove those that are not in use",
-            reason="TOO_MANY_GROUPS",
-            limit=limit,
-        )
+    of_tenant = command.tenant != DEFAULT_TENANT and sum(group.tenant == command.tenant for group in groups.values())
+    for place, count, limit in (
+        ("this stream", sum(key[0] == stream_id for key in groups), MOST_OF_STREAM),
+        (f"tenant {command.tenant!r}", of_tenant, MOST_OF_TENANT),
+        ("the service", len(groups), MOST_GROUPS),
+    ):
+        if count >= limit:
+            raise ResourceExhausted(
+                f"{place} has {limit:,} groups of followers, the most; remove those that are not in use",
+                reason="TOO_MANY_GROUPS",
+                limit=limit,
+            )

@@ -113,9 +113,9 @@ def positions_array(positions: bytes) -> Array:
     return np.frombuffer(positions, POSITION).reshape(PARTITIONS, 2)
 
 
-def later_positions(one: bytes, two: bytes) -> bytes:
+def later_positions(left: bytes, right: bytes) -> bytes:
     """The later position of each partition. A position is later by its tuple ID, then by its query ID."""
-    first, second = positions_array(one), positions_array(two)
+    first, second = positions_array(left), positions_array(right)
     same = first[:, 0] == second[:, 0]
     behind = (first[:, 0] < second[:, 0]) | (same & (first[:, 1] < second[:, 1]))
     return np.where(behind[:, None], second, first).astype(POSITION).tobytes()

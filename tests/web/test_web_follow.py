@@ -71,11 +71,11 @@ def made(client: Client, name: str) -> str:
 
 
 def test_events_have_positions_and_go_on_from_them(page: Page, client: Client) -> None:
-    stream = made(client, "told")
-    with followed(page, f"/follow?stream={stream}&label=user%3Dann") as told:
-        assert next(told)[:2] == ("", None), "the position comes at once"
+    stream = made(client, "followed")
+    with followed(page, f"/follow?stream={stream}&label=user%3Dann") as replies:
+        assert next(replies)[:2] == ("", None), "the position comes at once"
         client.push(stream, {"n": [1, -1, 2], "price": ["1.50", None, None], "day": ["2026-07-01", None, None]})
-        event = next(event for event in told if event.data)
+        event = next(event for event in replies if event.data)
         assert event.kind == "message" and event.data["lag"] == 0
         first, second = event.data["matches"]
         assert (first["tuple"]["n"], first["tuple"]["price"], first["tuple"]["day"]) == (1, "1.50", "2026-07-01")
@@ -84,11 +84,13 @@ def test_events_have_positions_and_go_on_from_them(page: Page, client: Client) -
         assert (query["key"], query["labels"]) == (f"{stream}-ann", {"user": "ann"})
         assert query["query_id"] == client.query(key=f"{stream}-ann").id
     client.push(stream, {"n": [3]})
-    with followed(page, f"/follow?stream={stream}&key={stream}-bob&after=start", last_event_id=event.position) as told:
-        again = next(event for event in told if event.data)
+    with followed(
+        page, f"/follow?stream={stream}&key={stream}-bob&after=start", last_event_id=event.position
+    ) as replies:
+        again = next(event for event in replies if event.data)
         assert [match["tuple"]["n"] for match in again.data["matches"]] == [3], "Last-Event-ID counts before after"
-    with followed(page, f"/follow?stream={stream}&after=start&old=true&label=user=bob") as told:
-        everything = next(event for event in told if event.data)
+    with followed(page, f"/follow?stream={stream}&after=start&old=true&label=user=bob") as replies:
+        everything = next(event for event in replies if event.data)
         assert [match["tuple"]["n"] for match in everything.data["matches"]] == [1, 2, 3]
 
 
@@ -97,10 +99,10 @@ def test_a_lost_position_is_an_event(page: Page, client: Client) -> None:
     client.register("SELECT n FROM brief")
     position = client.follow("brief").position
     client.push("brief", {"n": range(20)})
-    with followed(page, "/follow?stream=brief", last_event_id=position) as told:
-        event = next(event for event in told if event.data)
+    with followed(page, "/follow?stream=brief", last_event_id=position) as replies:
+        event = next(event for event in replies if event.data)
         assert (event.kind, event.data["reason"], event.data["missed"]) == ("reset", "NOT_KEPT", 15)
-        after = next(event for event in told if event.data)
+        after = next(event for event in replies if event.data)
         assert [match["tuple"]["n"] for match in after.data["matches"]] == [15, 16, 17, 18, 19]
 
 
@@ -142,18 +144,18 @@ def test_the_gate_holds_and_a_drain_ends_event_streams(tmp_path: Path) -> None:
         page, bearer = Page(service.service), f"Bearer {owner}"
         assert page.send("GET", "/follow?stream=s").status == 401
         assert page.send("GET", f"/follow?stream=s&authorization={quote(bearer)}").status in (400, 401)
-        with followed(page, "/follow?stream=s", authorization=bearer) as told:
-            next(told)
+        with followed(page, "/follow?stream=s", authorization=bearer) as replies:
+            next(replies)
             service.stop()
-            assert [(kind, data["reason"]) for kind, data, _ in told if data] == [("error", "DRAINING")]
+            assert [(kind, data["reason"]) for kind, data, _ in replies if data] == [("error", "DRAINING")]
 
 
 def test_a_browser_follows(tab: Opened) -> None:
     page = tab.page
     page.evaluate(
-        "() => { window.told = []; window.source = new EventSource('/follow?stream=ticks&after=start&old=true');"
-        " source.onmessage = event => told.push([JSON.parse(event.data).matches[0].tuple.n, event.lastEventId]); }"
+        "() => { window.replies = []; window.source = new EventSource('/follow?stream=ticks&after=start&old=true');"
+        " source.onmessage = event => replies.push([JSON.parse(event.data).matches[0].tuple.n, event.lastEventId]); }"
     )
-    page.wait_for_function("() => told.length > 0")
-    number, position = page.evaluate("() => { source.close(); return told[0]; }")
+    page.wait_for_function("() => replies.length > 0")
+    number, position = page.evaluate("() => { source.close(); return replies[0]; }")
     assert number == 0 and position.isascii() and " " not in position

@@ -1,4 +1,4 @@
-"""Confirmations of groups: events of the log at a bounded rate. Those of one group that meet become one event.
+"""Confirmations of groups: events of the log at a bounded rate. Confirmations of one group that meet become one.
 
 confirm(mailer) confirm(mailer) confirm(pager) ── a round ──> two events, one sync ──> three replies
 """

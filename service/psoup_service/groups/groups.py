@@ -129,8 +129,8 @@ class Groups:
     def _workers(self, group: FollowerGroup, wanted: FollowWanted) -> Workers:
         workers = self.workers_of(group)
         if workers is None:
-            known = self._backend.host.snapshot().groups
-            for key in [key for key, old in self._groups.items() if key not in known and not len(old)]:
+            logged = self._backend.host.snapshot().groups
+            for key in [key for key, old in self._groups.items() if key not in logged and not len(old)]:
                 del self._groups[key]
             workers = self._groups[group.stream_id, group.name] = Workers(group, wanted)
         return workers

@@ -131,12 +131,12 @@ class Workers:
     def take(self, worker: Worker, now: float) -> None:
         """Give a worker without a batch its share of the partitions, as far as they are free. O(workers)."""
         self.expire(now)
-        most = -(-PARTITIONS // len(self._workers))
-        if worker.count > most:
-            self.free(worker, keep=most)
+        share = -(-PARTITIONS // len(self._workers))
+        if worker.count > share:
+            self.free(worker, keep=share)
             return
         taken = np.logical_or.reduce([other.partitions for other in self._workers.values()])
-        worker.partitions[np.flatnonzero(~taken)[: most - worker.count]] = True
+        worker.partitions[np.flatnonzero(~taken)[: share - worker.count]] = True
 
     def give(self, worker: Worker, end: tuple[int, int], now: float) -> Delivery:
         """Note that a batch goes to a worker. `end`: the position after it."""

@@ -1,7 +1,9 @@
 """The page of a worker: the first matches of its partitions after their positions.
 
-positions   p3: tuple 41   p7: tuple 52, query 8        the page begins at the oldest, tuple 41
-matches     41 p3   41 p9   52 p7 query 5   60 p7       told: 41 p3, 60 p7
+    positions   p3: tuple 41   p7: tuple 52, query 8        the page begins at tuple 41
+    matches     41 p3   41 p9   52 p7 query 5   60 p7       given: 41 p3, 60 p7
+
+A match before the position of its partition is left out, because it was confirmed.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class PageForm:
 class WorkerPage:
     """Matches as Arrow IPC streams, empty without matches. `place`: the position after them.
 
-    `missed`: the tuples that are no longer kept. Such a page has no matches. `end_id`: the next tuple ID of the stream.
+    `missed`: the number of expired tuples. Such a page has no matches. `end_id`: the next tuple ID of the stream.
     """
 
     tuples: bytes
@@ -82,12 +84,12 @@ def worker_page(
         page = follow_page(
             snapshot, view, follower, place, most_rows=form.most_rows, most_bytes=form.most_bytes, budget=budget
         )
-        told, place = _told(page, partitions, positions), page.place
-        if told.any() or page.caught_up or time.perf_counter() > end:
-            return WorkerPage(*_written(page, told), place, page.end_id, page.left_out, snapshot.sequence)
+        chosen, place = _chosen(page, partitions, positions), page.place
+        if chosen.any() or page.caught_up or time.perf_counter() > end:
+            return WorkerPage(*_written(page, chosen), place, page.end_id, page.left_out, snapshot.sequence)
 
 
-def _told(page: FollowPage, partitions: Array, positions: Array) -> Array:
+def _chosen(page: FollowPage, partitions: Array, positions: Array) -> Array:
     """The matches of a page that a worker is told: bool[n]."""
     if not len(page.queries):
         return np.zeros(0, np.bool_)
@@ -96,15 +98,15 @@ def _told(page: FollowPage, partitions: Array, positions: Array) -> Array:
     of_pairs = partitions_of(page.tags)[order[np.searchsorted(ids[order], page.queries)]]
     next_ids, after = positions[of_pairs, 0], positions[of_pairs, 1]
     later = (page.tuple_ids > next_ids) | ((page.tuple_ids == next_ids) & (page.queries > after))
-    told: Array = partitions[of_pairs] & later
-    return told
+    chosen: Array = partitions[of_pairs] & later
+    return chosen
 
 
-def _written(page: FollowPage, told: Array) -> tuple[bytes, bytes, bytes]:
+def _written(page: FollowPage, chosen: Array) -> tuple[bytes, bytes, bytes]:
     """The tuples, the matches and the queries of the told matches."""
-    if not told.any():
+    if not chosen.any():
         return b"", b"", b""
-    tuple_ids, queries = page.tuple_ids[told], page.queries[told]
+    tuple_ids, queries = page.tuple_ids[chosen], page.queries[chosen]
     pairs = pa.record_batch({"tuple_id": pa.array(tuple_ids), "query": pa.array(queries)})
     rows = page.tuples.filter(pa.array(np.isin(page.tuples.column(0).to_numpy(), tuple_ids)))
     tags = page.tags.filter(pa.array(np.isin(page.tags["query"].to_numpy(), queries)))

@@ -2,8 +2,7 @@
 
     labels {user: u1}  ── "user\\0u1" ── CRC-32, modulo 64 ──> partition 17
 
-The partition of a query is the same in every version, after a restart, and on another machine, because positions are
-kept by partition.
+The partition of a query is the same in every version and on every machine: the log has a position for each partition.
 """
 
 from __future__ import annotations

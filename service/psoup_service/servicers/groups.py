@@ -89,14 +89,14 @@ class GroupServicer(groups_pb2_grpc.GroupServiceServicer):
 
     def _taking(self, request: groups_pb2.TakeBatchRequest, tenant: str) -> Taking:
         """The terms of a call. Raises InvalidInput."""
-        for field, least, most in (
-            ("max_rows", 0, _MOST_ROWS),
-            ("wait_seconds", 0, _MOST_WAIT_S),
-            ("lease_seconds", 0, _MOST_LEASE_S),
-            ("confirm", 0, 2**62),
+        for field, limit in (
+            ("max_rows", _MOST_ROWS),
+            ("wait_seconds", _MOST_WAIT_S),
+            ("lease_seconds", _MOST_LEASE_S),
+            ("confirm", 2**62),
         ):
-            if not least <= getattr(request, field) <= most:
-                raise InvalidInput(f"{field} is {getattr(request, field)}; it must be from 0 to {most:,}", field=field)
+            if not 0 <= getattr(request, field) <= limit:
+                raise InvalidInput(f"{field} is {getattr(request, field)}; it must be from 0 to {limit:,}", field=field)
         if _NAME.fullmatch(request.worker) is None:
             raise InvalidInput(
                 f"worker is {request.worker[:64]!r}; it may have at most 64 letters, digits, '_', '-' and '.'",

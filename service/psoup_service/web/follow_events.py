@@ -85,8 +85,8 @@ def request_of(query: bytes) -> follow_pb2.FollowRequest:
             )
         setter = _PARAMETERS.get(name)
         if setter is None:
-            known = ", ".join(_PARAMETERS)
-            raise InvalidInput(f"there is no parameter {name[:64]!r}; there are {known}", reason="ADDRESS", field="")
+            names = ", ".join(_PARAMETERS)
+            raise InvalidInput(f"there is no parameter {name[:64]!r}; there are {names}", reason="ADDRESS", field="")
         if name in seen and name not in _REPEATABLE:
             raise InvalidInput(f"{name} is there twice; give it once", reason="ADDRESS", field=name)
         seen.add(name)

@@ -55,7 +55,7 @@ def test_each_tuple_is_a_line_and_the_position_file_goes_on(
     start = client.follow(ads, "start")
     (tmp_path / "position").write_text(start.position + "\n")
     start.close()
-    client.push(ads, {"n": [1, 2], "kind": ["of ann", "of nobody"]})
+    client.push(ads, {"n": [1, 2], "kind": ["of ann", "of no user"]})
     process = started("follow", ads, "--position-file", "position", "--labels", "user")
     assert process.stdout is not None
     lines = [json.loads(process.stdout.readline()) for _ in range(2)]

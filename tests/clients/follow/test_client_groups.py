@@ -49,9 +49,9 @@ def pushed(client: Client, stream: str, queries: list[Query], start: int, count:
 def test_workers_share_the_matches_by_labels(client: Client, make_stream: Make, running: Serving) -> None:
     stream = make_stream("(n BIGINT, kind BIGINT)")
     queries = registered(client, stream)
-    with client.follow(stream, group="mailer", name="one") as one, client.follow(stream, group="mailer") as two:
+    with client.follow(stream, group="mailer", name="one") as left, client.follow(stream, group="mailer") as right:
         wanted = pushed(client, stream, queries, 0, 40)
-        told, users = set[Pair](), list[set[str]]()
+        pairs, users = set[Pair](), list[set[str]]()
 
         def work(worker: Iterator[object]) -> None:
             mine = set[str]()
@@ -59,19 +59,19 @@ def test_workers_share_the_matches_by_labels(client: Client, make_stream: Make, 
             for batch in worker:
                 assert repr(batch).startswith("<GroupBatch: ")
                 mine.update(label["user"] for match in batch for label in match.labels)  # type: ignore[attr-defined]
-                told.update(zip(*(batch.matches[name].to_pylist() for name in ("tuple_id", "query_id")), strict=True))  # type: ignore[attr-defined]
-                if told == wanted:
+                pairs.update(zip(*(batch.matches[name].to_pylist() for name in ("tuple_id", "query_id")), strict=True))  # type: ignore[attr-defined]
+                if pairs == wanted:
                     done.set()
 
         done = threading.Event()
-        threads = [threading.Thread(target=work, args=(worker,)) for worker in (one, two)]
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in (left, right)]
         for thread in threads:
             thread.start()
-        assert done.wait(20), f"lacking: {sorted(wanted - told)[:5]}"
+        assert done.wait(20), f"lacking: {sorted(wanted - pairs)[:5]}"
         (group,) = client.groups(stream)
         assert sum(worker.partitions for worker in group.workers) == 64
-        one.close()
-        two.close()
+        left.close()
+        right.close()
         for thread in threads:
             thread.join()
     if all(users):
@@ -177,7 +177,7 @@ def test_each_pair_is_told_and_none_after_its_confirmation(client: Client, make_
             case _:
                 member.take(confirm=member.batch != 0 and chance.random() < 0.7)
     drain(members, wanted)
-    assert account.told == wanted
+    assert account.given == wanted
 
 
 def unsure(member: GroupMember) -> None:
@@ -214,7 +214,7 @@ def killed(tmp_path: Path, seed: int, kills: int) -> None:
             for member in members:
                 member.client = client
         drain(members, wanted)
-        assert account.told == wanted
+        assert account.given == wanted
         client.close()
         assert zygote.stop() == 0
 

@@ -51,9 +51,9 @@ def test_positions_move_forwards_only(gate: Gate) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_later_position_is_the_greater_pair(seed: int) -> None:
     random = np.random.default_rng(seed)
-    one, two = (random.integers(-1, 3, (PARTITIONS, 2)).astype(POSITION) for _ in range(2))
-    later = positions_array(later_positions(one.tobytes(), two.tobytes())).tolist()
-    assert later == [max(pair) for pair in zip(one.tolist(), two.tolist(), strict=True)]
+    left, right = (random.integers(-1, 3, (PARTITIONS, 2)).astype(POSITION) for _ in range(2))
+    later = positions_array(later_positions(left.tobytes(), right.tobytes())).tolist()
+    assert later == [max(pair) for pair in zip(left.tolist(), right.tolist(), strict=True)]
 
 
 def test_an_equal_group_is_formed_once(gate: Gate) -> None:
@@ -86,11 +86,16 @@ def test_names_are_bounded(gate: Gate, name: str) -> None:
 
 def test_the_number_of_groups_is_bounded(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     gate.create("CREATE STREAM t (x BIGINT)")
+    gate.create("CREATE STREAM of_acme (x BIGINT)", tenant="acme")
     monkeypatch.setattr(groups, "MOST_OF_STREAM", 2)
-    monkeypatch.setattr(groups, "MOST_GROUPS", 3)
+    monkeypatch.setattr(groups, "MOST_GROUPS", 4)
+    monkeypatch.setattr(groups, "MOST_OF_TENANT", 1)
+    gate.send(FormGroup("of_acme", "a", "all", 0, "acme"))
+    with pytest.raises(ResourceExhausted, match="tenant 'acme' has 1 groups"):
+        gate.send(FormGroup("of_acme", "b", "all", 0, "acme"))
     for stream, name in (("s", "a"), ("s", "b"), ("t", "a")):
         gate.send(FormGroup(stream, name, "all", 0))
-    for stream, place in (("s", "this stream has 2 groups"), ("t", "the service has 3 groups")):
+    for stream, place in (("s", "this stream has 2 groups"), ("t", "the service has 4 groups")):
         with pytest.raises(ResourceExhausted, match=place):
             gate.send(FormGroup(stream, "c", "all", 0))
     assert gate.send(FormGroup("s", "a", "all", 0)).event is None, "an old group is not refused"

@@ -19,14 +19,14 @@ Pair = tuple[int, str]
 class Account:
     """All pairs that were told, and those whose confirmation was acknowledged."""
 
-    told: set[Pair] = field(default_factory=set)
+    given: set[Pair] = field(default_factory=set)
     confirmed: set[Pair] = field(default_factory=set)
 
     def tell(self, pairs: set[Pair]) -> None:
         """Note a batch. Raises AssertionError if a confirmed pair comes again."""
         again = pairs & self.confirmed
         assert not again, f"told again after an acknowledged confirmation: {sorted(again)[:5]}"
-        self.told |= pairs
+        self.given |= pairs
 
 
 @dataclass
@@ -41,7 +41,7 @@ class GroupMember:
     batch: int = 0
     pairs: set[Pair] = field(default_factory=set)
 
-    def take(self, *, confirm: bool, wait: int = 0, most: int = 7) -> bool:
+    def take(self, *, confirm: bool, wait: int = 0, limit: int = 7) -> bool:
         """Take a batch. Returns whether there was one; False too if the lease was over."""
         request = groups_pb2.TakeBatchRequest(
             stream=self.stream,
@@ -49,7 +49,7 @@ class GroupMember:
             lease=self.lease,
             confirm=self.batch if confirm else 0,
             after="start",
-            max_rows=most,
+            max_rows=limit,
             wait_seconds=wait,
             lease_seconds=self.lease_s,
         )
@@ -95,7 +95,7 @@ def drain(members: list[GroupMember], wanted: set[Pair]) -> None:
         if other.lease:
             other.leave()
     for _ in range(1_000):
-        member.take(confirm=member.batch != 0, wait=1, most=1_000)  # at most the leases of dead workers are waited for
+        member.take(confirm=member.batch != 0, wait=1, limit=1_000)  # at most the leases of dead workers are waited for
         if wanted <= members[0].account.confirmed:
             return
     raise AssertionError(f"never told: {sorted(wanted - members[0].account.confirmed)[:5]}")

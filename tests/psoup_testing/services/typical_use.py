@@ -26,7 +26,11 @@ from psoup_client import (
     Completeness,
     DumpInfo,
     Explanation,
+    FollowBatch,
+    GroupBatch,
+    GroupInfo,
     IssuedToken,
+    Match,
     MatchResult,
     MemoryBill,
     PlanNode,
@@ -93,6 +97,7 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
         f"SELECT sym, price, qty FROM {stream} WHERE price > ?", [1.0], key=f"{stream}-all", labels={"user": "u1"}
     )
     assert query == client.query(key=f"{stream}-all")
+    followers(client, stream)
     answer: Answer = query.invoke()
     completeness: Completeness = answer.completeness
     assert not completeness.errors
@@ -111,6 +116,23 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     assert answer.columns == tuple(answer.to_pandas(nullable=True, split_blocks=True).columns)
     assert answer.to_polars().shape == answer.shape
     return answer, answer["qty"].to_pylist()
+
+
+def followers(client: Client, stream: str) -> None:
+    """Follow a stream alone, and in a group."""
+    shown: StreamInfo = client.stream(stream)
+    assert shown.next_tuple_id == shown.first_tuple_id + shown.tuples
+    with client.follow(stream, "start", old=True, labels={"user": "u1"}) as following:
+        batch: FollowBatch = next(following)
+        matches: list[Match] = list(batch)
+        assert matches[0].labels == [{"user": "u1"}]
+        assert following.position == batch.position
+    with client.follow(stream, "start", old=True, group="mailer", lease=30.0) as worker:
+        share: GroupBatch = next(worker)
+        share.confirm()
+    groups: list[GroupInfo] = client.groups(stream)
+    assert [group.lag for group in groups] == [0]
+    client.remove_group(stream, "mailer")
 
 
 def pushes(client: Client, stream: str) -> int:

@@ -18,23 +18,23 @@ def workers() -> Workers:
 
 def shares(workers: Workers) -> list[int]:
     """The numbers of partitions; no partition may have two workers."""
-    held = np.array([worker.partitions for worker in workers.all()])
-    assert not len(held) or held.sum(axis=0).max() <= 1
+    owners = np.array([worker.partitions for worker in workers.all()])
+    assert not len(owners) or owners.sum(axis=0).max() <= 1
     return [worker.count for worker in workers.all()]
 
 
 def test_partitions_are_shared_equally_as_workers_come_and_go(workers: Workers) -> None:
-    one = workers.join("one", 10, 0)
-    workers.take(one, 0)
+    early = workers.join("one", 10, 0)
+    workers.take(early, 0)
     assert shares(workers) == [64]
     two, three = (workers.join(name, 10, 0) for name in ("two", "three"))
     workers.take(two, 0)
     assert shares(workers) == [64, 0, 0], "nothing is free before the first worker calls"
-    for worker in (one, two, three, one):
+    for worker in (early, two, three, early):
         workers.take(worker, 1)
     assert sorted(shares(workers)) == [20, 22, 22]
     workers.leave(two)
-    for worker in (one, three):
+    for worker in (early, three):
         workers.take(worker, 2)
     assert shares(workers) == [32, 32]
 
@@ -52,9 +52,9 @@ def test_a_lease_ends_at_its_deadline_and_not_during_a_call(workers: Workers) ->
 
 
 def test_what_was_not_confirmed_stays_at_its_position(workers: Workers) -> None:
-    one = workers.join("one", 10, 0)
-    workers.take(one, 0)
-    delivery = workers.give(one, (9, 3), 0)
+    early = workers.join("one", 10, 0)
+    workers.take(early, 0)
+    delivery = workers.give(early, (9, 3), 0)
     assert positions_array(workers.after(delivery)).tolist() == [[9, 3]] * PARTITIONS
     workers.expire(11)
     assert workers.positions.tolist() == [[5, -1]] * PARTITIONS
@@ -71,11 +71,11 @@ def test_what_was_not_confirmed_stays_at_its_position(workers: Workers) -> None:
 
 
 def test_positions_of_partitions_do_not_go_back(workers: Workers) -> None:
-    one: Worker = workers.join("one", 10, 0)
-    workers.take(one, 0)
-    first = workers.give(one, (9, -1), 0)
-    workers.confirm(one, first)
-    workers.passed(one.partitions, (7, -1))
+    early: Worker = workers.join("one", 10, 0)
+    workers.take(early, 0)
+    first = workers.give(early, (9, -1), 0)
+    workers.confirm(early, first)
+    workers.passed(early.partitions, (7, -1))
     assert workers.positions.tolist() == [[9, -1]] * PARTITIONS
 
 

@@ -18,7 +18,7 @@ def tags(*rows: tuple[int, str | None, dict[str, str]]) -> pa.RecordBatch:
 
 
 def test_partitions_are_those_of_every_version() -> None:
-    told = partitions_of(
+    partitions = partitions_of(
         tags(
             (1, None, {"user": "u1"}),
             (2, "k", {"user": "u1"}),
@@ -28,12 +28,12 @@ def test_partitions_are_those_of_every_version() -> None:
             (6, None, {"user": "Grüße 🌍"}),
         )
     )
-    assert told.tolist() == [62, 62, 24, 39, 46, 19], "positions in the log are by partition: this must never change"
+    assert partitions.tolist() == [62, 62, 24, 39, 46, 19], "this must never change: the log has positions"
 
 
 def test_partitions_are_even() -> None:
-    told = partitions_of(tags(*((n, None, {"user": f"u{n}"}) for n in range(6_400)))).tolist()
-    counts = [told.count(partition) for partition in range(PARTITIONS)]
+    partitions = partitions_of(tags(*((n, None, {"user": f"u{n}"}) for n in range(6_400)))).tolist()
+    counts = [partitions.count(partition) for partition in range(PARTITIONS)]
     assert 60 <= min(counts) <= max(counts) <= 140
 
 

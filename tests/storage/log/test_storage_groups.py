@@ -15,7 +15,7 @@ from psoup_testing.engines.admission_gate import Gate
 
 
 def history() -> Gate:
-    """Three groups, of which one is dropped and one is on a stream that is dropped."""
+    """Three groups. One is dropped, and one is on a stream that is dropped."""
     gate = Gate(now=3)
     for name in ("s", "gone"):
         gate.create(f"CREATE STREAM {name} (x BIGINT)")

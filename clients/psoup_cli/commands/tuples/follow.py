@@ -57,11 +57,9 @@ def follow(
 ) -> None:
     """\b
     Examples:
-      psoup follow ads
       psoup follow ads --labels user --json
       psoup follow ads --position-file mails.position --json | ./send-mails
-      psoup follow ads --after start --label kind=alert
-      psoup follow ads --group mailer --json
+      psoup follow ads --group mailer
 
     Print each new tuple of a stream with the queries that it matched, as tuples come, until Ctrl-C. Without --after it
     begins now. --position-file stores the position after each batch that was written out: the next run goes on there,
@@ -128,9 +126,9 @@ def _matches(match: Match, names: list[str] | None) -> Iterator[dict[str, Any]]:
 def _in_words(match: Match, names: list[str] | None) -> str:
     """The matches of a tuple for people: their labels if some are asked for, else their keys, else their IDs."""
     words = list[str]()
-    for told in _matches(match, names):
-        labels = " ".join(f"{name}={value}" for name, value in told["labels"].items())
-        words.append((labels if names else "") or told["key"] or told["query_id"])
+    for query in _matches(match, names):
+        labels = " ".join(f"{name}={value}" for name, value in query["labels"].items())
+        words.append((labels if names else "") or query["key"] or query["query_id"])
     return ", ".join(dict.fromkeys(words))
 
 
