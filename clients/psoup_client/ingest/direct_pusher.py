@@ -14,17 +14,27 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from psoup_client.channel.connection import naming
-from psoup_client.errors import FailedPrecondition, NotFound, PSoupError, RowsRefused, after_rows
+from psoup_client.errors import (
+    FailedPrecondition,
+    InvalidData,
+    NotFound,
+    PSoupError,
+    ResourceExhausted,
+    RowsRefused,
+    after_rows,
+)
 from psoup_client.ingest.push import PushResult, refused_of
 from psoup_client.ingest.refused_rows import instants
 from psoup_client.ingest.row_reasons import explained
 from psoup_client.ingest.stage import Stage
 from psoup_client.payload import Payload, one_message
+from psoup_client.phrases import counted
 from psoup_client.session import Session
 from psoup_proto.v1 import ingest_pb2
 
@@ -40,7 +50,14 @@ _FORGOTTEN_AFTER_S = 60.0
 _STAGES = 3
 """The most attempts to send a stage that the service has lost, for example by a restart."""
 
+_NO_STAGE = ("STAGES_FULL", "TOO_MANY_STAGES")
+_SMALLER = 'All rows of a push go as one stage; push fewer at once (16 MiB need no stage), or with refused="count"'
+
 T = TypeVar("T")
+
+
+class _TooLarge(Exception):
+    """A message has more rows than the service takes in one."""
 
 
 class DirectPusher:
@@ -89,6 +106,8 @@ class DirectPusher:
                     raise explained(problem, self._stream, instants(part[time_column]), taken) from None
                 except PSoupError as problem:
                     raise after_rows(problem, taken) from None
+                if reply.late or reply.ahead:
+                    raise _counted(self._stream, reply, taken)
                 replies.append(reply)
                 result = result.plus(reply)
         return result.of(self._stream, replies)
@@ -96,7 +115,8 @@ class DirectPusher:
     def _send_whole(self, table: pa.Table, time_column: str, timeout: float | None) -> Any:
         payload = one_message(table, time_column)
         if payload is not None:
-            return self._send(payload, timeout, ingest_pb2.REFUSED_RAISE)
+            with suppress(_TooLarge):
+                return self._in_one_message(payload, timeout)
         for attempt in range(_STAGES):
             try:
                 return self._send_stage(table, timeout)
@@ -104,6 +124,13 @@ class DirectPusher:
                 if problem.reason != "UNKNOWN_STAGE" or attempt + 1 == _STAGES:
                     raise
         raise AssertionError("the last attempt raises its error")
+
+    def _in_one_message(self, payload: Payload, timeout: float | None) -> Any:
+        """Send all rows. Raises _TooLarge if the service takes fewer rows in a message."""
+        try:
+            return self._send(payload, timeout, ingest_pb2.REFUSED_RAISE)
+        except InvalidData as problem:
+            raise _TooLarge if problem.reason == "BATCH_TOO_LARGE" else problem from None
 
     def _send_stage(self, table: pa.Table, timeout: float | None) -> Any:
         """Send the table as a stage. If a lost reply had said that the stage was committed, it is not sent again."""
@@ -115,8 +142,11 @@ class DirectPusher:
         except RowsRefused:
             stage.abort()
             raise
-        except BaseException:
+        except BaseException as problem:
             stage.abandon()  # the caller has the error, and the service drops an idle stage
+            if isinstance(problem, ResourceExhausted) and problem.reason in _NO_STAGE:
+                problem.message += f". {_SMALLER}"
+                problem.args = (problem.message,)
             raise
 
     def _numbered(self, send: Callable[[], T]) -> T:
@@ -167,6 +197,16 @@ class DirectPusher:
         self._epoch = max(self._epoch + 1, time.time_ns() // 1_000)
         self._number = 0
         self._since = self._client.known_sequence
+
+
+def _counted(stream: str, reply: Any, taken: int) -> RowsRefused:
+    """Make the error for a service that does not know `refused`, and has taken the other rows."""
+    return RowsRefused(
+        f"{counted(reply.late + reply.ahead, 'row')} for stream {stream!r} refused, and {reply.accepted:,} taken: the"
+        " service is of an older version, which takes what can be taken",
+        taken=taken,
+        facts={"late": str(reply.late), "ahead": str(reply.ahead), "stream": stream},
+    )
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:

@@ -10,6 +10,7 @@ A caller filters the warnings by the category RowsNotTaken.
 from __future__ import annotations
 
 import atexit
+import os
 import warnings
 from typing import Protocol
 
@@ -63,6 +64,10 @@ def refused_text(stream: str, result: PushResult, way: str) -> str:
         f"{refused:,} of {counted(rows, 'row')} for stream {stream!r} {verb(refused, 'was', 'were')} refused:"
         f" {', '.join(why)}; {way}"
     )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open.clear)  # a child has no senders of its own, and their locks may be held
 
 
 @atexit.register

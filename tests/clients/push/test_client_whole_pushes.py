@@ -19,6 +19,7 @@ from psoup_client import (
     PushResult,
     RefusedRow,
     RefusedRows,
+    ResourceExhausted,
     RowsNotTaken,
     RowsRefused,
 )
@@ -131,6 +132,47 @@ def test_a_stage_that_the_service_lost_is_sent_again(
     name = make_stream(COLUMNS)
     assert client.push(name, rows(*range(100))).accepted == 100
     assert values(client, name) == list(range(100))
+
+
+def test_a_service_without_room_for_a_stage_says_what_to_do(
+    client: Client, make_stream: MakeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payloads, "MESSAGE_ROWS", 50)
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise ResourceExhausted("the stages hold 5 of 5 bytes", reason="STAGES_FULL")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stage, "add_table", full)
+        with pytest.raises(ResourceExhausted, match=r"5 of 5 bytes\. .*16 MiB need no stage") as caught:
+            client.push(make_stream(COLUMNS), rows(*range(100)))
+    assert caught.value.message == str(caught.value)
+
+
+def test_a_service_with_smaller_messages_gets_a_stage(
+    client: Client, make_stream: MakeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(*_: Any) -> Any:
+        raise InvalidData("the batch has 3 rows; 2 is the most", reason="BATCH_TOO_LARGE")
+
+    name = make_stream(COLUMNS)
+    client.describe(name)
+    with monkeypatch.context() as patch:
+        patch.setattr(direct_pusher.DirectPusher, "_send", too_large)
+        assert client.push(name, rows(1, 2, 3)).accepted == 3
+    assert values(client, name) == [1, 2, 3]
+
+
+def test_a_service_of_an_older_version_is_noticed(client: Client, stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service does not know the field, and takes what can be taken."""
+    send = direct_pusher.DirectPusher._send
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            direct_pusher.DirectPusher, "_send", lambda self, payload, timeout, _: send(self, payload, timeout)
+        )
+        with pytest.raises(RowsRefused, match=r"1 row .* refused, and 1 taken: .* of an older") as caught:
+            client.push(stream, rows(101, 1))
+    assert (caught.value.late, values(client, stream)) == (1, [100, 101])
 
 
 def test_a_very_large_push_tells_which_rows_are_in(
