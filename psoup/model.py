@@ -189,7 +189,7 @@ class StreamSpec:
         """Whether a tuple's time moves the watermark at most to the clock less LATENESS.
 
         So a sender with a fast clock makes no tuple of another sender late. A stream that states AHEAD has tuples of
-        the future, and its watermark follows them, unless it is by the clock.
+        the future. Its watermark follows them, unless it is by the clock.
         """
         return self.by_clock or not self.ahead_stated
 

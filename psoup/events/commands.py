@@ -144,8 +144,8 @@ class RaiseWatermarks:
     """Let the watermarks of live streams follow the clock (WATERMARK BY CLOCK). The host commands it, not a client.
 
     `steady`: for how long, in microseconds, the service has taken pushes without an interruption. `unsteady`: the same
-    for tenants whose pushes were refused or had to wait since then. `waiting`: the streams with pushes that came and
-    are not decided, as pairs of a tenant and a name in lower case.
+    for tenants whose pushes were refused or had to wait since then. `waiting`: the streams whose pushes are not decided
+    yet. Each is a pair of a tenant and a name in lower case.
     """
 
     steady: int

@@ -1,9 +1,11 @@
 """The time zone of times that are written without one: UTC, or the `timezone` of a client.
 
-2026-07-01 12:00           in Europe/Berlin   10:00 UTC
-2026-10-25 02:30           comes twice        the first one, 00:30 UTC, unless a datetime has fold=1
-2026-03-29 02:30           does not exist     refused
-2026-07-01 12:00+02:00     has a zone         10:00 UTC in any case
+    2026-07-01 12:00           in Europe/Berlin   10:00 UTC
+    2026-10-25 02:30           comes twice        the first one, 00:30 UTC, unless a datetime has fold=1
+    2026-03-29 02:30           does not exist     refused
+    2026-07-01 12:00+02:00     has a zone         10:00 UTC in any case
+
+A number, such as microseconds since 1970, has no zone.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ def check_zone(name: str | None) -> str | None:
 
 def _near(name: str) -> str:
     """The names that are like an unknown one: those that contain it, then those that are spelt like it."""
-    known = sorted(available_timezones())
+    zones = sorted(available_timezones())
     folded = name.strip().lower().replace(" ", "_")
-    inside = [zone for zone in known if folded and folded in zone.lower()]
-    last = {zone.rpartition("/")[2].lower(): zone for zone in known}
+    inside = [zone for zone in zones if folded and folded in zone.lower()]
+    last = {zone.rpartition("/")[2].lower(): zone for zone in zones}
     alike = [last[word] for word in difflib.get_close_matches(folded.rpartition("/")[2], last, _NAMED)]
     names = list(dict.fromkeys([*inside, *alike]))[:_NAMED]
     if names:
@@ -62,8 +64,8 @@ def localized(array: pa.Array | pa.ChunkedArray, zone: str) -> pa.Array | pa.Chu
     import pyarrow.compute as pc  # imported here: it takes 40 ms, and most clients do not need it
 
     local = array.cast(pa.timestamp("us"))
-    there = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="raise")
-    return there.cast(pa.timestamp("us", tz="UTC"))
+    zoned = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="raise")
+    return zoned.cast(pa.timestamp("us", tz="UTC"))
 
 
 def aware(value: dt.datetime, zone: str | None) -> dt.datetime:
@@ -72,10 +74,10 @@ def aware(value: dt.datetime, zone: str | None) -> dt.datetime:
         return value
     if zone is None:
         return value.replace(tzinfo=dt.UTC)
-    there = value.replace(tzinfo=ZoneInfo(zone))
-    if there.astimezone(dt.UTC).astimezone(there.tzinfo).replace(tzinfo=None, fold=0) != value.replace(fold=0):
+    zoned = value.replace(tzinfo=ZoneInfo(zone))
+    if zoned.astimezone(dt.UTC).astimezone(zoned.tzinfo).replace(tzinfo=None, fold=0) != value.replace(fold=0):
         raise ValueError(f"{value.isoformat(sep=' ')} does not exist in {zone}: its clocks are set forward then")
-    return there
+    return zoned
 
 
 def is_skipped(value: Any, zone: str | None) -> bool:
@@ -100,7 +102,7 @@ def instant(value: dt.datetime | int | str, zone: str | None) -> dt.datetime | i
 
 
 def have_no_zone(data: Any, column: str) -> bool:
-    """Whether the times in a column of pushed rows are without a zone, by the first value that is not NULL."""
+    """Whether the times in a column of pushed rows have no zone. Looks at the first value that is not NULL."""
     values = _column_of(data, column.lower())
     kind = getattr(values, "type", None) or getattr(values, "dtype", None)
     if isinstance(kind, pa.DataType) and pa.types.is_timestamp(kind):

@@ -75,7 +75,7 @@ def shifted(problem: RowsRefused, by: int, rows: tuple[RefusedRow, ...] = (), mo
 
 
 def zone_hint(problem: RowsRefused, times: Any) -> str:
-    """The sentence about times that were taken as UTC, if the first refused row may be refused for that; else "".
+    """The sentence about times that were taken as UTC. "" if the first refused row has another cause.
 
     `times`: the times of the sent rows, int64[n]. A row of another zone is 15 minutes to 15 hours off the clock.
     """

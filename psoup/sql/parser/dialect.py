@@ -138,8 +138,8 @@ class PSoupParser(Grammar):
             if self._curr and self._curr.text.upper() == "DROP":
                 hint = "SELECT the columns that are wanted, or create another stream that has only those"
                 self.refuse("columns cannot be dropped", hint=hint)
-            what = "columns can be added, or AHEAD or WATERMARK BY be changed"
-            self.refuse(f"{what}: ADD COLUMN column TYPE, AHEAD 5 MINUTES, or WATERMARK BY CLOCK")
+            allowed = "columns can be added, or AHEAD or WATERMARK BY be changed"
+            self.refuse(f"{allowed}: ADD COLUMN column TYPE, AHEAD 5 MINUTES, or WATERMARK BY CLOCK")
         self._match_text_seq("COLUMN")
         if_missing = self._match_text_seq("IF", "NOT", "EXISTS")
         column = self._parse_stream_column()

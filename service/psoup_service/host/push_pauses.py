@@ -20,7 +20,7 @@ T = TypeVar("T")
 LONG = SECOND
 """Microseconds from which on a push counts as waiting."""
 
-_PUSHING = frozenset({"Push", "PushStream", "AddPart", "CommitStage"})
+_PUSHING = frozenset({"Push", "PushRows", "PushStream", "AddPart", "CommitStage"})
 """The names of methods that bring rows."""
 _INTERRUPTED = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED"})
 """The codes of calls that a producer makes again."""

@@ -88,7 +88,7 @@ def test_hours_that_come_twice_or_never() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "hint"),
     [
         ("Berlin", "'Europe/Berlin'"),
         ("Europe/Berln", "'Europe/Berlin'"),
@@ -99,10 +99,10 @@ def test_hours_that_come_twice_or_never() -> None:
         ("", "give a name such as"),
     ],
 )
-def test_an_unknown_zone_names_the_nearest(name: str, told: str) -> None:
+def test_an_unknown_zone_names_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(ValueError, match="not a known zone") as caught:
         check_zone(name)
-    assert told in str(caught.value)
+    assert hint in str(caught.value)
     assert check_zone("UTC") is check_zone(None) is None
 
 
@@ -154,8 +154,8 @@ def test_a_refusal_says_that_times_were_taken_as_utc(client: Client, make_stream
             client.push(name, [{"at": harmless}])
         assert "taken as UTC" not in str(caught.value)
     india = now.replace(tzinfo=None) + dt.timedelta(hours=5, minutes=30)
-    with Client(client.address, timezone="Asia/Kolkata") as there:
-        done = there.push(name, [{"at": india}])
+    with Client(client.address, timezone="Asia/Kolkata") as indian:
+        done = indian.push(name, [{"at": india}])
     assert done.accepted == 1
     with pytest.raises(RowsRefused, match="too late") as caught:
         client.push(name, [{"at": (now - dt.timedelta(hours=2)).replace(tzinfo=None)}])

@@ -208,7 +208,7 @@ def test_statements_and_definitions_are_each_others_inverse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "hint"),
     [
         (EVENTS + " WATERMARK", "WATERMARK BY needs CLOCK or ROWS"),
         (EVENTS + " WATERMARK BY", "WATERMARK BY needs CLOCK or ROWS"),
@@ -220,10 +220,10 @@ def test_statements_and_definitions_are_each_others_inverse() -> None:
         ("ALTER STREAM s WATERMARK BY CLOCK AHEAD 1 HOUR", "stands alone"),
     ],
 )
-def test_refused_statements(sql: str, told: str) -> None:
+def test_refused_statements(sql: str, hint: str) -> None:
     with pytest.raises(SqlError) as caught:
         (create_stream if sql.startswith("CREATE") else alter_stream)(sql)
-    assert told in str(caught.value)
+    assert hint in str(caught.value)
 
 
 def test_streams_that_cannot_follow_the_clock() -> None:

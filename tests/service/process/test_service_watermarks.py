@@ -79,7 +79,7 @@ def test_a_quiet_stream_goes_on_and_a_restart_makes_no_kept_row_late(tmp_path: P
     with service_on(machine, tmp_path / "data") as (running, client):
         assert behind(client, machine) == 3_630, "as the log says"
         assert pass_seconds(machine, running, 40) == 0
-        for minute in range(60):  # what a producer has kept, in the order of time
+        for minute in range(60):  # rows that a producer could not send, in the order of time
             assert push(client, stopped + 60 * minute, stopped + 60 * minute + 59) == (2, 0)
         assert push(client, now(machine) - 29, now(machine)) == (2, 0)
         assert pass_seconds(machine, running, 30) > 0
@@ -133,10 +133,10 @@ def test_a_process_that_stood_still_waits(tmp_path: Path) -> None:
         pass_seconds(machine, running, 61)
         push(client, now(machine))
         assert pass_seconds(machine, running, 1) == 1
-        kept = now(machine)
+        before = now(machine)
         machine.pass_seconds(300, observed=False)
         assert not running.follow_clock()
-        assert push(client, kept) == (1, 0)
+        assert push(client, before) == (1, 0)
         assert pass_seconds(machine, running, 59) == 0
         assert pass_seconds(machine, running, 1) == 1
 

@@ -20,7 +20,7 @@ QueryKind = Literal["query", "queries", "replaced", "unregister", "departure"]
 Kind = StreamKind | QueryKind | Literal["token", "revoke", "tenant", "vacate"]
 """The kinds of events in the log: `encode` knows each event, `Decoder` each kind, or the type checker fails."""
 OF_ALL_STREAMS = -1
-"""Stands in place of a stream ID in rows of the kind `watermarks`, so that the index by stream finds them."""
+"""The stream ID in rows of the kind `watermarks`. The index by stream finds them by it."""
 
 KINDS: frozenset[str] = frozenset(name for part in get_args(Kind) for name in get_args(part))
 
