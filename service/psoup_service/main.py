@@ -141,8 +141,11 @@ def _service(settings: Settings, quarantine: Sequence[str]) -> Service:
         hot_bytes=settings.memory_mib * _MIB // 2,
         remembered=settings.engine_config().remembered,
     )
+    from psoup_service.chores.directory_version import note_version
     from psoup_service.service import Service
+    from psoup_service.servicers.server import server_version
 
+    note_version(store, server_version())
     return Service(settings, store=store, quarantine=quarantine)
 
 
