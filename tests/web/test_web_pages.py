@@ -42,9 +42,9 @@ class Box:
 
 def box(locator: Locator) -> Box:
     """The box of an element."""
-    found = locator.bounding_box()
-    assert found is not None
-    return Box(found["x"], found["y"], found["x"] + found["width"], found["y"] + found["height"])
+    edges = locator.bounding_box()
+    assert edges is not None
+    return Box(edges["x"], edges["y"], edges["x"] + edges["width"], edges["y"] + edges["height"])
 
 
 def test_the_answer_on_a_phone_begins_with_its_rows(small: Opened) -> None:
@@ -66,8 +66,8 @@ def test_the_answer_on_a_phone_begins_with_its_rows(small: Opened) -> None:
     card, names = box(page.locator(".window")), page.locator(".legend li")
     places = [box(names.nth(at)) for at in range(names.count())]
     assert all(card.left < place.left and place.right < card.right for place in places)
-    for one, other in pairwise(places):
-        assert one.right <= other.left or one.bottom <= other.top, "two names lie on each other"
+    for before, after in pairwise(places):
+        assert before.right <= after.left or before.bottom <= after.top, "two names lie on each other"
 
 
 def test_a_wide_table_shows_that_it_scrolls_and_keeps_its_first_column(small: Opened, site: Site) -> None:
