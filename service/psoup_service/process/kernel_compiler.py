@@ -67,16 +67,17 @@ def compile_together(
     """
     total = len(SIGNATURES.read_text().splitlines())
     with ExitStack() as stack:
-        missing, second = 0, None
+        missing, count, second = 0, 0, None
 
         def done(number: int, compiled: bool) -> None:
-            nonlocal missing, second
+            nonlocal missing, count, second
             missing += compiled
-            if missing < _WITH_HELP:
+            if missing < _WITH_HELP or count == total:  # the rest of the second process is loaded in a moment
                 return
             if second is None and has_folder():
                 second = stack.enter_context(_Second())
-            tell(min(total, number + (second.done() if second else 0)), total)
+            count = min(total, number + (second.done() if second else 0))
+            tell(count, total)
 
         compile_listed(check, done=done)
 
