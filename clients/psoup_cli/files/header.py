@@ -203,7 +203,7 @@ class _NameColumns:
 
     columns: list[str | None] | None
     doubles: list[str]
-    texts: list[tuple[str, Callable[[str], float]]]
+    texts: list[str]
 
 
 _TEXTS: dict[str, Callable[[str], float]] = {"BIGINT": whole_of_text, "DOUBLE": double_of_text}
@@ -246,10 +246,10 @@ class FieldNames:
         for column in shape.doubles:
             if type(row[column]) is Decimal:
                 row[column] = _double(row[column], column)
-        for column, read in shape.texts:
+        for column in shape.texts:
             if type(row[column]) is str:
                 with suppress(ValueError):  # the SDK refuses the text, and names the row
-                    row[column] = read(row[column])
+                    row[column] = self._texts[column](row[column])
         return row
 
     def _shape(self, names: tuple[str, ...]) -> _NameColumns:
@@ -261,7 +261,7 @@ class FieldNames:
                 raise InvalidData(f"column {column!r} comes twice; give it once", facts={"column": column})
             columns.append(column)
         doubles = [column for column in columns if column is not None and column not in self._exact]
-        texts = [(column, self._texts[column]) for column in columns if column in self._texts]
+        texts = [column for column in columns if column in self._texts]
         shape = _NameColumns(None if columns == [*names] else columns, doubles, texts)
         if len(self._shapes) < _SHAPES:
             self._shapes[names] = shape

@@ -19,14 +19,19 @@ def json_value(line: bytes | str, *, shortest: bool = False) -> Any:
     Numbers with a point or an exponent are Decimals. With `shortest`, such a number is a float if the float has the
     same text.
     """
+    decode = _FLOATS if shortest else _DECIMALS
     try:
-        return text.json_value(line, shortest=shortest)
-    except text.NotUtf8 as problem:
-        other = encoding_of(problem.byte)
-        raise InvalidData(f"{problem}; say what the file is in, for instance --encoding {other}") from None
-    except text.JsonFault as problem:
-        advice = "; write one object on each line" if str(problem).startswith("it is not valid JSON") else ""
-        raise InvalidData(f"{problem}{advice}") from None
+        return decode(line if isinstance(line, str) else line.decode())
+    except text.FAULTS as problem:
+        raise _with_advice(text.fault(problem)) from None
+
+
+def _with_advice(fault: text.JsonFault) -> InvalidData:
+    if isinstance(fault, text.NotUtf8):
+        return InvalidData(f"{fault}; say what the file is in, for instance --encoding {encoding_of(fault.byte)}")
+    return InvalidData(
+        f"{fault}{'; write one object on each line' if str(fault).startswith('it is not valid') else ''}"
+    )
 
 
 def double(value: Decimal) -> float:
@@ -35,3 +40,6 @@ def double(value: Decimal) -> float:
         return numbers.double(value)
     except ValueError as problem:
         raise InvalidData(str(problem)) from None
+
+
+_DECIMALS, _FLOATS = text.decoder(), text.decoder(shortest=True)

@@ -18,6 +18,9 @@ from psoup_proto.json_rows.numbers import double, shown
 _SHOWN = 64
 """The greatest number of characters of a name in a message."""
 
+FAULTS = (ValueError, ArithmeticError, RecursionError)
+"""The errors of a decoder."""
+
 Decode = Callable[[str], Any]
 
 
@@ -46,22 +49,34 @@ def json_value(text: bytes | str, *, shortest: bool = False, strict: bool = Fals
     Numbers with a point or an exponent are Decimals. With `shortest`, such a number is a float if the float has the
     same text. With `strict`, NaN and Infinity are refused as numbers, because JSON does not have them.
     """
-    decode = _DECODERS[shortest, strict]
     try:
-        return decode(text if isinstance(text, str) else text.decode())
-    except json.JSONDecodeError as problem:
-        line = f"line {problem.lineno}, " if problem.lineno > 1 else ""
-        reason = f"{problem.msg} at {line}column {problem.colno}"
-    except UnicodeDecodeError as problem:
-        found = problem.object[problem.start : problem.end]
-        raise NotUtf8(f"byte {found.hex(' ')} is not utf-8", found[0]) from None
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except JsonFault:
-        raise
-    except (ValueError, ArithmeticError):
-        raise JsonFault("it has a number of more digits than any column holds; write fewer") from None
-    raise JsonFault(f"it is not valid JSON: {reason}")
+        return decoder(shortest=shortest, strict=strict)(text if isinstance(text, str) else text.decode())
+    except FAULTS as problem:
+        raise fault(problem) from None
+
+
+def decoder(*, shortest: bool = False, strict: bool = False) -> Decode:
+    """Return the function that parses a text as `json_value` does. It raises one of FAULTS; `fault` says what is wrong.
+
+    For loops over many short texts.
+    """
+    return _DECODERS[shortest, strict]
+
+
+def fault(problem: Exception) -> JsonFault:
+    """Convert an error of a decoder, or of decoding UTF-8, to a JsonFault that names the place of the fault."""
+    match problem:
+        case JsonFault():
+            return problem
+        case json.JSONDecodeError():
+            line = f"line {problem.lineno}, " if problem.lineno > 1 else ""
+            return JsonFault(f"it is not valid JSON: {problem.msg} at {line}column {problem.colno}")
+        case UnicodeDecodeError():
+            found = problem.object[problem.start : problem.end]
+            return NotUtf8(f"byte {found.hex(' ')} is not utf-8", found[0])
+        case RecursionError():
+            return JsonFault("it is not valid JSON: it is nested too deeply")
+    return JsonFault("it has a number of more digits than any column holds; write fewer")
 
 
 def _shortest(text: str) -> float | Decimal:
