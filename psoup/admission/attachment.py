@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from psoup.admission.released import RecentPushes
+from psoup.admission.release_count import RecentPushes
 from psoup.data.archived_chunk import ArchivedChunk
 from psoup.data.chunk_caches import Zone
 from psoup.data.stored_chunk import Stored

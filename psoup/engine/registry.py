@@ -298,8 +298,8 @@ class Registry:
         self._add_members(members)
         common, stream_id, next_id = (event.time, event.sequence), state.stream_id, _next_id(event, state.stream_id)
         for query_id, sqc_id, query, tag in zip(ids.tolist(), sqc_ids.tolist(), queries, tags, strict=True):
-            of = query_id, event.tenant, stream_id, sqc_id
-            record = QueryRecord(*of, *common, (query,), 0, tag, expires, next_id)
+            place = query_id, event.tenant, stream_id, sqc_id
+            record = QueryRecord(*place, *common, (query,), 0, tag, expires, next_id)
             self._queries.set(query_id, record)
         self.next_sqc += len(fresh)
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.follow.page import Follower, FollowPlace, follow_page
-from psoup.answer.follow.told import FollowWanted
+from psoup.answer.follow.pairs import FollowWanted
 from psoup.config import EngineConfig
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.restarts import RestartingPSoup, making
@@ -27,7 +27,8 @@ from psoup_testing.suite.budget import SEED, replayable, scaled
 
 SECOND = 1_000_000
 WHERES = ["a > 3", "a = 2 OR t = 'x'", "t LIKE 'x%' AND a < 6", "a IS NULL", "upper(t) = 'Y'", "a % 2 = 1", "TRUE"]
-OTHERS = ["SELECT count(*) FROM s WHERE a > 1", "SELECT DISTINCT a FROM s", "SELECT x.a FROM s x, s y WHERE x.a = y.a"]
+AGGREGATES = ["SELECT count(*) FROM s WHERE a > 1", "SELECT DISTINCT a FROM s"]
+AGGREGATES += ["SELECT x.a FROM s x, s y WHERE x.a = y.a"]
 WINDOWS = ["", "", "", " BEGIN (NOW - 2 ROWS)", " BEGIN (TIMESTAMP '1970-01-01 00:00:30')"]
 WINDOWS += [" BEGIN (START) END (TIMESTAMP '1970-01-01 00:00:45')"]
 ENDS = {WINDOWS[4]: (30 * SECOND, 2**62), WINDOWS[5]: (0, 45 * SECOND)}
@@ -58,14 +59,14 @@ class Known:
 
 @dataclass
 class Page:
-    """What a follower was told, and what stood then."""
+    """A page of a follower, and the queries that stood then."""
 
     wanted: FollowWanted
     before: FollowPlace
     after: FollowPlace
     pairs: list[tuple[int, int]]
     released: int
-    known: dict[int, Known]
+    standing: dict[int, Known]
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Oracle:
     released: list[tuple[int, int | None, str | None]] = field(default_factory=list)
     waiting: list[tuple[int, int | None, str | None]] = field(default_factory=list)
     watermark: int | None = None
-    known: dict[int, Known] = field(default_factory=dict)
+    standing: dict[int, Known] = field(default_factory=dict)
 
     def push(self, rows: list[tuple[int, int | None, str | None]]) -> None:
         taken = [row for row in rows if self.watermark is None or row[0] >= self.watermark]
@@ -91,7 +92,7 @@ class Oracle:
 
 
 class Play:
-    """One history of a stream and its followers."""
+    """A random history of a stream and its followers."""
 
     def __init__(self, soup: RestartingPSoup, draw: random.Random) -> None:
         self.soup, self.draw = soup, draw
@@ -121,7 +122,7 @@ class Play:
 
     def tag(self) -> tuple[str, dict[str, str]]:
         key = self.draw.choice(["", "", "key1", "key2"])
-        free = all(known.key != key for known in self.oracle.known.values())
+        free = all(standing.key != key for standing in self.oracle.standing.values())
         labels = self.draw.choice([{}, {"user": "u1"}, {"user": "u2", "kind": "k"}, {"user": "u2"}])
         return key if free else "", labels
 
@@ -129,11 +130,11 @@ class Play:
         (key, labels), where = self.tag(), self.draw.choice(WHERES)
         window, first = self.draw.choice(WINDOWS), len(self.oracle.released)
         if self.draw.random() < 0.15:
-            other = self.soup.register(self.draw.choice(OTHERS), key=key, labels=labels)
-            self.oracle.known[other] = Known(where, "", key, labels, first, selects=False)
+            other = self.soup.register(self.draw.choice(AGGREGATES), key=key, labels=labels)
+            self.oracle.standing[other] = Known(where, "", key, labels, first, selects=False)
             return
         query = self.soup.register(f"SELECT a FROM s WHERE {where}{window}", key=key, labels=labels)
-        self.oracle.known[query] = Known(where, window, key, labels, first)
+        self.oracle.standing[query] = Known(where, window, key, labels, first)
 
     def register_block(self) -> None:
         values = [self.draw.randrange(9) for _ in range(self.draw.choice([2, 300]))]
@@ -141,24 +142,24 @@ class Play:
         queries = self.soup.register_many("SELECT * FROM s WHERE a = $a", table, labels=["user"])
         for query, value in zip(queries, values, strict=True):
             labels = {"user": f"u{value % 3}"}
-            self.oracle.known[query] = Known(f"a = {value}", "", "", labels, len(self.oracle.released))
+            self.oracle.standing[query] = Known(f"a = {value}", "", "", labels, len(self.oracle.released))
 
     def unregister(self) -> None:
-        if self.oracle.known:
-            query = self.draw.choice([*self.oracle.known])
+        if self.oracle.standing:
+            query = self.draw.choice([*self.oracle.standing])
             self.soup.unregister(query)
-            del self.oracle.known[query]
+            del self.oracle.standing[query]
 
     def replace(self) -> None:
-        for query, known in [*self.oracle.known.items()]:
-            if known.key:
+        for query, standing in [*self.oracle.standing.items()]:
+            if standing.key:
                 where = self.draw.choice(WHERES)
                 sql = f"SELECT t FROM s WHERE {where}"
-                new = self.soup.register(sql, key=known.key, labels=known.labels, replace=True)
+                new = self.soup.register(sql, key=standing.key, labels=standing.labels, replace=True)
                 if new == query:  # the same call again changes nothing
                     return
-                del self.oracle.known[query]
-                self.oracle.known[new] = Known(where, "", known.key, known.labels, len(self.oracle.released))
+                del self.oracle.standing[query]
+                self.oracle.standing[new] = Known(where, "", standing.key, standing.labels, len(self.oracle.released))
                 return
 
     def restart(self) -> None:
@@ -168,22 +169,22 @@ class Play:
     def read(self) -> None:
         which, snapshot = self.draw.randrange(len(WANTED)), self.soup.engine.snapshot()
         view, before, wanted = snapshot.stream("s", "default"), self.places[which], WANTED[which]
-        most, size = self.draw.choice([1, 2, 7, 100, 10_000]), self.draw.choice([1, 200, 5_000, 10**7])
-        page = follow_page(snapshot, view, self.followers[which], before, most_rows=most, most_bytes=size)
+        limit, size = self.draw.choice([1, 2, 7, 100, 10_000]), self.draw.choice([1, 200, 5_000, 10**7])
+        page = follow_page(snapshot, view, self.followers[which], before, most_rows=limit, most_bytes=size)
         pairs = list(zip(page.tuple_ids.tolist(), page.queries.tolist(), strict=True))
-        assert len(pairs) <= most and view.next_id == page.end_id == len(self.oracle.released)
+        assert len(pairs) <= limit and view.next_id == page.end_id == len(self.oracle.released)
         assert page.tuples["_id"].to_pylist() == sorted({tuple_id for tuple_id, _ in pairs})
         shown = zip(page.tuples["_id"].to_pylist(), page.tuples["a"].to_pylist(), strict=True)
         assert all(self.oracle.released[tuple_id][1] == a for tuple_id, a in shown)
         tags = {row["query"]: (row["key"], dict(row["labels"])) for row in page.tags.to_pylist()}
-        known = self.oracle.known
-        assert tags == {query: (known[query].key or None, known[query].labels) for _, query in pairs}
+        standing = self.oracle.standing
+        assert tags == {query: (standing[query].key or None, standing[query].labels) for _, query in pairs}
         if not wanted.every:
             assert page.left_out == sum(
                 not query.selects and bool(wanted.labels) and set(wanted.labels) <= set(query.having)
-                for query in known.values()
+                for query in standing.values()
             )
-        self.pages.append(Page(wanted, before, page.place, pairs, page.end_id, dict(known)))
+        self.pages.append(Page(wanted, before, page.place, pairs, page.end_id, dict(standing)))
         self.places[which] = page.place
 
     def check(self) -> int:
@@ -196,9 +197,9 @@ class Play:
         duck.register("s", rows)
         matched: dict[str, set[int]] = {}
         for page in self.pages:
-            for where in {known.where for known in page.known.values()} - matched.keys():
-                found = again(lambda where=where: duck.sql(f"SELECT id FROM s WHERE {where}").arrow().read_all())
-                matched[where] = set(found["id"].to_pylist())
+            for where in {standing.where for standing in page.standing.values()} - matched.keys():
+                rows = again(lambda where=where: duck.sql(f"SELECT id FROM s WHERE {where}").arrow().read_all())
+                matched[where] = set(rows["id"].to_pylist())
         for page in self.pages:
             expected = self.expected(page, matched)
             assert page.pairs == list(islice(expected, len(page.pairs)))
@@ -212,27 +213,27 @@ class Play:
 
     def expected(self, page: Page, matched: dict[str, set[int]]) -> Iterator[tuple[int, int]]:
         """The pairs after the place of a page, in order."""
-        queries = {query: known for query, known in sorted(page.known.items()) if known.selects}
-        queries = {query: known for query, known in queries.items() if wanted_by(known, page.wanted)}
+        queries = {query: standing for query, standing in sorted(page.standing.items()) if standing.selects}
+        queries = {query: standing for query, standing in queries.items() if wanted_by(standing, page.wanted)}
         for tuple_id in range(page.before.next_id, page.released):
             time = self.oracle.released[tuple_id][0]
-            for query, known in queries.items():
-                begin, end = ENDS.get(known.window, (0, 2**62))
-                late = tuple_id < known.first and not page.wanted.old
-                told = tuple_id == page.before.next_id and query <= page.before.after
-                if tuple_id in matched[known.where] and begin <= time <= end and not late and not told:
+            for query, standing in queries.items():
+                begin, end = ENDS.get(standing.window, (0, 2**62))
+                late = tuple_id < standing.first and not page.wanted.old
+                before = tuple_id == page.before.next_id and query <= page.before.after
+                if tuple_id in matched[standing.where] and begin <= time <= end and not late and not before:
                     yield tuple_id, query
 
 
-def wanted_by(known: Known, wanted: FollowWanted) -> bool:
+def wanted_by(standing: Known, wanted: FollowWanted) -> bool:
     """Whether a follower wants a query."""
-    labelled = bool(wanted.labels) and set(wanted.labels) <= set(known.having)
-    return wanted.every or (bool(known.key) and known.key in wanted.keys) or labelled
+    labelled = bool(wanted.labels) and set(wanted.labels) <= set(standing.having)
+    return wanted.every or (bool(standing.key) and standing.key in wanted.keys) or labelled
 
 
 @pytest.mark.seeded("a registration notes the next tuple of its stream")
 def test_followers_are_told_what_the_oracle_tells(tmp_path: Path) -> None:
-    told = 0
+    pairs = 0
     for seed in range(SEED, SEED + scaled(7)):
         draw = random.Random(seed)
         every, hot = draw.choice([0, 0, 7]), draw.choice([1, 2**32])
@@ -243,5 +244,5 @@ def test_followers_are_told_what_the_oracle_tells(tmp_path: Path) -> None:
                 play.step()
             for _ in range(40):
                 play.read()
-            told += play.check()
-    assert told
+            pairs += play.check()
+    assert pairs

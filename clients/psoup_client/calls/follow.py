@@ -81,14 +81,15 @@ class FollowCalls(Session):
         and what was not stored comes again. Raises PositionLost for a position that cannot be continued, from this call
         or from the iteration: it says what was missed, and has the position of the oldest tuple that is kept.
 
-        Told are all selections on the stream; or those with all `labels`, with one of the `keys`, or in `queries`, also
-        if they are registered later. A query is told for the tuples that are released after its registration; with
-        `old`, for all. Moving windows, ORDER BY and LIMIT are not applied; a fixed BEGIN or END is. Attached history is
-        not told. Following does not keep queries with `expires_after` alive.
+        The default is all selections on the stream. With `labels`, `keys` or `queries`: the queries with all labels,
+        with one of the keys, or in the list. Queries that are registered later are among them. A query is told for the
+        tuples that are released after its registration; with `old`, for all. Moving windows, ORDER BY and LIMIT are not
+        applied; a fixed BEGIN or END is. Attached history is not told. Following does not keep queries with
+        `expires_after` alive.
 
-        `name`: shown with the lag in metrics. `max_rows`: the most matches of a batch, the default is 10,000.
-        `progress`: also give batches without matches, at least every 15 seconds. It goes on by itself after a lost
-        connection or a restart, and raises Unavailable if the service is away for `patience` seconds.
+        `name`: shown with the lag in metrics. `max_rows`: the most matches of a batch; the default is 10,000.
+        `progress`: also give batches without matches, at least every 15 seconds. The iteration goes on by itself after
+        a lost connection or a restart. It raises Unavailable if the service is away for `patience` seconds.
 
         `group`: share the matches with other workers of a group of that name. Queries are divided by their labels, so
         all matches of one user go to one worker. The service keeps the positions: asking for the next batch confirms
@@ -103,8 +104,8 @@ class FollowCalls(Session):
         names = [keys] if isinstance(keys, str) else list(keys)
         for key in names:
             check_key(key)
-        one = [queries] if isinstance(queries, str | Query) else list(queries)
-        for given, number in (("keys", len(names)), ("queries", len(one))):
+        named = [queries] if isinstance(queries, str | Query) else list(queries)
+        for given, number in (("keys", len(names)), ("queries", len(named))):
             if number > _MOST_NAMED:
                 raise ValueError(f"{given} has {number:,} names: one follower has at most {_MOST_NAMED:,}; use labels")
         request = follow_pb2.FollowRequest(
@@ -112,7 +113,7 @@ class FollowCalls(Session):
             after=after or "",
             labels=labels,
             keys=names,
-            query_ids=[query.id if isinstance(query, Query) else query for query in one],
+            query_ids=[query.id if isinstance(query, Query) else query for query in named],
             old=old,
             max_rows=max_rows or 0,
             name=name,

@@ -26,7 +26,7 @@ _NOTHING = ToldQueries(_NONE, _NONE, _NONE, _NONE, _NONE)
 class QueriesOf(NamedTuple):
     """The queries of some clauses: of each those at the places in `told` from its start on, int64[k] each."""
 
-    told: ToldQueries
+    facts: ToldQueries
     starts: Array
     sizes: Array
 
@@ -44,21 +44,21 @@ class ClauseQueries:
         """The SQC IDs of the known clauses, ascending."""
         self._starts: Array = _NONE
         self._sizes: Array = _NONE
-        self._told = _NOTHING
+        self._facts = _NOTHING
 
     @classmethod
-    def all_of(cls, told: ToldQueries) -> ClauseQueries:
+    def all_of(cls, facts: ToldQueries) -> ClauseQueries:
         """The clauses of some queries."""
         made = cls(old=False)
-        order = np.argsort(told.sqc_ids, kind="stable")
-        made._told = told.of(order)
-        made.clauses, made._starts, made._sizes = np.unique(told.sqc_ids[order], return_index=True, return_counts=True)
+        order = np.argsort(facts.sqc_ids, kind="stable")
+        made._facts = facts.of(order)
+        made.clauses, made._starts, made._sizes = np.unique(facts.sqc_ids[order], return_index=True, return_counts=True)
         return made
 
     @property
     def count(self) -> int:
         """The number of known queries."""
-        return len(self._told.ids)
+        return len(self._facts.ids)
 
     def of(self, snapshot: Snapshot, view: StreamView, clauses: Array) -> QueriesOf:
         """The queries of some clauses (int64[k], ascending). O(k log n), and O(queries) for clauses that are new."""
@@ -66,13 +66,13 @@ class ClauseQueries:
         if len(new):
             self._add(snapshot, view, new)
         places = np.searchsorted(self.clauses, clauses)
-        return QueriesOf(self._told, self._starts[places], self._sizes[places])
+        return QueriesOf(self._facts, self._starts[places], self._sizes[places])
 
     def _add(self, snapshot: Snapshot, view: StreamView, new: Array) -> None:
         owners, queries = _members(snapshot, new)
         ids = np.unique(queries)
-        told = told_queries(snapshot, view, ids, old=self._old)
-        wanted = told.first != NEVER
+        facts = told_queries(snapshot, view, ids, old=self._old)
+        wanted = facts.first != NEVER
         if self._only is not None:
             wanted &= np.isin(ids, self._only)
         rows = np.searchsorted(ids, queries)
@@ -83,8 +83,8 @@ class ClauseQueries:
         at = np.searchsorted(self.clauses, new)
         self.clauses = np.insert(self.clauses, at, new)
         self._starts, self._sizes = np.insert(self._starts, at, starts), np.insert(self._sizes, at, sizes)
-        more = told.of(rows[order])
-        self._told = ToldQueries(*(np.concatenate(pair) for pair in zip(self._told, more, strict=True)))
+        more = facts.of(rows[order])
+        self._facts = ToldQueries(*(np.concatenate(pair) for pair in zip(self._facts, more, strict=True)))
 
 
 def _members(snapshot: Snapshot, clauses: Array) -> tuple[Array, Array]:
@@ -92,13 +92,13 @@ def _members(snapshot: Snapshot, clauses: Array) -> tuple[Array, Array]:
 
     A step of Python for each clause outside blocks.
     """
-    found = snapshot.clauses.find(clauses)
+    lookup = snapshot.clauses.find(clauses)
     owners, queries = [_NONE], [_NONE]
-    for block, at in found.blocks:
+    for block, at in lookup.blocks:
         owners.append(picked(block.ids, at))
         queries.append(picked(block.members, at))
-    several = [(sqc_id, [*since(record.members, 0)]) for sqc_id, record in found.records.items()]
+    several = [(sqc_id, [*since(record.members, 0)]) for sqc_id, record in lookup.records.items()]
     owners.append(np.repeat([sqc_id for sqc_id, _ in several], [len(members) for _, members in several]))
     queries.append(np.array([query_id for _, members in several for query_id in members], np.int64))
-    of, ids = np.concatenate(owners).astype(np.int64), np.concatenate(queries)
-    return of[ids < FIRST_SIDE], ids[ids < FIRST_SIDE]
+    of_queries, ids = np.concatenate(owners).astype(np.int64), np.concatenate(queries)
+    return of_queries[ids < FIRST_SIDE], ids[ids < FIRST_SIDE]

@@ -86,7 +86,7 @@ class Follower:
 
     def __init__(self, wanted: FollowWanted) -> None:
         self.wanted = wanted
-        self.known = ClauseQueries(old=wanted.old)
+        self.catalog = ClauseQueries(old=wanted.old)
         self.few = False
         self.left_out = 0
         self.share = 0.0
@@ -111,12 +111,12 @@ class Follower:
             return
         self._queries = snapshot.queries
         if self.wanted.every:
-            self.known = ClauseQueries(old=self.wanted.old)
+            self.catalog = ClauseQueries(old=self.wanted.old)
             return
-        told, self.left_out = wanted_queries(snapshot, view, self.wanted)
-        self.few = len(told.ids) <= _FEW
-        many = ClauseQueries(old=self.wanted.old, only=told.ids)
-        self.known = ClauseQueries.all_of(told) if self.few else many
+        facts, self.left_out = wanted_queries(snapshot, view, self.wanted)
+        self.few = len(facts.ids) <= _FEW
+        many = ClauseQueries(old=self.wanted.old, only=facts.ids)
+        self.catalog = ClauseQueries.all_of(facts) if self.few else many
 
     def rest(self) -> None:
         """Let the snapshot's queries go before a wait, unless resolving them again costs much."""
@@ -143,7 +143,7 @@ def follow_page(
     """The page of a follower from a place on, with tuples before the ID `before`. The tuple at the place must be kept,
     or be the next one.
 
-    At most `most_rows` pairs and `most_bytes` bytes, but at least one pair if there is one among the tuples looked at.
+    At most `most_rows` pairs and `most_bytes` bytes. At least one pair, if the tuples looked at have one.
     O(matches of the tuples), and an evaluation where there are no results. Raises the errors of the budget.
     """
     follower.resolve(snapshot, view)
@@ -158,8 +158,8 @@ def follow_page(
         at = FollowPlace(pairs.end_id, pairs.after)
     tuple_ids = np.concatenate([_NONE, *(part.tuple_ids for part in parts)])
     queries = np.concatenate([_NONE, *(part.queries for part in parts)])
-    found = FollowPairs(tuple_ids, queries, *at)
-    return _fitting(snapshot, view, found, follower.left_out, most_bytes, budget)
+    every_pairs = FollowPairs(tuple_ids, queries, *at)
+    return _fitting(snapshot, view, every_pairs, follower.left_out, most_bytes, budget)
 
 
 def follow_together(
@@ -178,56 +178,56 @@ def follow_together(
     The pages have tuples of one chunk at most, before `high`. The followers are resolved. Queries that have left since
     are not told.
     """
-    found = pairs_of_each(snapshot, view, low, high, [follower.known for follower in followers], budget)
-    found = [_first(pairs, most_rows) for pairs in _standing(snapshot, found)]
+    every_pairs = pairs_of_each(snapshot, view, low, high, [follower.catalog for follower in followers], budget)
+    every_pairs = [_first(pairs, most_rows) for pairs in _standing(snapshot, every_pairs)]
     pages = list[FollowPage]()
-    every = _NONE if not found else np.unique(np.concatenate([pairs.tuple_ids for pairs in found]))
+    every = _NONE if not every_pairs else np.unique(np.concatenate([pairs.tuple_ids for pairs in every_pairs]))
     rows = _gathered(snapshot, view, every, most_bytes, budget)
-    for follower, pairs in zip(followers, found, strict=True):
+    for follower, pairs in zip(followers, every_pairs, strict=True):
         shared = (every, rows) if rows.num_rows == len(every) else None
         pages.append(_fitting(snapshot, view, pairs, follower.left_out, most_bytes, budget, shared))
     return pages
 
 
-def _standing(snapshot: Snapshot, found: Sequence[FollowPairs]) -> list[FollowPairs]:
+def _standing(snapshot: Snapshot, every_pairs: Sequence[FollowPairs]) -> list[FollowPairs]:
     """The pairs without queries that have left."""
-    ids = np.unique(np.concatenate([_NONE, *(pairs.queries for pairs in found)]))
+    ids = np.unique(np.concatenate([_NONE, *(pairs.queries for pairs in every_pairs)]))
     gone = snapshot.queries.find(ids).missing if len(ids) else _NONE
     if not len(gone):
-        return [*found]
-    kept = [~np.isin(pairs.queries, gone) for pairs in found]
+        return [*every_pairs]
+    standing = [~np.isin(pairs.queries, gone) for pairs in every_pairs]
     return [
         pairs._replace(tuple_ids=pairs.tuple_ids[stand], queries=pairs.queries[stand])
-        for pairs, stand in zip(found, kept, strict=True)
+        for pairs, stand in zip(every_pairs, standing, strict=True)
     ]
 
 
 def _pairs(
     snapshot: Snapshot, view: StreamView, follower: Follower, place: FollowPlace, high: int, budget: ReadBudget
 ) -> FollowPairs:
-    """The pairs of the next tuples. If they take too much of the budget, those of fewer tuples."""
-    (low, after), known = place, follower.known
-    if follower.few and not known.count:
+    """The pairs of the next tuples. If they take too much of the budget, fewer tuples."""
+    (low, after), catalog = place, follower.catalog
+    if follower.few and not catalog.count:
         return FollowPairs(_NONE, _NONE, high)
     while True:
         try:
             if not follower.few:
-                return every_pair(snapshot, view, low, high, after, known, budget)
-            return _standing(snapshot, [some_pairs(snapshot, view, low, high, after, known, budget)])[0]
+                return every_pair(snapshot, view, low, high, after, catalog, budget)
+            return _standing(snapshot, [some_pairs(snapshot, view, low, high, after, catalog, budget)])[0]
         except ResourceExhausted as problem:
             if high - low <= 1 or problem.reason != "ARCHIVE_BUDGET":
                 raise
             high = low + max((high - low) // 16, 1)
 
 
-def _first(pairs: FollowPairs, most: int) -> FollowPairs:
+def _first(pairs: FollowPairs, limit: int) -> FollowPairs:
     """The first `most` pairs. The last tuple may have only some of its queries."""
-    if len(pairs.tuple_ids) <= most:
+    if len(pairs.tuple_ids) <= limit:
         return pairs
-    tuple_id, query = int(pairs.tuple_ids[most - 1]), int(pairs.queries[most - 1])
-    if pairs.tuple_ids[most] != tuple_id:
-        return FollowPairs(pairs.tuple_ids[:most], pairs.queries[:most], tuple_id + 1)
-    return FollowPairs(pairs.tuple_ids[:most], pairs.queries[:most], tuple_id, query)
+    tuple_id, query = int(pairs.tuple_ids[limit - 1]), int(pairs.queries[limit - 1])
+    if pairs.tuple_ids[limit] != tuple_id:
+        return FollowPairs(pairs.tuple_ids[:limit], pairs.queries[:limit], tuple_id + 1)
+    return FollowPairs(pairs.tuple_ids[:limit], pairs.queries[:limit], tuple_id, query)
 
 
 def _fitting(
@@ -241,7 +241,7 @@ def _fitting(
 ) -> FollowPage:
     """The page of the first pairs that fit into `most_bytes` bytes.
 
-    `shared`: tuple IDs (int64[k], ascending) with their rows, which have those of the pairs.
+    `shared`: tuple IDs (int64[k], ascending) with their rows. All tuples of the pairs are among them.
     """
     tuple_ids, queries, place = pairs.tuple_ids, pairs.queries, FollowPlace(pairs.end_id, pairs.after)
     tuples, first_of_tuple = np.unique(tuple_ids, return_index=True)
@@ -323,7 +323,7 @@ def _tags(snapshot: Snapshot, query_ids: Array) -> pa.RecordBatch:
 
 def _label_names(snapshot: Snapshot, query_ids: Array) -> list[str]:
     """The names of the labels that some queries may have, ascending."""
-    found = snapshot.queries.find(query_ids)
-    names = {name for block, _ in found.blocks if block.tags is not None for name in block.tags.names}
-    names.update(name for record in found.records.values() for name, _ in record.tag.labels)
+    every_pairs = snapshot.queries.find(query_ids)
+    names = {name for block, _ in every_pairs.blocks if block.tags is not None for name in block.tags.names}
+    names.update(name for record in every_pairs.records.values() for name, _ in record.tag.labels)
     return sorted(names)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psoup.answer.follow.clause_queries import ClauseQueries, QueriesOf
-from psoup.answer.tuples.queries_of_tuple import satisfied, tuples_together
+from psoup.answer.tuples.queries_of_tuple import clause_pairs, pass_tuples
 from psoup.execution.select.many_matches import Together, parts_of
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
 from psoup.results.sets import TooManyPairs
@@ -25,7 +25,7 @@ _NONE: Array = np.zeros(0, np.int64)
 _CLAUSE_PAIRS = 1 << 20
 """The most pairs of a clause and a tuple that one step makes. A step with more has fewer tuples."""
 _QUERY_PAIRS = 1 << 21
-"""The most pairs of a query and a tuple that one step makes, or those of one tuple."""
+"""The most pairs of a query and a tuple that one step makes. A single tuple may have more."""
 
 
 class FollowPairs(NamedTuple):
@@ -42,35 +42,35 @@ class FollowPairs(NamedTuple):
 
 
 def every_pair(
-    snapshot: Snapshot, view: StreamView, low: int, high: int, after: int, known: ClauseQueries, budget: ReadBudget
+    snapshot: Snapshot, view: StreamView, low: int, high: int, after: int, catalog: ClauseQueries, budget: ReadBudget
 ) -> FollowPairs:
     """The pairs of the first tuples in [low, high) with the queries that `known` admits.
 
-    The tuples are those of one chunk at most. O(results of the chunk) and an evaluation of clauses without results.
+    All tuples are in one chunk. O(results of the chunk) and an evaluation of clauses without results.
     """
     entry, start, stop = next(parts_of(view, low, high))
-    offsets = np.arange(start, min(stop, start + tuples_together(snapshot, entry)))
+    offsets = np.arange(start, min(stop, start + pass_tuples(snapshot, entry)))
     budget.examine(len(offsets))
-    found = [(_NONE, _NONE)]
-    for pair in satisfied(snapshot, view, entry, offsets):
+    parts = [(_NONE, _NONE)]
+    for pair in clause_pairs(snapshot, view, entry, offsets):
         budget.check()
-        found.append(pair)
-    sqc_ids, which = (np.concatenate(column) for column in zip(*found, strict=True))
+        parts.append(pair)
+    sqc_ids, which = (np.concatenate(column) for column in zip(*parts, strict=True))
     first_id, end_id = entry.data.first_id + start, entry.data.first_id + int(offsets[-1]) + 1
     clauses, names = np.unique(sqc_ids, return_inverse=True)
-    return _told(view, known.of(snapshot, view, clauses), names, which + first_id, (low, after, end_id))
+    return _told(view, catalog.of(snapshot, view, clauses), names, which + first_id, (low, after, end_id))
 
 
 def some_pairs(
-    snapshot: Snapshot, view: StreamView, low: int, high: int, after: int, known: ClauseQueries, budget: ReadBudget
+    snapshot: Snapshot, view: StreamView, low: int, high: int, after: int, catalog: ClauseQueries, budget: ReadBudget
 ) -> FollowPairs:
     """The pairs of the first tuples in [low, high) with the queries of all `known` clauses.
 
-    The tuples are those of one chunk at most, and fewer if they have too many matches. O(new matches + clauses).
+    All tuples are in one chunk; they are fewer if they have too many matches. O(new matches + clauses).
     """
     part = next(parts_of(view, low, high))
-    names, tuple_ids, end_id = _of_clauses(snapshot, view, part, known.clauses, budget)
-    return _told(view, known.of(snapshot, view, known.clauses), names, tuple_ids, (low, after, end_id))
+    names, tuple_ids, end_id = _of_clauses(snapshot, view, part, catalog.clauses, budget)
+    return _told(view, catalog.of(snapshot, view, catalog.clauses), names, tuple_ids, (low, after, end_id))
 
 
 def pairs_of_each(
@@ -80,43 +80,43 @@ def pairs_of_each(
     part = next(parts_of(view, low, high), None)
     if part is None:
         return [FollowPairs(_NONE, _NONE, high) for _ in every]
-    clauses = np.unique(np.concatenate([known.clauses for known in every]))
+    clauses = np.unique(np.concatenate([catalog.clauses for catalog in every]))
     names, tuple_ids, end_id = _of_clauses(snapshot, view, part, clauses, budget)
     order = np.argsort(names, kind="stable")
     names, tuple_ids = names[order], tuple_ids[order]
     counts = np.bincount(names, minlength=len(clauses))
     starts = np.cumsum(counts) - counts
-    found = list[FollowPairs]()
-    for known in every:
-        places = np.searchsorted(clauses, known.clauses)
+    parts = list[FollowPairs]()
+    for catalog in every:
+        places = np.searchsorted(clauses, catalog.clauses)
         sizes = counts[places]
         total = int(sizes.sum())
         at = np.repeat(starts[places] - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
-        own = np.repeat(np.arange(len(places)), sizes)
-        of = known.of(snapshot, view, known.clauses)
-        found.append(_told(view, of, own, tuple_ids[at], (low, -1, end_id)))
-    return found
+        local = np.repeat(np.arange(len(places)), sizes)
+        queries_of = catalog.of(snapshot, view, catalog.clauses)
+        parts.append(_told(view, queries_of, local, tuple_ids[at], (low, -1, end_id)))
+    return parts
 
 
 def _told(
-    view: StreamView, known: QueriesOf, names: Array, tuple_ids: Array, place: tuple[int, int, int]
+    view: StreamView, catalog: QueriesOf, names: Array, tuple_ids: Array, place: tuple[int, int, int]
 ) -> FollowPairs:
     """The pairs that are told, in order. Each pair of a tuple and a clause `name` stands for the clause's queries.
 
     `place`: the first tuple, the last query that was told for it, and the end of the tuples.
     """
     low, after, end_id = place
-    told, counts = known.told, known.sizes[names]
+    facts, counts = catalog.facts, catalog.sizes[names]
     if len(counts) and int(counts.sum()) > _QUERY_PAIRS:  # a clause may have a million queries
         by_tuple = np.bincount(tuple_ids - low, counts, end_id - low)
         end_id = low + max(int(np.searchsorted(np.cumsum(by_tuple), _QUERY_PAIRS, "right")), 1)
         fit = tuple_ids < end_id
         names, tuple_ids, counts = names[fit], tuple_ids[fit], counts[fit]
     ends = np.cumsum(counts)
-    places = np.repeat(known.starts[names] - (ends - counts), counts) + np.arange(int(counts.sum()))
+    places = np.repeat(catalog.starts[names] - (ends - counts), counts) + np.arange(int(counts.sum()))
     tuple_ids = np.repeat(tuple_ids, counts)
-    keep = told.told(places, tuple_ids, times_of(view, tuple_ids) if told.is_fixed else None)
-    tuple_ids, queries = tuple_ids[keep], told.ids[places[keep]]
+    keep = facts.admits(places, tuple_ids, times_of(view, tuple_ids) if facts.is_fixed else None)
+    tuple_ids, queries = tuple_ids[keep], facts.ids[places[keep]]
     if after >= 0:
         later = (tuple_ids != low) | (queries > after)
         tuple_ids, queries = tuple_ids[later], queries[later]

@@ -68,12 +68,12 @@ class ToldQueries(NamedTuple):
         """The queries at some places, int64[k] ascending, or flags."""
         return ToldQueries(*(column[which] for column in self))
 
-    def told(self, places: Array, tuple_ids: Array, times: Array | None) -> Array:
+    def admits(self, places: Array, tuple_ids: Array, times: Array | None) -> Array:
         """Whether the query at each of `places` is told for a tuple: bool[n]. `times`: None if no end is fixed."""
-        told: Array = tuple_ids >= self.first[places]
+        admitted: Array = tuple_ids >= self.first[places]
         if times is not None:
-            told &= (times >= self.begin[places]) & (times <= self.end[places])
-        return told
+            admitted &= (times >= self.begin[places]) & (times <= self.end[places])
+        return admitted
 
     @property
     def is_fixed(self) -> bool:
@@ -101,21 +101,21 @@ def told_queries(snapshot: Snapshot, view: StreamView, ids: Array, *, old: bool)
     """The facts of some queries (int64[k], ascending) on a stream. A query that is gone, or on another stream, is never
     told. O(k), with a step of Python for each query outside blocks.
     """
-    told = ToldQueries(ids, *(np.full(len(ids), value, np.int64) for value in (NO_CLAUSE, NEVER, _LEAST, NEVER)))
-    found = snapshot.queries.find(ids)
-    for block, at in found.blocks:
+    facts = ToldQueries(ids, *(np.full(len(ids), value, np.int64) for value in (NO_CLAUSE, NEVER, _LEAST, NEVER)))
+    lookup = snapshot.queries.find(ids)
+    for block, at in lookup.blocks:
         assert isinstance(block, QueryBlock)
-        one = block.make(int(at[0]))
-        if _is_here(snapshot, view, one):
-            _note(told, np.searchsorted(ids, picked(block.ids, at)), picked(block.sqc_ids, at), one)
-    if found.records:
-        places = np.searchsorted(ids, np.fromiter(found.records, np.int64, len(found.records))).tolist()
-        for place, record in zip(places, found.records.values(), strict=True):
+        sample = block.make(int(at[0]))
+        if _is_here(snapshot, view, sample):
+            _note(facts, np.searchsorted(ids, picked(block.ids, at)), picked(block.sqc_ids, at), sample)
+    if lookup.records:
+        places = np.searchsorted(ids, np.fromiter(lookup.records, np.int64, len(lookup.records))).tolist()
+        for place, record in zip(places, lookup.records.values(), strict=True):
             if _is_here(snapshot, view, record):
-                _note(told, place, record.sqc_id, record)
+                _note(facts, place, record.sqc_id, record)
     if old:
-        told.first[told.first != NEVER] = _LEAST
-    return told
+        facts.first[facts.first != NEVER] = _LEAST
+    return facts
 
 
 def _is_here(snapshot: Snapshot, view: StreamView, record: QueryRecord) -> bool:
@@ -125,7 +125,7 @@ def _is_here(snapshot: Snapshot, view: StreamView, record: QueryRecord) -> bool:
     return record.sqc_id == NO_CLAUSE and view.stream_id in snapshot.streams_of(record)
 
 
-def _note(told: ToldQueries, places: Array | int, sqc_ids: Array | int, record: QueryRecord) -> None:
+def _note(facts: ToldQueries, places: Array | int, sqc_ids: Array | int, record: QueryRecord) -> None:
     """Write the facts of a query, or of the queries of its block, which share its plan and its window.
 
     A query that is not a selection gets the END of no tuple.
@@ -135,17 +135,17 @@ def _note(told: ToldQueries, places: Array | int, sqc_ids: Array | int, record: 
         or not is_selection(record.query.plan)
         or (ends := _ends(record.query.window)) is None
     ):
-        told.end[places] = _LEAST
+        facts.end[places] = _LEAST
         return
-    told.sqc_ids[places] = sqc_ids
-    told.first[places] = record.next_id
-    told.begin[places], told.end[places] = ends
+    facts.sqc_ids[places] = sqc_ids
+    facts.first[places] = record.next_id
+    facts.begin[places], facts.end[places] = ends
 
 
 class WantedQueries(NamedTuple):
     """The queries that a follower is told. `left_out`: queries with its labels that are never told."""
 
-    told: ToldQueries
+    facts: ToldQueries
     left_out: int
 
 
@@ -155,9 +155,9 @@ def wanted_queries(snapshot: Snapshot, view: StreamView, wanted: FollowWanted) -
     with_keys = [record for key in wanted.keys if (record := _with_key(snapshot, view.tenant, key)) is not None]
     named = [*wanted.query_ids, *(record.query_id for record in with_keys)]
     ids = np.union1d(labelled, np.array([query_id for query_id in named if 0 <= query_id < FIRST_SIDE], np.int64))
-    told = told_queries(snapshot, view, ids, old=wanted.old)
-    left_out = (told.first == NEVER) & (told.end == _LEAST)
-    return WantedQueries(told.of(told.first != NEVER), len(np.intersect1d(ids[left_out], labelled)))
+    facts = told_queries(snapshot, view, ids, old=wanted.old)
+    left_out = (facts.first == NEVER) & (facts.end == _LEAST)
+    return WantedQueries(facts.of(facts.first != NEVER), len(np.intersect1d(ids[left_out], labelled)))
 
 
 def _with_key(snapshot: Snapshot, tenant: str, key: str) -> QueryRecord | None:

@@ -127,24 +127,15 @@ def matches_between(
     """
     view = snapshot.stream(stream, tenant)
     check_there(view, stream, [first, first + count - 1] if count > 0 else [], now)
-    page = matched_between(snapshot, view, first, count, after=after, most=most, budget=budget)
-    snapshot.lifetimes.note_all(page.queries)
-    return page
-
-
-def matched_between(
-    snapshot: Snapshot, view: StreamView, first: int, count: int, *, after: int, most: int, budget: ReadBudget
-) -> Matched:
-    """The result of `matches_between` for tuples that are stored, without a note of the queries' use."""
 
     def matched(start: int, upto: int) -> PieceMatches:
         entry = view.chunk_of(first + start)
         at = first + start - entry.data.first_id
-        together = tuples_together(snapshot, entry)
+        together = pass_tuples(snapshot, entry)
         offsets = np.arange(at, min(at + min(upto - start, together), entry.data.end_id - entry.data.first_id))
         budget.examine(len(offsets))
         pairs = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
-        for pair in satisfied(snapshot, view, entry, offsets):
+        for pair in clause_pairs(snapshot, view, entry, offsets):
             budget.check()
             pairs.append(pair)
         ids, which = (np.concatenate(columns) for columns in zip(*pairs, strict=True))
@@ -155,7 +146,9 @@ def matched_between(
         ends = np.cumsum(np.bincount(which + 1, minlength=len(offsets) + 1))
         return PieceMatches(ends, queries, np.flatnonzero(names < 0), named)
 
-    return paged(matched, count, after, most)
+    page = paged(matched, count, after, most)
+    snapshot.lifetimes.note_all(page.queries)
+    return page
 
 
 class _TupleReader:
@@ -179,7 +172,7 @@ class _TupleReader:
         for entry, wanted in by_chunk.values():
             self._budget.check()
             offsets = np.array(sorted(wanted), np.int64)
-            for ids, which in satisfied(self._snapshot, self._view, entry, offsets):
+            for ids, which in clause_pairs(self._snapshot, self._view, entry, offsets):
                 self._budget.check()
                 order = np.argsort(which.astype(np.uint16), kind="stable")  # uint16: a radix sort
                 ends = np.cumsum(np.bincount(which, minlength=len(offsets)))
@@ -214,10 +207,10 @@ class _TupleReader:
         return tuple(since(members, 0)) if isinstance(members, tuple) else members
 
 
-def tuples_together(snapshot: Snapshot, entry: ChunkEntry) -> int:
+def pass_tuples(snapshot: Snapshot, entry: ChunkEntry) -> int:
     """The number of tuples of a chunk that one pass over its results may take."""
-    most = min(_TOGETHER // max(_bitmaps(entry.results), 1), _BITS // max(len(snapshot.clauses), 1))
-    return max(most, _LEAST)
+    count = min(_TOGETHER // max(_bitmaps(entry.results), 1), _BITS // max(len(snapshot.clauses), 1))
+    return max(count, _LEAST)
 
 
 def _bitmaps(results: ChunkResults) -> int:
@@ -238,7 +231,9 @@ def check_there(view: StreamView, stream: str, tuple_ids: Sequence[int], now: in
             )
 
 
-def satisfied(snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array) -> Iterator[tuple[Array, Array]]:
+def clause_pairs(
+    snapshot: Snapshot, view: StreamView, entry: ChunkEntry, offsets: Array
+) -> Iterator[tuple[Array, Array]]:
     """Find pairs (SQC ID, position among `offsets`) of one chunk, int64: covered clauses first, then uncovered ones."""
     results = entry.results
     for ids, which in pairs_at(results, offsets):

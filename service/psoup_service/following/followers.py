@@ -4,7 +4,8 @@
          └> newest      waits for a mark of its stream                             ├─> batch with its position ─> client
                         └─ marked: a page together with other marked clients      ─┘
 
-One look at the new results of a stream, at most every ten milliseconds, serves all its followers at the newest tuple.
+A look at the new results of a stream serves all its followers at the newest tuple. There is one every ten milliseconds
+at most.
 No snapshot is held between two pages. No look runs while no client follows. For the event loop.
 """
 
@@ -33,7 +34,7 @@ ROUND_S = 0.01
 _FAR = 4
 """The most clients that are behind and read a page at the same time."""
 _LONGEST_PAUSE_S = 1.0
-"""The longest pause, in seconds, of a client after the readers had no room, or its tenant has used up a rate."""
+"""The longest pause of a client, in seconds. It waits while the readers are full or its tenant has used up a rate."""
 
 _log = logging.getLogger(__name__)
 
@@ -108,15 +109,15 @@ class Followers:
 
     def named_lags(self) -> dict[tuple[str, str, str], int]:
         """The lag of the clients with a name, by tenant, stream and name: the greatest of clients with one name."""
-        found = dict[tuple[str, str, str], int]()
+        lags_by_name = dict[tuple[str, str, str], int]()
         named = [client for client in list(self._clients) if client.form.name]
         lags, streams = self.lags() if named else {}, self._host.snapshot().by_id if named else {}
         for client, lag in lags.items():
             view = streams.get(client.stream_id)
             if client.form.name and view is not None:
                 name = client.form.tenant, view.spec.name, client.form.name
-                found[name] = max(lag, found.get(name, 0))
-        return found
+                lags_by_name[name] = max(lag, lags_by_name.get(name, 0))
+        return lags_by_name
 
     def figures(self) -> dict[str, int]:
         """The number of clients, the greatest lag, and the number of looks."""

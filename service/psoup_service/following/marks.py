@@ -20,7 +20,7 @@ from psoup.published.snapshot import Snapshot, StreamView
 from psoup_service.following.follower import FollowClient
 
 _LEARNED = 1_000
-"""The most new queries of which each is looked at. After more of them, all followers resolve their queries anew."""
+"""The most new queries that are looked at one by one. After more, all followers resolve their queries anew."""
 
 
 class StreamMarks:

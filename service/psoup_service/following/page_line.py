@@ -20,7 +20,7 @@ from psoup_service.following.positions import PositionLost
 from psoup_service.host.host import Host
 
 NEAR = 65_536
-"""The most tuples that a client in the line has not been told. Others read pages of their own."""
+"""The most tuples that a client in the line has not been told. A client further behind reads pages of its own."""
 _TOGETHER = 64
 """The most clients whose pages one step makes."""
 _TOGETHER_S = 0.01
@@ -101,7 +101,7 @@ class PageLine:
                     continue
                 try:
                     made.append(pages.page(task))
-                except (PSoupError, PositionLost) as problem:  # of one client: the others get their pages
+                except (PSoupError, PositionLost) as problem:  # of one client: each other client gets its page
                     made.append(problem)
             return made
 

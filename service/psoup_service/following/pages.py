@@ -65,7 +65,7 @@ class FollowPages:
     def page(self, task: FollowTask) -> FollowBatch:
         """The page of one client.
 
-        Raises PositionLost if the tuple at the place is no longer kept, NotFound if the stream was dropped.
+        Raises PositionLost if the tuple at the place has left the stream. Raises NotFound if the stream was dropped.
         """
         name = _name(task)
         if name not in self._made:
@@ -85,7 +85,7 @@ class FollowPages:
         return self._made[name]
 
     def share(self, tasks: Sequence[FollowTask]) -> None:
-        """Make the pages of clients of few queries each, which are at the same place of a stream, in one pass.
+        """Make the pages of clients of few queries each in one pass. They are at the same place of a stream.
 
         `page` returns them afterwards. A task that does not fit is left to it.
         """
@@ -99,21 +99,21 @@ class FollowPages:
                 self._share(group)
 
     def _share(self, group: dict[Hashable, FollowTask]) -> None:
-        one = next(iter(group.values()))
-        view = self._view(one)
-        if one.place.after >= 0 or kept(one.place, view, self._now).next_id >= min(one.before, view.next_id):
+        sample = next(iter(group.values()))
+        view = self._view(sample)
+        if sample.place.after >= 0 or kept(sample.place, view, self._now).next_id >= min(sample.before, view.next_id):
             return
         for task in group.values():
             task.client.follower.resolve(self._snapshot, view, anew=task.anew)
         few = {name: task.client.follower for name, task in group.items() if task.client.follower.few}
         if len(few) < 2:
             return
-        form, high = one.client.form, min(one.before, view.next_id)
+        form, high = sample.client.form, min(sample.before, view.next_id)
         pages = follow_together(
             self._snapshot,
             view,
             [*few.values()],
-            one.place.next_id,
+            sample.place.next_id,
             high,
             most_rows=form.most_rows,
             most_bytes=form.most_bytes,
@@ -150,6 +150,6 @@ def clauses_of(snapshot: Snapshot, follower: Follower) -> Clauses:
     """The clauses of a follower's queries. O(clauses)."""
     if not follower.few:
         return None
-    clauses = map(snapshot.clauses.get, follower.known.clauses.tolist())
+    clauses = map(snapshot.clauses.get, follower.catalog.clauses.tolist())
     standing = (clause for clause in clauses if clause is not None)
     return {clause.sqc_id: WatchedClause(clause.sqc_id, clause.slot, not clause.factors) for clause in standing}

@@ -4,8 +4,8 @@
                    1      4           8       8        8           8              8               16 bytes
 
 A position grants no rights; those come from the call. The signature, with the keys of tokens of copies, reveals
-damaged and forged positions. The tenant is signed, too. A position that belongs to other data, or to tuples that are no
-longer kept, is lost: its follower goes on at the oldest tuple that is kept.
+damaged and forged positions. The tenant is signed, too. A position of other data, or of tuples that have left the
+stream, is lost: its follower goes on at the oldest tuple that is kept.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Positions:
     def read(self, text: str, tenant: str, snapshot: Snapshot, view: StreamView, now: int) -> FollowPlace:
         """Read a position in the stream of `view`.
 
-        Raises PositionLost. Raises InvalidInput, reason POSITION_INVALID for a damaged or forged position, reason
+        Raises PositionLost. Raises InvalidInput: POSITION_INVALID for a damaged or forged position,
         POSITION_OF_ANOTHER_STREAM for a position in a stream of another name.
         """
         if text == START:
@@ -92,7 +92,7 @@ class Positions:
             raise _lost("ROLLED_BACK", _PUT_BACK, view, now)
         key = tokens.keys.get(number)
         if key is None:
-            raise _lost("KEY", "it was signed with a key that is no longer in use", view, now)
+            raise _lost("KEY", "it was signed with a key that is not in use any more", view, now)
         if not hmac.compare_digest(raw[_BODY.size :], _signature(key, tenant, body)):
             raise _invalid(text)
         if stream_id != view.stream_id:

@@ -85,16 +85,16 @@ def test_queries_are_told_from_their_registration_on(client: Client, make_stream
     client.push(stream, numbers(1))
     late = client.register(f"SELECT n FROM {stream} WHERE n > 0", key=keys[1], labels=label)
     client.push(stream, numbers(2))
-    with client.follow(stream, "start", labels=label) as told, client.follow(stream, "start", old=True) as old:
-        assert matches(told, 3) == [(1, keys[0]), (2, keys[0]), (2, keys[1])]
+    with client.follow(stream, "start", labels=label) as following, client.follow(stream, "start", old=True) as old:
+        assert matches(following, 3) == [(1, keys[0]), (2, keys[0]), (2, keys[1])]
         assert matches(old, 4) == [(1, keys[0]), (1, keys[1]), (2, keys[0]), (2, keys[1])]
         late.unregister()
         client.register(f"SELECT n FROM {stream} WHERE n = 3", key=keys[0], labels=label, replace=True)
         client.register(f"SELECT n FROM {stream} WHERE n = 3", key=keys[2], labels=label)
         client.push(stream, numbers(4, 3))
-        assert matches(told, 2) == [(3, keys[0]), (3, keys[2])]
-    with client.follow(stream, "start", keys=keys[::2]) as told:
-        assert matches(told, 2) == [(3, keys[0]), (3, keys[2])]
+        assert matches(following, 2) == [(3, keys[0]), (3, keys[2])]
+    with client.follow(stream, "start", keys=keys[::2]) as following:
+        assert matches(following, 2) == [(3, keys[0]), (3, keys[2])]
 
 
 def test_moving_windows_are_not_applied_and_fixed_ones_are(client: Client, make_stream: MakeStream) -> None:
@@ -278,14 +278,14 @@ def test_a_follower_that_is_left_behind_is_told_while_it_iterates(client: Client
     with client.follow(stream, "start", max_rows=1) as following:
         for start in range(0, 90, 10):
             client.push(stream, numbers(*range(start, start + 10)))
-        told, lost = list[int](), list[PositionLost]()
+        following, lost = list[int](), list[PositionLost]()
         client.push(stream, numbers(99))
-        while 99 not in told:
+        while 99 not in following:
             try:
-                told += [match.tuple["n"] for match in next(following)]
+                following += [match.tuple["n"] for match in next(following)]
             except PositionLost as problem:
                 lost.append(problem)
-    assert told == sorted(set(told))
+    assert following == sorted(set(following))
     assert lost == [] or sum(problem.missed or 0 for problem in lost) <= 88
 
 

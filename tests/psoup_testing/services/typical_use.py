@@ -243,6 +243,10 @@ def matched(client: Client, stream: str, key: str) -> Results:
     assert len(keys[0]) == len(ids)
     pairs: pa.Table = client.matches_table(stream, 0, 2)
     assert pairs.column_names == ["tuple_id", "query_id", "key"]
+    with client.follow(stream, "start", old=True, keys=[key]) as following:
+        batch: FollowBatch = next(following)
+        matches: list[Match] = list(batch)
+        assert len(batch) == len(matches) and matches[0].keys == [key] and following.position == batch.position
     why: Why = client.why(key=key, tuple=0)
     step: WhyStep | None = why.kept_out
     assert step is None

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.follow.page import Follower, FollowPlace, follow_page
-from psoup.answer.follow.told import FollowWanted
+from psoup.answer.follow.pairs import FollowWanted
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.work.clock import VirtualClock
@@ -29,7 +29,7 @@ class Reader:
 
     client: FollowClient
     begin: int
-    told: list[tuple[int, int]] = field(default_factory=list)
+    pairs: list[tuple[int, int]] = field(default_factory=list)
     pages: int = 0
 
 
@@ -97,8 +97,8 @@ class Play:
         anew, client.stale = client.stale, False
         pages, before = FollowPages(snapshot, ReadBudget(), 10**9), self.marks.seen if reader.pages else 2**62
         if self.draw.random() < 0.5:
-            others = [other.client for other in self.readers if other.pages]
-            pages.share([FollowTask(other, other.place, before, True) for other in others])
+            clients = [other.client for other in self.readers if other.pages]
+            pages.share([FollowTask(other, other.place, before, True) for other in clients])
         batch = pages.page(FollowTask(client, client.place, before, anew))
         if between and self.draw.random() < 0.3:  # a look comes between the page and its note
             self.push()
@@ -108,7 +108,7 @@ class Play:
         reader.pages += 1
         if batch.matches:
             pairs = pa.ipc.open_stream(batch.matches).read_all()
-            reader.told += zip(pairs["tuple_id"].to_pylist(), pairs["query"].to_pylist(), strict=True)
+            reader.pairs += zip(pairs["tuple_id"].to_pylist(), pairs["query"].to_pylist(), strict=True)
 
     def check(self) -> int:
         """Look once, and read the marked followers; then each follower has been told all there is."""
@@ -121,13 +121,13 @@ class Play:
         for reader in self.readers:
             wanted = Follower(reader.client.wanted)
             page = follow_page(snapshot, view, wanted, FollowPlace(reader.begin), most_rows=10**6, most_bytes=10**9)
-            assert reader.told == list(zip(page.tuple_ids.tolist(), page.queries.tolist(), strict=True))
-        return sum(len(reader.told) for reader in self.readers)
+            assert reader.pairs == list(zip(page.tuple_ids.tolist(), page.queries.tolist(), strict=True))
+        return sum(len(reader.pairs) for reader in self.readers)
 
 
 @pytest.mark.seeded("a follower is marked by its clauses as of its last page")
 def test_followers_at_the_newest_tuple_miss_nothing() -> None:
-    told = 0
+    pairs = 0
     for seed in range(SEED, SEED + scaled(10)):
         with replayable(seed):
             play = Play(random.Random(seed))
@@ -135,8 +135,8 @@ def test_followers_at_the_newest_tuple_miss_nothing() -> None:
                 play.enter()
             for _ in range(150):
                 play.step()
-            told += play.check()
-    assert told
+            pairs += play.check()
+    assert pairs
 
 
 def test_a_follower_without_new_matches_is_not_marked() -> None:

@@ -295,8 +295,8 @@ class Decoder:
         names = facts["tenant"], of_sources[0], facts["query"]
         tag = tag_of(facts.get("key", ""), facts.get("labels"))
         more = facts.get("replaced", 0), facts.get("expires", 0), of_sources if query.sides else ()
-        also = facts.get("pairs", False), facts.get("next", 0)
-        return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more, *also)
+        last = facts.get("pairs", False), facts.get("next", 0)
+        return Registered(row.sequence, *names, query, facts["request"], facts["time"], tag, *more, *last)
 
     def _queries(self, row: LogRow, facts: dict[str, Any]) -> RegisteredMany:
         content = checked_tuples(row, facts)
