@@ -46,7 +46,7 @@ from psoup_client.errors import (
 )
 from psoup_client.explanation import Checked, Explanation, PlanNode, PlanStep
 from psoup_client.follow import FollowBatch, Following, Match
-from psoup_client.group import GroupBatch, GroupFollowing, GroupInfo, GroupWorker
+from psoup_client.group import FollowerInfo, GroupBatch, GroupFollowing, GroupInfo, GroupWorker
 from psoup_client.ingest.lost_rows import RowsNotTaken
 from psoup_client.ingest.producer import Producer
 from psoup_client.ingest.push import Position, PushResult
@@ -84,6 +84,7 @@ __all__ = [
     "Explanation",
     "PlanStep",
     "PlanNode",
+    "FollowerInfo",
     "GroupFollowing",
     "GroupBatch",
     "GroupInfo",

@@ -93,6 +93,18 @@ class GroupInfo(html.Facts):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FollowerInfo(html.Facts):
+    """A client that follows a stream outside of groups. `name`: "" if it has none.
+
+    `next_id`: all tuples before it have been told. `lag`: the tuples that have not.
+    """
+
+    name: str
+    next_id: int
+    lag: int
+
+
 class GroupFollowing:
     """The matches of one worker of a group, made by `Client.follow` with `group`: iterating waits for a `GroupBatch`.
 

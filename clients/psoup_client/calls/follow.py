@@ -8,7 +8,7 @@ from typing import overload
 
 from psoup_client.arguments import checking_arguments
 from psoup_client.follow import Following
-from psoup_client.group import GroupFollowing, GroupInfo
+from psoup_client.group import FollowerInfo, GroupFollowing, GroupInfo
 from psoup_client.query import Query
 from psoup_client.session import Session
 from psoup_client.tags import check_key, check_labels
@@ -126,6 +126,11 @@ class FollowCalls(Session):
         """List the groups of followers of a stream, with their lag and their workers, in the order of their names."""
         reply = self._read(self.connection.groups.ListGroups, groups_pb2.ListGroupsRequest(stream=stream), wait_for)
         return [GroupInfo.of(message) for message in reply.groups]
+
+    def followers(self, stream: str, *, wait_for: int | None = None) -> list[FollowerInfo]:
+        """List the clients that follow a stream now, outside of groups: at most 100, the furthest behind first."""
+        reply = self._read(self.connection.groups.ListGroups, groups_pb2.ListGroupsRequest(stream=stream), wait_for)
+        return [FollowerInfo(message.name, message.next_id, message.lag) for message in reply.followers]
 
     def remove_group(self, stream: str, group: str) -> None:
         """Forget a group of followers and its positions. Its workers get an error with reason LEASE_LOST.

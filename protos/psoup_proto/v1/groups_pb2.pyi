@@ -407,6 +407,36 @@ class FollowGroup(_message.Message):
 Global___FollowGroup: _TypeAlias = FollowGroup  # noqa: Y015
 
 @_typing.final
+class OpenFollower(_message.Message):
+    """A client that follows the stream now, outside of groups."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NEXT_ID_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name, if it has given one."""
+    next_id: _builtins.int
+    """All tuples before this one have been told."""
+    lag: _builtins.int
+    """Tuples that it has not been told."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        next_id: _builtins.int = ...,
+        lag: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lag", b"lag", "name", b"name", "next_id", b"next_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpenFollower: _TypeAlias = OpenFollower  # noqa: Y015
+
+@_typing.final
 class ListGroupsResponse(_message.Message):
     """Of ListGroups."""
 
@@ -414,21 +444,31 @@ class ListGroupsResponse(_message.Message):
 
     GROUPS_FIELD_NUMBER: _builtins.int
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    FOLLOWERS_FIELD_NUMBER: _builtins.int
+    OPEN_FOLLOWERS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """The last event that this reflects."""
+    open_followers: _builtins.int
+    """All followers outside of groups."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___FollowGroup]:
         """The groups."""
+
+    @_builtins.property
+    def followers(self) -> _containers.RepeatedCompositeFieldContainer[Global___OpenFollower]:
+        """The followers outside of groups that are furthest behind, at most 100."""
 
     def __init__(
         self,
         *,
         groups: _abc.Iterable[Global___FollowGroup] | None = ...,
         sequence: _builtins.int = ...,
+        followers: _abc.Iterable[Global___OpenFollower] | None = ...,
+        open_followers: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["followers", b"followers", "groups", b"groups", "open_followers", b"open_followers", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -105,7 +105,7 @@ class GroupServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListGroups(self, request, context):
-        """The groups of a stream, in the order of their names.
+        """The groups of a stream, in the order of their names, and the followers outside of groups.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -56,7 +56,7 @@ class GroupServiceStub:
     LeaveGroup: _grpc.UnaryUnaryMultiCallable[_groups_pb2.LeaveGroupRequest, _groups_pb2.LeaveGroupResponse]
     """Gives the lease of a worker back at once. Its batch comes again unless it was confirmed."""
     ListGroups: _grpc.UnaryUnaryMultiCallable[_groups_pb2.ListGroupsRequest, _groups_pb2.ListGroupsResponse]
-    """The groups of a stream, in the order of their names."""
+    """The groups of a stream, in the order of their names, and the followers outside of groups."""
     RemoveGroup: _grpc.UnaryUnaryMultiCallable[_groups_pb2.RemoveGroupRequest, _groups_pb2.RemoveGroupResponse]
     """Forgets a group and its positions. Its workers get LEASE_LOST. NOT_FOUND: no such group."""
 
@@ -88,7 +88,7 @@ class GroupServiceAsyncStub(GroupServiceStub):
     LeaveGroup: _aio.UnaryUnaryMultiCallable[_groups_pb2.LeaveGroupRequest, _groups_pb2.LeaveGroupResponse]  # type: ignore[assignment]
     """Gives the lease of a worker back at once. Its batch comes again unless it was confirmed."""
     ListGroups: _aio.UnaryUnaryMultiCallable[_groups_pb2.ListGroupsRequest, _groups_pb2.ListGroupsResponse]  # type: ignore[assignment]
-    """The groups of a stream, in the order of their names."""
+    """The groups of a stream, in the order of their names, and the followers outside of groups."""
     RemoveGroup: _aio.UnaryUnaryMultiCallable[_groups_pb2.RemoveGroupRequest, _groups_pb2.RemoveGroupResponse]  # type: ignore[assignment]
     """Forgets a group and its positions. Its workers get LEASE_LOST. NOT_FOUND: no such group."""
 
@@ -141,7 +141,7 @@ class GroupServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _groups_pb2.ListGroupsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_groups_pb2.ListGroupsResponse, _abc.Awaitable[_groups_pb2.ListGroupsResponse]]:
-        """The groups of a stream, in the order of their names."""
+        """The groups of a stream, in the order of their names, and the followers outside of groups."""
 
     @_abc_1.abstractmethod
     def RemoveGroup(

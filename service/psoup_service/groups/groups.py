@@ -9,7 +9,7 @@ event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +23,12 @@ from psoup_service.groups.confirmations import Confirmations
 from psoup_service.groups.leases import Worker, Workers, lease_lost
 from psoup_service.groups.news import News
 from psoup_service.groups.pages import PageForm, WorkerPage, worker_page
-from psoup_service.servicers.backend import PATIENCE_S, Backend
+from psoup_service.host.host import Host
 
 ROUND_S = 0.01
 """The least seconds between two looks of a waiting worker."""
+_PATIENCE_S = 5.0
+"""Seconds that a confirmation waits in line while the service is busy."""
 STORE_S = 10.0
 """Seconds after which a position that moved without a match goes to the log."""
 
@@ -59,13 +61,15 @@ class Taken:
 class Groups:
     """All groups with workers."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, host: Host[Snapshot], clock: Callable[[], int]) -> None:
+        """`clock`: returns the clock's time in microseconds, from any thread."""
+        self._host = host
+        self._clock = clock
         self._groups: dict[GroupKey, Workers] = {}
-        self._news = News(backend.host)
+        self._news = News(host)
         self._draining = False
 
-        self._confirmations = Confirmations(partial(backend.host.submit, patience=PATIENCE_S))
+        self._confirmations = Confirmations(partial(host.submit, patience=_PATIENCE_S))
 
     def drain(self) -> None:
         """End the calls of waiting workers: they go on when the service is back."""
@@ -129,7 +133,7 @@ class Groups:
     def _workers(self, group: FollowerGroup, wanted: FollowWanted) -> Workers:
         workers = self.workers_of(group)
         if workers is None:
-            logged = self._backend.host.snapshot().groups
+            logged = self._host.snapshot().groups
             for key in [key for key, old in self._groups.items() if key not in logged and not len(old)]:
                 del self._groups[key]
             workers = self._groups[group.stream_id, group.name] = Workers(group, wanted)
@@ -174,9 +178,9 @@ class Groups:
                     page = await self._page(workers, worker, taking)
                     self._check(workers, worker, turn)
                     if not page.is_empty:
-                        number = workers.give(worker, tuple(page.place), self._now()).number
+                        number = workers.give(worker, page.place, self._now()).number
                         return self._taken(workers, worker, number, page)
-                    workers.passed(worker.partitions, tuple(page.place))
+                    workers.passed(worker.partitions, page.place)
                     if not page.caught_up:
                         continue
                 if self._now() >= end:
@@ -189,7 +193,7 @@ class Groups:
         if self._draining:
             raise Unavailable("the service is shutting down; go on when it is back", reason="DRAINING")
         group = workers.group
-        standing = self._backend.host.snapshot().groups.get((group.stream_id, group.name))
+        standing = self._host.snapshot().groups.get((group.stream_id, group.name))
         gone = standing is None or standing.created != group.created
         if gone:
             workers.leave(worker)
@@ -198,11 +202,11 @@ class Groups:
 
     def _has_news(self, workers: Workers, worker: Worker) -> bool:
         """Whether the stream has tuples after a position of the worker."""
-        view = self._backend.host.snapshot().by_id.get(workers.group.stream_id)
+        view = self._host.snapshot().by_id.get(workers.group.stream_id)
         return view is not None and int(workers.positions[worker.partitions, 0].min()) < view.next_id
 
     async def _page(self, workers: Workers, worker: Worker, taking: Taking) -> WorkerPage:
-        backend, stream_id = self._backend, workers.group.stream_id
+        stream_id = workers.group.stream_id
         partitions, positions = worker.partitions.copy(), workers.positions.copy()
 
         def read(snapshot: Snapshot, budget: ReadBudget) -> WorkerPage:
@@ -210,10 +214,10 @@ class Groups:
             if view is None:
                 raise NotFound("the stream was dropped while it was followed", reason="UNKNOWN_STREAM")
             return worker_page(
-                snapshot, view, worker.follower, partitions, positions, taking.form, backend.now(), budget
+                snapshot, view, worker.follower, partitions, positions, taking.form, self._clock(), budget
             )
 
-        return await backend.host.evaluate(read, tenant=taking.tenant)
+        return await self._host.evaluate(read, tenant=taking.tenant)
 
     async def _wait(self, workers: Workers, worker: Worker, end: float) -> None:
         """Wait for a publication, a free partition, the end of a lease, or the time `end`."""
@@ -238,7 +242,7 @@ class Groups:
         workers.stored = positions
 
     def _taken(self, workers: Workers, worker: Worker, number: int, page: WorkerPage | None) -> Taken:
-        snapshot = self._backend.host.snapshot()
+        snapshot = self._host.snapshot()
         view, lag = snapshot.by_id.get(workers.group.stream_id), 0
         if view is not None and worker.count:
             lag = max(view.next_id - int(workers.positions[worker.partitions, 0].min()), 0)

@@ -30,6 +30,7 @@ _LEASE_S = 60
 _MOST_LEASE_S = 3_600
 _MOST_FORM = 8_192
 """The most characters of a group's selection, because each confirmation logs it."""
+_MOST_FOLLOWERS = 100
 _BATCH_BYTES = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 
@@ -40,7 +41,7 @@ class GroupServicer(groups_pb2_grpc.GroupServiceServicer):
     def __init__(self, backend: Backend, follow: FollowServicer) -> None:
         self._backend = backend
         self._follow = follow
-        self._groups = Groups(backend)
+        self._groups = Groups(backend.host, backend.now)
 
     def drain(self) -> None:
         """End the calls of waiting workers."""
@@ -76,7 +77,18 @@ class GroupServicer(groups_pb2_grpc.GroupServiceServicer):
         view = snapshot.stream(request.stream, self._backend.tenant(caller))
         here = sorted((group for group in snapshot.groups.values() if group.stream_id == view.stream_id), key=_name)
         shown = [_shown(group, self._groups.workers_of(group), view) for group in here]
-        return groups_pb2.ListGroupsResponse(groups=shown, sequence=snapshot.sequence)
+        lags = [
+            (lag, client.form.name)
+            for client, lag in self._follow.followers.lags().items()
+            if client.stream_id == view.stream_id
+        ]
+        furthest = [
+            groups_pb2.OpenFollower(name=name, next_id=view.next_id - lag, lag=lag)
+            for lag, name in sorted(lags, reverse=True)[:_MOST_FOLLOWERS]
+        ]
+        return groups_pb2.ListGroupsResponse(
+            groups=shown, sequence=snapshot.sequence, followers=furthest, open_followers=len(lags)
+        )
 
     async def RemoveGroup(
         self, request: groups_pb2.RemoveGroupRequest, caller: Caller
@@ -197,11 +209,13 @@ def _shown(group: FollowerGroup, workers: Workers | None, view: StreamView) -> g
     positions = positions_array(group.positions) if workers is None else workers.positions
     next_id = int(np.min(positions[:, 0]))
     shown = groups_pb2.FollowGroup(
-        group=group.name, selection=group.form, next_id=next_id, lag=max(view.next_id - next_id, 0)
+        group=group.name,
+        selection=group.form,
+        next_id=next_id,
+        lag=max(view.next_id - next_id, 0),
+        form_time=convert.timestamp(group.created),
+        confirm_time=convert.timestamp(group.confirmed or None),
     )
-    shown.form_time.CopyFrom(convert.timestamp(group.created))
-    if group.confirmed:
-        shown.confirm_time.CopyFrom(convert.timestamp(group.confirmed))
     for worker in [] if workers is None else workers.all():
         shown.workers.add(worker=worker.name, partitions=worker.count, busy=worker.delivery is not None)
     return shown

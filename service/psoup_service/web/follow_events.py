@@ -157,7 +157,9 @@ def _matches(message: follow_pb2.FollowResponse) -> list[dict[str, Any]]:
         }
         for tag in _rows(message.queries_ipc)
     }
-    matches = {row["_id"]: {"tuple": row, "queries": list[Any]()} for row in _rows(message.tuples_ipc)}
+    matches: dict[int, dict[str, Any]] = {
+        row["_id"]: {"tuple": row, "queries": []} for row in _rows(message.tuples_ipc)
+    }
     for pair in _rows(message.matches_ipc):
         matches[pair["tuple_id"]]["queries"].append(tags[pair["query"]])
     return list(matches.values())
@@ -165,4 +167,5 @@ def _matches(message: follow_pb2.FollowResponse) -> list[dict[str, Any]]:
 
 def _rows(raw: bytes) -> list[dict[str, Any]]:
     with pa.ipc.open_stream(raw) as reader:
-        return reader.read_all().to_pylist()  # type: ignore[no-any-return]
+        rows: list[dict[str, Any]] = reader.read_all().to_pylist()
+        return rows

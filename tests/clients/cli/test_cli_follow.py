@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -93,6 +94,12 @@ def test_a_closed_pipe_ends_it_quietly_and_a_group_keeps_its_position(
 
 def test_groups_are_shown_and_dropped(psoup: Psoup, client: Client, ads: str) -> None:
     client.follow(ads, group="mailer", labels={"tone": "loud"}).close()
+    with client.follow(ads, name="pager"):
+        shown = psoup("stream", "show", ads)
+        assert re.search(r"^follower +position +lag\n─+\npager +0 +0$", shown.out, re.MULTILINE), shown.out
+        assert psoup("stream", "show", ads, "--json").rows[0]["followers"] == [
+            {"name": "pager", "next_id": 0, "lag": 0}
+        ]
     shown = psoup("stream", "show", ads).out
     assert '{"labels":{"tone":"loud"}}' in shown and "mailer" in shown
     (group,) = psoup("stream", "show", ads, "--json").rows[0]["groups"]

@@ -27,6 +27,7 @@ from psoup_client import (
     DumpInfo,
     Explanation,
     FollowBatch,
+    FollowerInfo,
     GroupBatch,
     GroupInfo,
     IssuedToken,
@@ -97,7 +98,7 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
         f"SELECT sym, price, qty FROM {stream} WHERE price > ?", [1.0], key=f"{stream}-all", labels={"user": "u1"}
     )
     assert query == client.query(key=f"{stream}-all")
-    followers(client, stream)
+    following_streams(client, stream)
     answer: Answer = query.invoke()
     completeness: Completeness = answer.completeness
     assert not completeness.errors
@@ -118,7 +119,7 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     return answer, answer["qty"].to_pylist()
 
 
-def followers(client: Client, stream: str) -> None:
+def following_streams(client: Client, stream: str) -> None:
     """Follow a stream alone, and in a group."""
     shown: StreamInfo = client.stream(stream)
     assert shown.next_tuple_id == shown.first_tuple_id + shown.tuples
@@ -127,6 +128,8 @@ def followers(client: Client, stream: str) -> None:
         matches: list[Match] = list(batch)
         assert matches[0].labels == [{"user": "u1"}]
         assert following.position == batch.position
+        followers: list[FollowerInfo] = client.followers(stream)
+        assert len(followers) == 1
     with client.follow(stream, "start", old=True, group="mailer", lease=30.0) as worker:
         share: GroupBatch = next(worker)
         share.confirm()

@@ -139,12 +139,16 @@ def show_stream(
       psoup stream show flights
       psoup stream show flights --json
 
-    Show a stream: its columns, its time, its size, the ID that the next tuple will get, and its groups of followers.
+    Show a stream: its columns, its time, its size, the ID that the next tuple will get, and its followers.
     """
     with connect(address, timeout) as client:
-        info, groups = client.describe(name, wait_for=wait_for), client.groups(name)
+        info = client.describe(name, wait_for=wait_for)
+        groups, followers = client.groups(name), client.followers(name)
     if as_json:
-        print_json(facts(info) | {"groups": [dataclasses.asdict(group) for group in groups]})
+        lists = {"groups": groups, "followers": followers}
+        print_json(
+            facts(info) | {title: [dataclasses.asdict(item) for item in items] for title, items in lists.items()}
+        )
         return
     print_pairs(
         [
@@ -169,6 +173,10 @@ def show_stream(
     )
     print()
     print_table(["column", "type", ""], [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in info.columns])
+    if followers:
+        print()
+        rows = [(follower.name, follower.next_id, f"{follower.lag:,}") for follower in followers]
+        print_table(["follower", "position", "lag"], rows, [False, True, True])
     if groups:
         print()
         names = ["group", "position", "lag", "workers", "busy", "last confirmation", "queries"]
