@@ -217,7 +217,10 @@ class Groups:
                 snapshot, view, worker.follower, partitions, positions, taking.form, self._clock(), budget
             )
 
-        return await self._host.evaluate(read, tenant=taking.tenant)
+        try:
+            return await self._host.evaluate(read, tenant=taking.tenant)
+        finally:
+            worker.follower.rest()
 
     async def _wait(self, workers: Workers, worker: Worker, end: float) -> None:
         """Wait for a publication, a free partition, the end of a lease, or the time `end`."""

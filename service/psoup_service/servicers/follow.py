@@ -49,13 +49,13 @@ class FollowServicer(follow_pb2_grpc.FollowServiceServicer):
         async with asyncio.timeout(backend.limits.default_deadline_s):
             snapshot = await backend.reflecting(request.min_sequence)
         view = snapshot.stream(request.stream, tenant)
-        self._check(snapshot, view, wanted, begins=request.after in ("", "start"))
+        self.check(snapshot, view, wanted, begins=request.after in ("", "start"))
         place, lost = self._place(request.after, tenant, snapshot, view)
         client = FollowClient(view.stream_id, form, wanted, place, ender())
         async for response in self.followers.messages(client, lost):
             yield response
 
-    def _check(self, snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, begins: bool) -> None:
+    def check(self, snapshot: Snapshot, view: StreamView, wanted: FollowWanted, *, begins: bool) -> None:
         """Check the named queries. Errors have the client's query ID instead of the engine's number."""
         ids = self._backend.ids
         try:

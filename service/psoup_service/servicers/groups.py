@@ -9,7 +9,7 @@ import re
 import numpy as np
 
 from psoup.answer.follow.page import oldest_place
-from psoup.answer.follow.told import FollowWanted, check_named
+from psoup.answer.follow.told import FollowWanted
 from psoup.errors import InvalidInput, NotFound
 from psoup.events.groups import DropGroup, FollowerGroup, FormGroup, positions_array
 from psoup.published.snapshot import Snapshot, StreamView
@@ -132,7 +132,7 @@ class GroupServicer(groups_pb2_grpc.GroupServiceServicer):
         view, form = snapshot.stream(request.stream, tenant), _form(wanted)
         group = snapshot.groups.get((view.stream_id, request.group))
         if group is None or group.form != form:
-            check_named(snapshot, view, wanted, begins=True)
+            self._follow.check(snapshot, view, wanted, begins=True)
             start = self._start(request.after, view)
             command = FormGroup(request.stream, request.group, form, start, tenant)
             _, snapshot = await self._backend.change(command)

@@ -145,10 +145,8 @@ def show_stream(
         info = client.describe(name, wait_for=wait_for)
         groups, followers = client.groups(name), client.followers(name)
     if as_json:
-        lists = {"groups": groups, "followers": followers}
-        print_json(
-            facts(info) | {title: [dataclasses.asdict(item) for item in items] for title, items in lists.items()}
-        )
+        shown = {"groups": list(map(dataclasses.asdict, groups))}
+        print_json(facts(info) | shown | {"followers": list(map(dataclasses.asdict, followers))})
         return
     print_pairs(
         [

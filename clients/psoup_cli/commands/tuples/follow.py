@@ -75,7 +75,7 @@ def follow(
     begin = after if position_file is None else _stored(position_file)
     with connect(address, timeout) as client:
         feed = _feed(client, stream, begin, group, wanted)
-        written: str = begin or getattr(feed, "position", "")
+        written = begin or (feed.position if isinstance(feed, Following) else "")
         if position_file is not None and begin is None:
             _store(position_file, written)
         try:
