@@ -198,8 +198,8 @@ class PositionLost(OutOfRange):
     """The position of a follower cannot be continued: data was put back, or tuples after it have left the stream.
 
     `position`: the position of the oldest tuple that is kept, to go on with. `first_id`: the ID of this tuple.
-    `missed`: the number of tuples that were missed; None if the service cannot tell. `why`: NOT_KEPT, OTHER_STREAM, INCARNATION,
-    ROLLED_BACK, KEY or FORMAT.
+    `missed`: the number of tuples that were missed; None if the service cannot tell. `why`: NOT_KEPT,
+    OTHER_STREAM, INCARNATION, ROLLED_BACK, KEY or FORMAT.
     """
 
     reason = "POSITION_LOST"

@@ -313,16 +313,13 @@ def decide_push(
         if not digest:
             columns = columns or read_columns(stream.spec, command.table, config)
             digest = payload_digest(columns)
-        earlier = stream.producers.admit(command, digest, now, sequence)
-        if earlier is not None:
+        if (earlier := stream.producers.admit(command, digest, now, sequence)) is not None:
             return Prepared(earlier)
         needed, before = stream.producers.needed(command), stream.producers.sent_before(command)
         forgotten = stream.producers.making_way(command, now, budget.full_of_producers(stream.tenant, needed))
     if columns is None:
         columns = read_columns(stream.spec, command.table, config, staged=digest == STAGED)
     batch, refused, watermark = _taken(stream, command, columns, config, now)
-    if command.all_or_none and refused.count:
-        raise rows_refused(stream.spec, columns, stream.watermark, latest_time(stream.spec, config, now), now)
     budget.check_batch(stream.spec, needed + (batch.nbytes if len(batch) else 0))
     counts = (len(batch), len(refused.late), len(refused.ahead), watermark)
     if not (command.producer or len(batch) or refused.count):
@@ -353,6 +350,9 @@ def _taken(
     """Divide the rows of a push. Returns the accepted rows, the times of refused rows, and the new watermark."""
     if stream.spec.event_time:
         bound = latest_time(stream.spec, config, now)
-        return in_event_time(stream.spec, columns, stream.watermark, bound, now, whole=command.whole)
+        taken = in_event_time(stream.spec, columns, stream.watermark, bound, now, whole=command.whole)
+        if command.all_or_none and taken[1].count:
+            raise rows_refused(stream.spec, columns, stream.watermark, bound, now)
+        return taken
     batch, watermark = in_system_time(columns, command.table.num_rows, stream.watermark, now)
     return batch, NONE_REFUSED, watermark
