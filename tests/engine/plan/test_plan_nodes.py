@@ -242,7 +242,7 @@ def test_rows_of_joins_come_and_leave_as_their_pattern_says(
     for first, seconds, behind in steps:
         clock.advance(seconds=seconds)
         time = pa.array([clock.now() - behind * SECOND], MICROS)
-        soup.push("x" if first else "y", pa.table({"a": [1], "t": time}))
+        soup.push("x" if first else "y", pa.table({"a": [1], "t": time}), refused="count")
         rows = again(soup.invoke, query).to_table().to_pylist()
         if pattern is MONOTONIC:
             assert not [row for row in before if row not in rows]
