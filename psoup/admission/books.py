@@ -56,10 +56,10 @@ class Books:
                     stream.spec,
                     stream.sql,
                     stream.watermark,
-                    stream.live,
                     self.queries.count(stream.stream_id),
                     stream.producers.state(),
                     stream.past.state(),
+                    stream.live,
                 )
                 for stream in self.streams.values()
             },

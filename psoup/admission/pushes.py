@@ -185,7 +185,9 @@ def _refused_alone(times: Array, furthest: int, lateness: int) -> bool:
     """Whether one of the rows would be late after the rows before it, if each came in a separate push. O(rows)."""
     if len(times) == 1:
         return False
-    return bool((times < np.minimum(np.maximum.accumulate(times), furthest) - lateness).any())
+    reached = np.maximum.accumulate(times)
+    reached = np.minimum(reached, furthest) if reached[-1] > furthest else reached
+    return bool((times < reached - lateness).any())
 
 
 def in_system_time(columns: tuple[Column, ...], rows: int, watermark: int | None, now: int) -> tuple[Batch, int | None]:

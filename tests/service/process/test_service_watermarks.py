@@ -38,7 +38,9 @@ def service_on(machine: Machine, path: Path) -> Iterator[tuple[Serving, Client]]
 
 def push(client: Client, *times: float) -> tuple[int, int]:
     """The accepted and the late rows of a push of rows with these times, in seconds."""
-    done = client.push("s", {"at": [round(time * SECOND) for time in times], "v": [1] * len(times)}, time_unit="us")
+    done = client.push(
+        "s", {"at": [round(time * SECOND) for time in times], "v": [1] * len(times)}, refused="count", time_unit="us"
+    )
     return done.accepted, done.late
 
 
