@@ -307,8 +307,7 @@ def decide_push(
     foreseen = foreseen if foreseen is not None and foreseen.spec is stream.spec else None
     check_push(stream.spec, stream.past)
     check_identity(command)
-    columns = None if foreseen is None else foreseen.columns
-    digest = command.digest
+    columns, digest = None if foreseen is None else foreseen.columns, command.digest
     needed = forgotten = 0
     before = None
     if command.producer:

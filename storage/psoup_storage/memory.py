@@ -165,12 +165,8 @@ class MemoryStore:
                 self._put(("queries", event.first_id), event)
                 self._blocks[event.first_id] = np.zeros(len(event.queries), np.bool_)
                 self._leave(sorted(change_of(event).ended))
-            case WatermarkRaised():
-                self._drop(("watermark", event.stream_id))
-                self._put(("watermark", event.stream_id), event)
-            case WatermarksRaised():
-                self._drop(("watermarks", 0))
-                self._put(("watermarks", 0), event)
+            case WatermarkRaised() | WatermarksRaised():
+                self._keep_watermarks(event)
             case StreamDropped():
                 self._leave(event.query_ids.tolist())
                 self._drop(("stream", event.stream_id))
@@ -219,6 +215,12 @@ class MemoryStore:
             if gone.all():
                 del self._blocks[first]
                 self._drop(("queries", first))
+
+    def _keep_watermarks(self, event: WatermarkRaised | WatermarksRaised) -> None:
+        """Keep an event in place of the last one of its kind: of the stream, or of the clock."""
+        key = ("watermark", event.stream_id) if isinstance(event, WatermarkRaised) else ("watermarks", 0)
+        self._drop(key)
+        self._put(key, event)
 
     def _put(self, key: _Key, event: Event) -> None:
         self._kept[key] = event

@@ -81,8 +81,8 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
         case Pushed():
             return _encode_push(event, spooled)
         case StreamCreated():
-            facts = {"sql": event.sql, "tenant": event.tenant, "time": event.time}
-            facts |= {} if event.spec.ahead_stated else {"ahead": event.spec.ahead}
+            default = {} if event.spec.ahead_stated else {"ahead": event.spec.ahead}
+            facts = {"sql": event.sql, "tenant": event.tenant, "time": event.time, **default}
             return new_row(event.sequence, "stream", event.stream_id, **facts)
         case StreamAltered():
             return new_row(
@@ -94,12 +94,8 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             facts = {name: getattr(event, name) for name in ("job", "watermark", "time", "tenant")}
             facts |= {} if event.batch is None else {"batch": event.batch}
             return new_row(event.sequence, "attach", event.stream_id, **facts, extent=asdict(event.extent))
-        case WatermarkRaised():
-            facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
-            return new_row(event.sequence, "watermark", event.stream_id, **facts, **_some(live=event.live))
-        case WatermarksRaised():
-            both = np.concatenate([event.stream_ids, event.watermarks]).astype(INT64).tobytes()
-            return new_row(event.sequence, "watermarks", OF_ALL_STREAMS, both, time=event.time)
+        case WatermarkRaised() | WatermarksRaised():
+            return _encode_watermarks(event)
         case Registered():
             streams, tag = list(dict.fromkeys(event.side_streams)), event.tag
             facts = {"text": event.query.text, "query": event.query_id, "request": event.request_id}
@@ -119,6 +115,14 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
             return encode_list(event)
         case _:
             assert_never(event)
+
+
+def _encode_watermarks(event: WatermarkRaised | WatermarksRaised) -> LogRow:
+    if isinstance(event, WatermarksRaised):
+        both = np.concatenate([event.stream_ids, event.watermarks]).astype(INT64).tobytes()
+        return new_row(event.sequence, "watermarks", OF_ALL_STREAMS, both, time=event.time)
+    facts = {"tenant": event.tenant, "watermark": event.watermark, "time": event.time}
+    return new_row(event.sequence, "watermark", event.stream_id, **facts, **_some(live=event.live))
 
 
 def _encode_departure(event: StreamDropped | UnregisteredMany) -> LogRow:
@@ -264,12 +268,8 @@ class Decoder:
             case "attach":
                 extent = Extent(**facts.pop("extent"))
                 return Attached(row.sequence, stream_id=row.stream, extent=extent, **facts)
-            case "watermark":
-                raised = facts["watermark"], facts["time"], facts.get("live", False)
-                return WatermarkRaised(row.sequence, facts["tenant"], row.stream, *raised)
-            case "watermarks":
-                ids, watermarks = np.frombuffer(row.refused or b"", INT64).reshape(2, -1)
-                return WatermarksRaised(row.sequence, ids, watermarks, facts["time"])
+            case "watermark" | "watermarks":
+                return _raised(row, facts)
             case "query":
                 return self._query(row, facts)
             case "queries":
@@ -358,6 +358,14 @@ class Decoder:
         batch = batch if times is None else replace(batch, times=times)
         behind = None if edge is None else edge.split(batch.times)
         return batch if behind is None or len(behind) == len(batch) else batch.take(behind)
+
+
+def _raised(row: LogRow, facts: dict[str, Any]) -> WatermarkRaised | WatermarksRaised:
+    if row.kind == "watermarks":
+        ids, watermarks = np.frombuffer(row.refused or b"", INT64).reshape(2, -1)
+        return WatermarksRaised(row.sequence, ids, watermarks, facts["time"])
+    place = row.sequence, facts["tenant"], row.stream
+    return WatermarkRaised(*place, facts["watermark"], facts["time"], facts.get("live", False))
 
 
 def _departed(row: LogRow, facts: dict[str, Any]) -> Array:
