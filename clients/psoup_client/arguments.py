@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, TypeVar
 
-from psoup_client.errors import InvalidRequest, PSoupError
+from psoup_client.errors import InvalidRequest, PSoupError, without_frames
 
 T = TypeVar("T", bound=type)
 
@@ -84,7 +84,7 @@ def _plain(method: Callable[..., Any], checked: Sequence[_Checked]) -> Callable[
         try:
             return method(*arguments, **named)
         except PSoupError as problem:
-            raise problem.short()  # noqa: B904 - the same error again
+            raise without_frames(problem)  # noqa: B904 - the same error again
         except UnicodeEncodeError as problem:
             raise _refusal(problem) from None
 
@@ -99,7 +99,7 @@ def _generator(method: Callable[..., Iterator[Any]], checked: Sequence[_Checked]
         try:
             yield from method(*arguments, **named)
         except PSoupError as problem:
-            raise problem.short()  # noqa: B904 - the same error again
+            raise without_frames(problem)  # noqa: B904 - the same error again
         except UnicodeEncodeError as problem:
             raise _refusal(problem) from None
 

@@ -28,7 +28,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Self
 
 import grpc
 from google.protobuf import any_pb2
@@ -63,16 +62,9 @@ class PSoupError(Exception):
         if reason is not None:
             self.reason = reason
 
-    def short(self) -> Self:
-        """Return the same error, whose traceback has the caller's frames only. A ServerFault keeps all frames."""
-        if self.__context__ is not None and is_inner(self.__context__.__traceback__):
-            self.__cause__ = None
-            self.__suppress_context__ = True
-        return self.with_traceback(shortened(self.__traceback__))
-
     def _render_traceback_(self) -> list[str]:
         """Return the lines of a traceback for IPython, which calls this method."""
-        return render(self, self.short().__traceback__)
+        return render(self, without_frames(self).__traceback__)
 
 
 class InvalidRequest(PSoupError):
@@ -247,9 +239,18 @@ class ServerFault(PSoupError):
 
     reason = "INTERNAL"
 
-    def short(self) -> Self:
-        """Return the error as it is, because its frames may show a defect of the SDK."""
-        return self
+
+def without_frames(problem: PSoupError) -> PSoupError:
+    """Return the same error without frames of the SDK in its traceback.
+
+    A ServerFault keeps all frames, because they may show a defect of the SDK.
+    """
+    if isinstance(problem, ServerFault):
+        return problem
+    if problem.__context__ is not None and is_inner(problem.__context__.__traceback__):
+        problem.__cause__ = None
+        problem.__suppress_context__ = True
+    return problem.with_traceback(shortened(problem.__traceback__))
 
 
 BY_CODE: dict[grpc.StatusCode, type[PSoupError]] = {

@@ -106,8 +106,8 @@ def _shown(text: str) -> str:
     if _width(text) <= _CELL:
         return text
     widths = 0
-    kept = [letter for letter in text if (widths := widths + _width(letter)) < _CELL]
-    return "".join(kept) + "…"
+    beginning = [letter for letter in text if (widths := widths + _width(letter)) < _CELL]
+    return "".join(beginning) + "…"
 
 
 def _width(text: str) -> int:

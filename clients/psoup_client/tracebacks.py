@@ -1,10 +1,10 @@
-"""Short tracebacks of the SDK's errors: the caller's frames without those of the SDK and of gRPC.
+"""Short tracebacks of the SDK's errors: the caller's frames, without frames of the SDK and of gRPC.
 
     as raised      <cell> > call > ask > call > reflecting > attempt > call > _wait       45 lines in a notebook
     of a script    <script> > call       a wrapper of public methods, hidden by pytest, which obeys `__tracebackhide__`
     in IPython     <cell>                IPython never hides the last frame, so `render` leaves it out
 
-Frames of the caller's own functions stay, such as those of a progress callback.
+Frames of the caller's own functions stay, such as a progress callback.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _BENEATH = (*_HIDDEN, "pyarrow", "google")
 
 def shortened(traceback: TracebackType | None) -> TracebackType | None:
     """Return the traceback without the frames of the SDK. O(frames)."""
-    kept: TracebackType | None = None
+    short: TracebackType | None = None
     for entry in reversed(_entries(traceback)):
         if _package(entry) not in _HIDDEN:
-            kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return kept
+            short = TracebackType(short, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return short
 
 
 def is_inner(traceback: TracebackType | None) -> bool:

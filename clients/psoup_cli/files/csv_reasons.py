@@ -1,9 +1,9 @@
-"""The reason why a text of a CSV does not fit its column, with the option that reads it or the change of the file.
+"""The reason why a text of a CSV does not fit its column, and the way to read it.
 
-column price, 12.500,00     say --decimal , --thousands .
-column price, 12,50 EUR     leave 'EUR' out of the file and say --decimal ,
-column day, 30.06.2026      --date-format '%d.%m.%Y'
-column price, n/a           --null n/a
+12.500,00     say --decimal , --thousands .
+12,50 EUR     leave 'EUR' out of the file
+30.06.2026    say --date-format '%d.%m.%Y'
+n/a           say --null n/a
 """
 
 from __future__ import annotations

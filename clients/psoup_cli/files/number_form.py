@@ -102,7 +102,7 @@ _UNIT = re.compile(r"[^\d.,'\u2019\s+\-()_]+")
 
 
 def number_advice(text: str, current: NumberForm, *, whole: bool) -> str:
-    """Describe how a text that is not a number in the `current` form can be read, or what to change in it.
+    """Describe how to read a text that is not a number in the `current` form, or how to change it.
 
     `whole`: the column takes whole numbers only. Returns "" if the text is not like a number.
     """

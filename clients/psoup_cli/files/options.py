@@ -66,10 +66,10 @@ def renames_of(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
 def _check_renames(renames: Sequence[tuple[str, str]], header: bool) -> None:
     if renames and not header:
         raise ValueError("--rename needs names in the file, and --no-header says that it has none")
-    for what, names in (("field", [name for name, _ in renames]), ("column", [column for _, column in renames])):
+    for role, names in (("field", [name for name, _ in renames]), ("column", [column for _, column in renames])):
         twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
         if twice is not None:
-            raise ValueError(f"--rename names the {what} {twice!r} twice; give it once")
+            raise ValueError(f"--rename names the {role} {twice!r} twice; give it once")
 
 
 def _check_encoding(name: str) -> None:

@@ -146,7 +146,7 @@ def not_in(encoding: str, line: int, fault: str) -> InvalidData:
 def encoding_of(byte: int) -> str:
     """Return the likely encoding of a text with this byte, which is not UTF-8.
 
-    Windows has letters of Latin-1, and the euro sign and others where Latin-1 has none.
+    The encoding of Windows has all letters of Latin-1, and also the euro sign.
     """
     return "latin-1" if byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else "cp1252"
 

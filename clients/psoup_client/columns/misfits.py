@@ -78,7 +78,7 @@ def date_advice(text: str, sql: str, arrow: pa.DataType) -> str:
 def _counts(text: str) -> str:
     """Advise the unit with which a count since 1970 is of our time."""
     digits = len(text.lstrip("+-").partition(".")[0])
-    unit = next(unit for unit, most in (("s", 11), ("ms", 14), ("us", 17), ("ns", 19)) if digits <= most)
+    unit = next(unit for unit, limit in (("s", 11), ("ms", 14), ("us", 17), ("ns", 19)) if digits <= limit)
     return f'; if it counts from 1970, say --time-unit {unit}, or time_unit="{unit}" in Python'
 
 

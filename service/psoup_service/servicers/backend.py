@@ -91,7 +91,7 @@ class Backend:
     def labels_of(self, request_labels: Mapping[str, str], tenant: str) -> Labels:
         """The labels by which a request selects queries.
 
-        Raises InvalidInput, and NotFound for a name that no query has, while queries of the tenant have others.
+        Raises InvalidInput, and NotFound for a name that no query has, while queries of the tenant have labels.
         """
         labels = tag_in("", request_labels).labels
         self.host.check_labels(tenant, labels)

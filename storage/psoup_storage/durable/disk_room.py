@@ -32,7 +32,7 @@ class DiskRoom:
         self._free_bytes = free_bytes
         self._reserve = reserve
         self._free = 0
-        """The free bytes at the last look, less those of the commands since then."""
+        """The free bytes at the last look, less the bytes of commands since then."""
         self._looked = -_LOOK_SECONDS
         self._told = -_TELL_SECONDS
         self._refused = 0

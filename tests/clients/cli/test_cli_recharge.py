@@ -116,7 +116,7 @@ def test_what_is_wrong_is_told(psoup: Psoup, filled: str, tmp_path: Path) -> Non
 
 
 def test_the_store_is_named_before_or_behind_a_command(psoup: Psoup, filled: str) -> None:
-    """A command's own option wins over that of the group."""
+    """A command's own option wins over the group's option."""
     statement = f"SELECT * FROM {filled} BEGIN (START)"
     assert psoup("recharge", "add", "here", statement, "--store", "x.db").code == 0
     assert psoup("recharge", "--store", "x.db").code == 0

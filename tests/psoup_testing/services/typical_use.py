@@ -108,7 +108,7 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     first: str = answer[0]["sym"]
     assert first == "A"
     head: Answer = answer[:1]
-    assert len(head) == 1
+    assert len(head) == len(answer.head(1)) == 1
     prices: pa.ChunkedArray = answer["price"]
     assert prices.to_pylist() == [1.5, 2.5]
     assert answer.rows() == [tuple(row.values()) for row in answer]
@@ -267,6 +267,8 @@ def service(client: Client) -> int:
     bill: MemoryBill = client.memory()
     assert client.info().incarnation == info.incarnation
     assert bill.used >= 0
+    hidden: int = info.not_visible
+    assert hidden <= info.acknowledged
     clock: ServiceClock | None = client.info().clock
     assert clock is not None
     assert not client.accept_clock(), "the service follows the wall clock already"
@@ -278,6 +280,8 @@ def files(client: Client, stream: str, folder: Path) -> int:
     dumped: DumpInfo = client.dump(stream, folder / "dump")
     loaded: PushResult = client.load(folder / "dump", f"{stream}_again")
     assert loaded.accepted == dumped.rows
+    answer: Answer = client.ask(f"SELECT sym FROM {stream}_again")
+    answer.to_parquet(folder / "rows.parquet")
     return client.drop(f"{stream}_again")
 
 

@@ -256,7 +256,7 @@ def test_a_disk_that_is_nearly_full_refuses_before_anything_happens(
 def test_a_full_disk_is_told_with_the_size_and_in_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A small command is accepted where a large one is refused; the log has the first refusal, and the end of them."""
+    """A small command is accepted where a large one is refused. The log has the first refusal and the end."""
     free = [1_000_000]
     monkeypatch.setattr(DataDirectory, "free_bytes", lambda _: free[0])
     store = DurableStore(tmp_path, reserve_bytes=400_000)
