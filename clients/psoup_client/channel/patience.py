@@ -14,13 +14,15 @@ from psoup_client.errors import DeadlineExceeded, PSoupError, Unavailable
 
 
 class Patience:
-    """The pauses between attempts, from `retry`. They end `seconds` after the first failure, and the last attempt is
-    then.
+    """The pauses between attempts, from `retry`. They end `seconds` after the first failure.
+
+    A wait that the service asks for may be longer; with `strict` it ends with the `seconds`.
     """
 
-    def __init__(self, seconds: float, retry: RetryOptions = RetryOptions()) -> None:
+    def __init__(self, seconds: float, retry: RetryOptions = RetryOptions(), *, strict: bool = False) -> None:
         self._seconds = seconds
         self._retry = retry
+        self._strict = strict
         self.reset()
 
     def reset(self) -> None:
@@ -35,8 +37,8 @@ class Patience:
             self._first_failure = now
         if now - self._first_failure >= self._seconds:
             raise problem
-        left = self._first_failure + self._seconds - now
-        return min(max(next(self._pauses), problem.retry_after or 0.0), left)
+        pause = max(next(self._pauses), problem.retry_after or 0.0)
+        return min(pause, self._first_failure + self._seconds - now) if self._strict else pause
 
 
 def passes(problem: PSoupError) -> bool:

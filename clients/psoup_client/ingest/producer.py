@@ -119,7 +119,8 @@ class Producer:
         self._window_batches = window_batches
         self._window_bytes = window_bytes
         retry = client.connection.retry
-        self._patience = Patience(retry.patience_seconds if retry_seconds is None else retry_seconds, retry)
+        patience = retry.patience_seconds if retry_seconds is None else retry_seconds
+        self._patience = Patience(patience, retry, strict=retry_seconds is not None)
         self._on_reply = on_reply
         self._on_refused = on_refused
         self._on_wait = on_wait
