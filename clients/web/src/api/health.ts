@@ -14,12 +14,12 @@ export function beginHealth(): void {
 
 async function health(): Promise<void> {
   try {
-    const { ok } = await fetch("/healthz", {
+    const { status } = await fetch("/healthz", {
       cache: "no-store",
       credentials: "omit",
       signal: AbortSignal.timeout(5_000),
     });
-    connection.value = ok ? "reached" : "lost";
+    connection.value = status >= 500 ? "lost" : "reached";
   } catch {
     connection.value = "lost";
   }

@@ -24,7 +24,7 @@ const STARTS = 6;
 
 type Checked =
   | { state: "empty" | "checking" | "unknown" }
-  | { state: "right"; told: CheckResponseJson }
+  | { state: "right"; told: CheckResponseJson; statement: string }
   | { state: "wrong"; error: CallError };
 
 export function NewQuery() {
@@ -34,7 +34,8 @@ export function NewQuery() {
   const [refused, setRefused] = useState<CallError | null>(null);
   const checked = useChecked(statement);
   const [streams, lookAgain] = useStreams();
-  const once = useOnce(statement, checked.state === "right" && isCheap(checked.told));
+  const fresh = checked.state === "right" && checked.statement === statement;
+  const once = useOnce(statement, fresh && isCheap(checked.told));
   const error = checked.state === "wrong" ? checked.error : refused;
   const write = (text: string): void => {
     sessionStorage.setItem(DRAFT, text);
@@ -241,7 +242,7 @@ function useChecked(statement: string): Checked {
     const end = new AbortController();
     const timer = setTimeout(() => {
       ask<CheckResponseJson>("QueryService/Check", { statement }, end.signal).then(
-        (told) => set({ state: "right", told }),
+        (told) => set({ state: "right", told, statement }),
         (problem) =>
           end.signal.aborted || set(isAbout(problem) ? { state: "wrong", error: problem } : { state: "unknown" }),
       );
