@@ -121,12 +121,12 @@ def test_a_statement_shows_its_rows_before_it_is_registered(small: Opened, site:
             "25.50",
             "false",
         ]
-        asked = list[str]()
-        page.on("request", lambda request: asked.append(request.url) if "AskStream" in request.url else None)
+        requests = list[str]()
+        page.on("request", lambda request: requests.append(request.url) if "AskStream" in request.url else None)
         statement.fill("SELECT n FROM ticks WHERE n < 20")
         page.keyboard.press("Backspace")
         expect(preview.locator("tbody tr")).to_have_count(2)
-        assert len(asked) == 1
+        assert len(requests) == 1
         push(soup, 1)
         page.get_by_role("button", name="Ask once").click()
         expect(preview.locator("tbody tr")).to_have_count(3)
