@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "storage/psoup_storage/durable/tools/setting_aside.py": "a note about a service that does not run",
     "storage/psoup_storage/durable/tools/backup.py": "when a backup was made, for people",
     "clients/psoup_client/copies/moments.py": "a client's own clocks, compared with each other",
-    "clients/psoup_client/ingest/direct_pusher.py": "an epoch of a producer: greater than the one of an earlier process",
+    "clients/psoup_client/ingest/direct_pusher.py": "an epoch of a producer: greater than that of an earlier process",
     "clients/psoup_client/ingest/producer.py": "an epoch, as in push.py",
     "clients/psoup_spark/stand_job.py": "rows that a service will refuse: Spark has no clock of a service",
     "clients/psoup_recharge/store.py": "when a copy was asked for last, for people",
