@@ -26,6 +26,7 @@ from psoup.errors import InvalidInput
 from psoup_proto.v1 import follow_pb2
 from psoup_service.web.bodies import LONG_BYTES
 from psoup_service.web.calls import WebCaller
+from psoup_service.wire.written import Written
 
 METHOD = "psoup.v1.FollowService/Follow"
 """The call that an event stream makes."""
@@ -53,15 +54,15 @@ class FollowEvents(WebCaller):
             request.after = given[0]
         return request
 
-    async def write(self, message: Message) -> None:
+    async def write(self, reply: Message | Written) -> None:
         """Send a batch as an event."""
-        assert isinstance(message, follow_pb2.FollowResponse)
+        assert isinstance(reply, follow_pb2.FollowResponse)
         begin = b"" if self.started else b"retry: %d\n" % _RETRY_MS
-        size = message.ByteSize()
+        size = reply.ByteSize()
         if size <= LONG_BYTES:
-            event = event_of(message)
+            event = event_of(reply)
         else:
-            event = await self._calls.decoders.run(self.peer(), size, lambda: event_of(message))
+            event = await self._calls.decoders.run(self.peer(), size, lambda: event_of(reply))
         await self.send(begin + event)
 
 
