@@ -278,14 +278,14 @@ def test_a_follower_that_is_left_behind_is_told_while_it_iterates(client: Client
     with client.follow(stream, "start", max_rows=1) as following:
         for start in range(0, 90, 10):
             client.push(stream, numbers(*range(start, start + 10)))
-        following, lost = list[int](), list[PositionLost]()
+        values, lost = list[int](), list[PositionLost]()
         client.push(stream, numbers(99))
-        while 99 not in following:
+        while 99 not in values:
             try:
-                following += [match.tuple["n"] for match in next(following)]
+                values += [match.tuple["n"] for match in next(following)]
             except PositionLost as problem:
                 lost.append(problem)
-    assert following == sorted(set(following))
+    assert values == sorted(set(values))
     assert lost == [] or sum(problem.missed or 0 for problem in lost) <= 88
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.follow.page import Follower, FollowPlace, follow_page
-from psoup.answer.follow.pairs import FollowWanted
+from psoup.answer.follow.told import FollowWanted
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
 from psoup.work.clock import VirtualClock
