@@ -19,7 +19,7 @@ from psoup_service.following.pages import FollowBatch, FollowPages, FollowTask
 from psoup_service.following.positions import PositionLost
 from psoup_service.host.host import Host
 
-NEAR = 65_536
+NEAR = 16_384
 """The most tuples that a client in the line has not been told. A client further behind reads pages of its own."""
 _TOGETHER = 64
 """The most clients whose pages one step makes."""
