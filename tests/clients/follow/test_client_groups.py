@@ -220,6 +220,6 @@ def killed(tmp_path: Path, seed: int, kills: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_acknowledged_confirmation_is_lost_when_the_service_is_killed(tmp_path: Path, seed: int) -> None:
     killed(tmp_path, seed, 6)
