@@ -133,6 +133,8 @@ class Producer:
         self._rows = 0
         self._result = PushResult()
         self._error: PSoupError | None = None
+        self._raised = False
+        """Whether the caller has had the error that ended the producer."""
         self._closing = False
         self._told = False
         """Whether `close` has warned of refused rows."""
@@ -203,17 +205,19 @@ class Producer:
     def close(self, flush: bool = True, timeout: float | None = None) -> PushResult:
         """Wait until every batch is acknowledged, and end the producer. Returns the sum of all replies.
 
-        Raises the errors of `flush`. Then the producer has ended, too, and the warning RowsNotTaken names the rows and
-        batches that may be lost. With `flush=False` it does not wait, and what is not acknowledged may be in or not. An
-        exception that leaves the `with` statement, and the end of the interpreter, do not wait either, and warn. May be
-        called twice. Without `on_refused`, rows that the service refused for their times are a warning, too.
+        Raises the errors of `flush`, but none twice. Then the producer has ended, too, and the warning RowsNotTaken
+        names the rows and batches that may be lost. With `flush=False` it does not wait, and what is not acknowledged
+        may be in or not. An exception that leaves the `with` statement, and the end of the interpreter, do not wait
+        either, and warn. Without `on_refused`, rows that were refused for their times are a warning, too.
         """
         if flush and not self._closing:
             try:
-                self.flush(timeout)
+                if not self._raised:
+                    self.flush(timeout)
             except BaseException:
                 warn(self.abandon())
                 raise
+        warn(self.abandon() if flush else "")
         self._end()
         self._thread.join()
         if flush and self._on_refused is None and not self._told:
@@ -256,6 +260,7 @@ class Producer:
         wait = None if timeout is None else seconds(timeout)
         self._changed.wait_for(lambda: ready() or self._error is not None or self._closing, wait)
         if self._error is not None:
+            self._raised = True
             raise self._error
         if self._closing:
             raise Cancelled(f"the producer of {self.stream!r} is closed")

@@ -71,7 +71,7 @@ def test_one_of_two_successors_is_told(client: Client, make_stream: MakeStream) 
         else:
             with pytest.raises(Conflict):
                 producer.flush()
-        producer.close()
+        producer.close(flush=False)
     assert (client.describe(name).tuples, client.position(name, "p").number) == (2, 2)
 
 
