@@ -101,6 +101,10 @@ class InvalidData(InvalidRequest):
     reason = "INVALID_BATCH"
 
 
+LISTED_ROWS = 1_000
+"""The greatest number of rows that a RowsRefused lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
     """A refused row: its number among the caller's rows, from 0, and the reason."""
@@ -113,7 +117,9 @@ class RefusedRow:
 
 
 class RowsRefused(InvalidData):
-    """Rows that a push does not take, so that it takes none. The same push again is harmless, and is refused again.
+    """Rows that are too late, too far ahead, or NULL in a NOT NULL column. No row of the push is taken.
+
+    The same push again is harmless, and is refused again.
 
     `total`: the number of refused rows. `rows`: the first 1,000 of them, in order. `taken`: 0, or the number of rows
     that earlier parts of a very large push had brought in.
@@ -147,8 +153,8 @@ class RowsRefused(InvalidData):
 
     @property
     def total(self) -> int:
-        """The number of refused rows."""
-        return self.late + self.ahead
+        """The number of refused rows: late, ahead, or with a NULL in the column that the message names."""
+        return self.late + self.ahead + _number(self.facts.get("nulls"))
 
 
 class NotFound(PSoupError):

@@ -22,7 +22,8 @@ from psoup_client.columns.casts import ISO, REFUSALS, TimeOptions
 from psoup_client.columns.frames import columns_of_frame, fit_series, is_pandas, is_series
 from psoup_client.columns.lists import fit_list
 from psoup_client.columns.plain import typed
-from psoup_client.errors import InvalidData
+from psoup_client.errors import LISTED_ROWS, InvalidData, RefusedRow, RowsRefused
+from psoup_client.phrases import verb
 from psoup_client.schema import ColumnInfo, StreamInfo
 
 
@@ -130,10 +131,14 @@ def _check_nulls(array: pa.Array | pa.ChunkedArray, column: ColumnInfo) -> None:
         return
     import pyarrow.compute as pc  # imported here: it takes 40 ms, and most clients do not need it
 
-    row = pc.index(pc.is_null(array), True).as_py()
-    raise InvalidData(
-        f"row {row}: {column.name!r} is NULL, but the stream says NOT NULL",
-        facts={"column": column.name, "row": str(row)},
+    why = f"{column.name!r} is NULL, but the stream says NOT NULL"
+    rows = pc.indices_nonzero(pc.is_null(array))[:LISTED_ROWS].to_pylist()
+    later = array.null_count - 1
+    raise RowsRefused(
+        f"row {rows[0]}: {why}" + (f", as in {later:,} later {verb(later, 'row', 'rows')}" if later else ""),
+        rows=tuple(RefusedRow(row, why) for row in rows),
+        reason=InvalidData.reason,
+        facts={"column": column.name, "row": str(rows[0]), "nulls": str(array.null_count)},
     )
 
 

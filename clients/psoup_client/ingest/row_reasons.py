@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from psoup_client.errors import RefusedRow, RowsRefused
+from psoup_client.errors import LISTED_ROWS, RefusedRow, RowsRefused
 from psoup_client.times import from_micros
-
-LISTED_ROWS = 1_000
-"""The greatest number of rows that a RowsRefused lists."""
 
 _ZONES_OFF = (14 * 60 * 1_000_000, 15 * 3_600 * 1_000_000)
 """The least and the greatest distance, in microseconds, of a present time that was taken as UTC."""

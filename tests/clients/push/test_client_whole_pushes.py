@@ -83,6 +83,18 @@ def test_the_list_is_bounded_and_the_total_is_not(client: Client, stream: str) -
     assert str(RefusedRow(3, "late")) == "row 3: late"
 
 
+@pytest.mark.parametrize("form", [list, pa.Table.from_pylist], ids=["dicts", "table"])
+def test_nulls_where_the_stream_has_none_are_listed(client: Client, stream: str, form: Callable[[Any], Any]) -> None:
+    given = [{"at": None if n % 2 else dt.datetime(2026, 7, 1, tzinfo=dt.UTC), "x": n} for n in range(4_001)]
+    with pytest.raises(RowsRefused, match=r"row 1: 'at' is NULL, .* NOT NULL, as in 1,999 later rows") as caught:
+        client.push(stream, form(given))
+    refused = caught.value
+    assert (refused.total, refused.late, len(refused.rows)) == (2_000, 0, 1_000)
+    assert refused.rows[1] == RefusedRow(3, "'at' is NULL, but the stream says NOT NULL")
+    assert (refused.reason, refused.facts["column"]) == ("INVALID_BATCH", "at")
+    assert values(client, stream) == [100]
+
+
 def test_an_unknown_word_is_refused(client: Client, stream: str) -> None:
     with pytest.raises(ValueError, match=r'refused is .drop.: give "raise", "count" or "divert"'):
         client.push(stream, rows(1), refused="drop")  # type: ignore[arg-type]

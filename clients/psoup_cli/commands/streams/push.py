@@ -350,12 +350,12 @@ def _push_whole(
                 if not again:
                     stage.add(table)
             result = stage.commit(refused=refused)
-    except RowsRefused as problem:
+    except (InvalidData, ResourceExhausted) as problem:
+        if not (isinstance(problem, RowsRefused) and problem.late + problem.ahead):
+            raise source.named(problem, "No row was taken.") from None
         if times:
             source.find_refused(refused_rows(np.concatenate(times), problem.late, problem.ahead), info)
         raise source.refused(problem) from None
-    except (InvalidData, ResourceExhausted) as problem:
-        raise source.named(problem, "No row was taken.") from None
     if times and result.late + result.ahead and source.rows == result.accepted + result.late + result.ahead:
         source.find_refused(refused_rows(np.concatenate(times), result.late, result.ahead), info)
     return result
