@@ -15,6 +15,7 @@ from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.work.clock import VirtualClock
 from psoup_testing.engines.admission_gate import Gate, rows
+from psoup_testing.oracles.questions import again
 
 EVENT = "CREATE STREAM s (t TIMESTAMP, x BIGINT) TIMESTAMP BY t LATENESS 5 SECONDS AHEAD 100 SECONDS"
 
@@ -119,6 +120,6 @@ def test_random_pushes_are_refused_exactly_if_a_row_would_be(soup: LocalPSoup) -
 
 def stored(soup: LocalPSoup) -> np.ndarray:
     soup.heartbeat("s", 1_100 * SECOND)
-    answer = soup.ask("SELECT x FROM s BEGIN (START)")
+    answer = again(soup.ask, "SELECT x FROM s BEGIN (START)")
     values: np.ndarray = answer.to_table().column("x").to_numpy()
     return values
