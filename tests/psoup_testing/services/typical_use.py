@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas
 import polars
@@ -103,6 +104,8 @@ def session(client: Client, stream: str) -> tuple[Answer, Sequence[int | None]]:
     completeness: Completeness = answer.completeness
     assert not completeness.errors
     assert completeness.sentence()
+    with TemporaryDirectory() as folder:
+        answer.to_parquet(Path(folder, "rows.parquet"))
     rows, columns = answer.shape
     assert (rows, columns) == (2, 3)
     first: str = answer[0]["sym"]
@@ -280,8 +283,6 @@ def files(client: Client, stream: str, folder: Path) -> int:
     dumped: DumpInfo = client.dump(stream, folder / "dump")
     loaded: PushResult = client.load(folder / "dump", f"{stream}_again")
     assert loaded.accepted == dumped.rows
-    answer: Answer = client.ask(f"SELECT sym FROM {stream}_again")
-    answer.to_parquet(folder / "rows.parquet")
     return client.drop(f"{stream}_again")
 
 
