@@ -1,7 +1,6 @@
 """The psoup command against a real service: output, messages, exit codes, bad input."""
 
 import csv
-import dataclasses
 import io
 import json
 import re
@@ -284,19 +283,6 @@ def test_what_is_on_disk_is_no_memory(psoup: Psoup, tmp_path: Path) -> None:
         said = psoup("status", "--address", service.address).out
     assert re.search(r"^on disk  +[0-9,]{5,} bytes of the log.*\nmemory: archive ", said, re.MULTILINE)  # not among it
     assert "memory: store" not in said
-
-
-def test_status_says_how_many_events_are_not_visible(
-    psoup: Psoup, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    info = client.info()
-    assert info.acknowledged == info.sequence > 0
-    assert re.search(rf"^sequence +{info.sequence:,}, the last event that answers show *$", psoup("status").out, re.M)
-    behind = dataclasses.replace(info, sequence=7, acknowledged=10)
-    monkeypatch.setattr(Client, "info", lambda _: behind)
-    said = psoup("status").out
-    assert "7, the last event that answers show; 3 acknowledged events are not visible yet" in said
-    assert dataclasses.replace(info, sequence=7, acknowledged=0).not_visible == 0  # an older service
 
 
 def test_nobody_there(psoup: Psoup) -> None:

@@ -32,7 +32,8 @@ from psoup_client import Client, InvalidData, PushResult, StreamInfo
 from psoup_client.columns.convert import to_table
 from psoup_client.schema import ColumnInfo
 from psoup_testing.services.command import Psoup
-from psoup_testing.services.dirty_files import COLUMNS, CORPUS, Dirty, endless
+from psoup_testing.services.dirty_file import Dirty
+from psoup_testing.services.dirty_files import COLUMNS, CORPUS, endless
 
 _BEGIN = dt.datetime(2026, 7, 1, tzinfo=dt.UTC)
 _TYPES: dict[str, pa.DataType] = {
