@@ -25,6 +25,7 @@ from psoup_proto.v1 import (
     attach_pb2,
     backup_pb2,
     cover_pb2,
+    follow_pb2,
     ingest_pb2,
     matching_pb2,
     queries_pb2,
@@ -49,6 +50,7 @@ FILES = (
     backup_pb2,
     attach_pb2,
     cover_pb2,
+    follow_pb2,
     statements_pb2,
     matching_pb2,
     sync_pb2,
@@ -63,7 +65,7 @@ CLIENTS_OWN = 'Failed "execute_batch"'
 """What the asyncio client reports, as INTERNAL, when the server ends a stream that it is writing to."""
 
 DOCUMENTED = ({*CODES.values()} | OWN_CODES | {grpc.StatusCode.OK}) - {grpc.StatusCode.INTERNAL}
-BUDGET = Budget("calls from the descriptors", cases=2_900)
+BUDGET = Budget("calls from the descriptors", cases=3_900)
 
 STATEMENTS = [
     "CREATE STREAM s (x BIGINT, t TEXT, at TIMESTAMP) TIMESTAMP BY at LATENESS 5 SECONDS RETENTION 1 HOUR",
@@ -119,6 +121,8 @@ class Fuzz:
                 if field.message_type.fields and not field.is_repeated:
                     near = field.name == "as_of" and self.draw.random() < 0.6
                     getattr(message, field.name).CopyFrom(self.near() if near else self.message(field.message_type))
+                elif field.name == "wants":
+                    getattr(message, field.name).append(self.message(field.message_type))
                 continue
             if field.is_repeated:
                 values = [self.value(field, message) for _ in range(self.draw.randrange(4))]
