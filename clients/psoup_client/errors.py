@@ -25,9 +25,9 @@ stable word in its `google.rpc.ErrorInfo` (`reason`) makes it finer. The message
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
+from html import escape
 
 import grpc
 from google.protobuf import any_pb2
@@ -35,6 +35,7 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from psoup_client.tracebacks import is_inner, render, shortened
+from psoup_client.unanswered import unanswered, who_answered
 from psoup_proto.v1 import queries_pb2
 
 
@@ -114,6 +115,10 @@ class RefusedRow:
 
     def __str__(self) -> str:
         return f"row {self.row}: {self.reason}"
+
+    def _repr_html_(self) -> str:
+        """Show the row and the reason in a notebook."""
+        return f"<p>{escape(str(self))}</p>"
 
 
 class RowsRefused(InvalidData):
@@ -297,10 +302,6 @@ NO_SUCH_CALL = "NO_SUCH_CALL"
 _DETAILS_KEY = "grpc-status-details-bin"
 
 
-_NOBODY = "failed to connect to all addresses; last error: "
-"""The beginning of gRPC's message if it cannot connect. The reason follows, with the address once more."""
-
-
 def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoupError:
     """Convert an error of gRPC to an error of the SDK. The message names `address` if no service answered.
 
@@ -312,52 +313,15 @@ def from_rpc(problem: grpc.RpcError, address: str = "", lost: str = "") -> PSoup
     info, retry_after = details.info, details.retry_after
     kind = BY_REASON.get((code, info.reason)) or BY_FIELD.get((code, details.field), BY_CODE[code])
     if kind is Unavailable and not info.reason and address:
-        message = _unanswered(message, address)
+        message = unanswered(message, address)
     reason = info.reason or None
     if code is grpc.StatusCode.UNIMPLEMENTED and reason is None:
         reason = NO_SUCH_CALL
-        message = f"{address or 'the service'} does not know this call ({message}): {_who(message)}"
+        message = f"{address or 'the service'} does not know this call ({message}): {who_answered(message)}"
     if kind is DeadlineExceeded and not info.reason:
         message = f"no reply from {address or 'the service'} within the deadline; "
         message += f"the attempt before: {lost}" if lost else "allow more time with timeout="
     return kind(message, reason=reason, facts=dict(info.metadata), retry_after=retry_after)
-
-
-def _who(message: str) -> str:
-    """Describe the program that answered without knowing the call, by the words of gRPC."""
-    return "no PSoup service is there" if "HTTP status" in message else "it is of an older version than this"
-
-
-_WAYS = (
-    ("Hostname Verification", "its certificate has other names: use a name that is in it"),
-    ("Failed parsing HTTP/2", "no gRPC service listens on that port: the page and the metrics have others"),
-)
-"""Words of gRPC about the program that answers, and the advice for the user."""
-
-
-def _unanswered(message: str, address: str) -> str:
-    """Describe why no service answers, and the way out.
-
-    gRPC reports a refused certificate only as a broken connection.
-    """
-    nobody, secured = message.startswith(_NOBODY), address.startswith("https://")
-    why = message.removesuffix(": OK").rpartition(": ")[2] if nobody else message
-    why = "the name of the host is not known" if "address lookup failed" in message else why
-    way = next((way for said, way in _WAYS if said in message), "start one with: psoup serve")
-    if nobody and secured and ("handshake" in message or why == "Socket closed") and "Hostname" not in message:
-        way = (
-            "name the authority that signed its certificate with PSOUP_CA, and if it wants yours, PSOUP_CERT and"
-            " PSOUP_KEY"
-        )
-        if os.environ.get("PSOUP_CERT"):
-            way = (
-                "it may refuse the certificate of PSOUP_CERT: see when that ends, and whether who signed it is in the"
-                " service's --tls-client-ca"
-            )
-        way += "; if it listens without TLS, leave https:// away"
-    elif nobody and why == "Socket closed":
-        way = f"if it listens with TLS, write https://{address}"
-    return f"no PSoup service answers at {address} ({why}); {way}"
 
 
 def from_failure(failure: queries_pb2.Failure) -> PSoupError:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from psoup_client import html
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.errors import DeadlineExceeded, PositionLost, PSoupError
 from psoup_client.payload import read
@@ -69,6 +70,11 @@ class FollowBatch:
     def __repr__(self) -> str:
         some = f"{counted(self.tuples.num_rows, 'tuple')}, {counted(self.matches.num_rows, 'match')}"
         return f"<FollowBatch: {some}, lag {self.lag:,}>"
+
+    def _repr_html_(self) -> str:
+        """Show the numbers of tuples and matches in a notebook, and the position."""
+        sizes = {"tuples": self.tuples.num_rows, "matches": self.matches.num_rows, "queries": self.queries.num_rows}
+        return html.facts({**sizes, "lag": self.lag, "left out": self.left_out, "position": self.position})
 
     def __len__(self) -> int:
         return int(self.tuples.num_rows)

@@ -230,17 +230,16 @@ class Admission:
     def _decide(self, command: Command, now: int, before: Before) -> Prepared:
         match command:
             case Push():
-                stream = self._tenant(command.tenant).stream(command.stream)
                 foreseen = before if isinstance(before, Foreseen) else None
+                stream = self._stream(command)
                 return decide_push(stream, command, self._budget, self._config, self._sequence, now, foreseen)
             case Recall() | Locate():
-                return decide_recall(self._tenant(command.tenant).stream(command.stream), command, self._sequence, now)
+                return decide_recall(self._stream(command), command, self._sequence, now)
             case Attach():
-                stream = self._tenant(command.tenant).stream(command.stream)
+                stream = self._stream(command)
                 return decide_attach(command, target_on(stream, self._config, self._archive, self._sequence + 1, now))
             case Heartbeat():
-                stream = self._tenant(command.tenant).stream(command.stream)
-                return decide_heartbeat(stream, command, self._config, self._sequence + 1, now)
+                return decide_heartbeat(self._stream(command), command, self._config, self._sequence + 1, now)
             case RaiseWatermarks():
                 return self.clock_streams.decide(command, self._config, self._sequence, now)
             case Register() | RegisterMany():
@@ -279,6 +278,10 @@ class Admission:
         """The tenant's state. For a tenant without streams so far, a new empty state."""
         return self._tenants.get(name) or KnownTenant()
 
+    def _stream(self, command: Push | Recall | Locate | Attach | Heartbeat) -> KnownStream:
+        """The stream of a command. Raises NotFound."""
+        return self._tenant(command.tenant).stream(command.stream)
+
     # Adopting: changes, cannot raise ---------------------------------------------------------------------------
 
     def _own(self, name: str) -> KnownTenant:
@@ -289,20 +292,16 @@ class Admission:
         match event:
             case Pushed():
                 stream = self._streams[event.stream_id]
-                stream.watermark, stream.live = event.watermark, event.live
+                stream.pushed(event)
                 self._budget.tuples += event.batch.nbytes
-                stream.past.pushed(event)
                 if event.producer:
                     self._budget.producers.add(event.tenant, stream.record(event, self._own(event.tenant).use))
             case WatermarkRaised():
-                stream = self._streams[event.stream_id]
-                stream.watermark, stream.live = event.watermark, event.live
+                self._streams[event.stream_id].raised(event)
             case WatermarksRaised():
                 self.clock_streams.adopt(event)
             case Attached():
-                stream = self._streams[event.stream_id]
-                stream.watermark = event.watermark
-                stream.past.attached(event)
+                self._streams[event.stream_id].attached(event)
             case Registered() | RegisteredMany():
                 self._adopt_queries(event)
             case Replaced():

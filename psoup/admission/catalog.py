@@ -18,7 +18,7 @@ from psoup.admission.known_removals import KnownRemovals
 from psoup.admission.producers import Producers
 from psoup.admission.requests import KnownRequests
 from psoup.errors import NotFound
-from psoup.events.events import Pushed
+from psoup.events.events import Attached, Pushed, WatermarkRaised
 from psoup.events.tenants import Quotas
 from psoup.model import StreamSpec
 from psoup.published.departures import Succession, WhyGone
@@ -48,6 +48,20 @@ class KnownStream:
         if not self.spec.event_time:
             return self.past.tuples
         return self.past.tuples - self.past.recent.waiting(self.stream_id, self.watermark, published)
+
+    def pushed(self, event: Pushed) -> None:
+        """Adopt a push, without its producer."""
+        self.watermark, self.live = event.watermark, event.live
+        self.past.pushed(event)
+
+    def raised(self, event: WatermarkRaised) -> None:
+        """Adopt a heartbeat."""
+        self.watermark, self.live = event.watermark, event.live
+
+    def attached(self, event: Attached) -> None:
+        """Adopt attached history."""
+        self.watermark = event.watermark
+        self.past.attached(event)
 
     def record(self, event: Pushed, use: QuotaUse) -> int:
         """Record a producer's batch, and count a new producer in its tenant's `use`. Returns the bytes that it adds."""

@@ -117,7 +117,7 @@ class Play:
             rows.append((time, self.draw.choice([None, *range(9)]), self.draw.choice([None, "x", "xy", "y"])))
         at, a, t = zip(*rows, strict=True)
         table = {"at": pa.array(at, pa.timestamp("us")), "a": pa.array(a, pa.int64()), "t": pa.array(t, pa.string())}
-        self.soup.push("s", pa.table(table))
+        self.soup.push("s", pa.table(table), refused="count")
         self.oracle.push(rows)
 
     def tag(self) -> tuple[str, dict[str, str]]:

@@ -40,6 +40,7 @@ _NOT_OURS = frozenset(
         "PSOUP_KEY",
         "PSOUP_TOKEN",
         "PSOUP_TOKEN_FILE",
+        "PSOUP_TIMEZONE",
         "PSOUP_TOKEN_ADDRESS",
         "PSOUP_STORE",
     }

@@ -36,14 +36,13 @@ def test_stream_commands(psoup: Psoup, stream: str) -> None:
     assert row["columns"][2] == {"name": "price", "type": "DECIMAL(9,2)", "nullable": True}
     shown = psoup("stream", "show", stream.upper()).out
     assert re.search(r"next tuple ID +0\n", shown) and "DECIMAL(9,2)" in shown and "NOT NULL" in shown
-    row = psoup("stream", "describe", stream, "--json").rows[0]
+    (row,) = psoup("stream", "describe", stream, "--json").rows
     assert (row["time_column"], row["first_time"]) == ("at", None)
     again = psoup("stream", "create", f"CREATE STREAM {stream} {COLUMNS}")
     assert (again.code, again.out) == (5, "")
     assert psoup("stream", "create", "--if-not-exists", f"CREATE STREAM {stream} {COLUMNS}").code == 0
     query = registered(psoup, f"SELECT id FROM {stream}")
-    in_use = psoup("stream", "drop", stream)
-    assert in_use.code == 5
+    assert psoup("stream", "drop", stream).code == 5, "a query uses it"
     assert psoup("unregister", query).code == 0
     assert psoup("stream", "drop", stream).code == 0
     assert psoup("stream", "describe", stream).code == 4

@@ -35,7 +35,7 @@ def test_a_join_from_the_shell(psoup: Psoup, client: Client) -> None:
     keeping = psoup("register", sql, "--keep-pairs", "--json").rows[0]
     assert (keeping["keep_pairs"], listed[0]["keep_pairs"]) == (True, False)
     assert psoup("unregister", keeping["query_id"]).code == 0
-    late = client.push(departures, [{"at": "1970-01-01", "id": 1, "origin": "JFK", "delay": 1}])
+    late = client.push(departures, [{"at": "1970-01-01", "id": 1, "origin": "JFK", "delay": 1}], refused="count")
     client.wait_for(late.sequence)
     assert "f: 1 tuple of the stream came too late" in psoup("invoke", query).err
     assert psoup("unregister", query).code == 0

@@ -43,6 +43,7 @@ CLASSES = {
     engine.SqlError: errors.InvalidStatement,
     engine.NotSupported: errors.NotSupported,
     engine.InvalidBatch: errors.InvalidData,
+    engine.RowsRefused: errors.RowsRefused,
     engine.NotFound: errors.NotFound,
     engine.AlreadyExists: errors.AlreadyExists,
     engine.Conflict: errors.Conflict,
@@ -62,7 +63,7 @@ def test_every_code_has_a_class() -> None:
 
 
 def test_every_class_comes_from_some_status() -> None:
-    reachable = set(errors.BY_CODE.values()) | set(errors.BY_FIELD.values())
+    reachable = {*errors.BY_CODE.values(), *errors.BY_FIELD.values(), *errors.BY_REASON.values(), errors.PositionLost}
     classes = {cls for cls in subclasses(errors.PSoupError) if cls.__module__ == errors.__name__}
     assert reachable == classes - {errors.PSoupError}
 
@@ -74,9 +75,10 @@ def test_every_error_of_the_engine_is_listed() -> None:
 
 @pytest.mark.parametrize(("raised", "expected"), CLASSES.items())
 def test_error_over_the_wire(raised: type[engine.PSoupError], expected: type[errors.PSoupError]) -> None:
-    seen = over_the_wire(raised("what to do", reason="SPECIAL"))
+    reason = "ROWS_REFUSED" if raised is engine.RowsRefused else "SPECIAL"
+    seen = over_the_wire(raised("what to do", reason=reason))
     assert type(seen) is expected
-    assert seen.reason == "SPECIAL"
+    assert seen.reason == reason
     assert "what to do" in seen.message
     assert (seen.retry_after is not None) == (expected is errors.Unavailable)
 

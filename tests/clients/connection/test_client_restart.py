@@ -106,6 +106,12 @@ def asked(client: Client, query: Query, path: Path, stop: Callable[[], None]) ->
         return pieces.read_all().rows()
 
 
+def followed(client: Client, query: Query, path: Path, stop: Callable[[], None]) -> object:
+    stop()
+    with client.follow("s", "start", old=True, queries=[query]) as following:
+        return [match.tuple["a"] for match in next(following)]
+
+
 def backed_up(client: Client, query: Query, path: Path, stop: Callable[[], None]) -> object:
     stop()
     client.backup(path / "copy")
@@ -124,6 +130,7 @@ def dumped(client: Client, query: Query, path: Path, stop: Callable[[], None]) -
 
 CALLS: dict[str, tuple[Callable[..., object], object]] = {
     "BackupService.Backup": (backed_up, True),
+    "FollowService.Follow": (followed, [1, 2]),
     "IngestService.PushStream": (pushed, 1),
     "QueryService.InvokeStream": (invoked, ROWS),
     "QueryService.InvokeTable": (tabled, [1, 2]),
@@ -134,7 +141,7 @@ OTHERS: dict[str, tuple[Callable[..., object], object]] = {
     "invoke_many": (invoked_together, [ROWS]),
     "dump": (dumped, 2),
 }
-HELD = {"IngestService.PushStream", "SyncService.Watch"}
+HELD = {"FollowService.Follow", "IngestService.PushStream", "SyncService.Watch"}
 """Calls that their holders repeat, also after the first reply: each attempt goes on where the last one ended."""
 
 

@@ -112,7 +112,7 @@ class History:
         if self.event:
             times = [self.clock.now() - draw.randint(0, 9 * SECOND) for _ in range(rows)]
             columns["at"] = pa.array(times, pa.timestamp("us", "UTC"))
-        self.soup.push("s", pa.table(columns))
+        self.soup.push("s", pa.table(columns), refused="count")
 
     def compare(self, client: PositionClient) -> None:
         """Let a client ask, and compare what it holds with the answer."""

@@ -92,7 +92,7 @@ class History:
             if self.event:
                 times = [self.clock.now() - draw.randint(0, 9 * SECOND) for _ in range(rows)]
                 columns["at"] = pa.array(times, pa.timestamp("us", "UTC"))
-            self.soup.push(name, pa.table(columns))
+            self.soup.push(name, pa.table(columns), refused="count")
 
     def register(self) -> None:
         """Register a join, with a client or two."""

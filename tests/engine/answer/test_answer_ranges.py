@@ -13,7 +13,7 @@ from psoup.errors import FailedPrecondition, InvalidInput
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 
-CONFIG = EngineConfig(chunk_rows=64, piece_rows=64)
+CONFIG = EngineConfig(chunk_rows=64, piece_rows=64, ahead=1_000 * SECOND)
 
 
 def rows(first: int, stop: int) -> pa.Table:

@@ -164,7 +164,7 @@ class History:
         if self.event:
             times = [self.clock.now() - draw.randint(0, 9 * SECOND) for _ in range(rows)]
             columns["at"] = pa.array(times, pa.timestamp("us", "UTC"))
-        self.soup.push("s", pa.table(columns))
+        self.soup.push("s", pa.table(columns), refused="count")
 
     def register(self) -> None:
         """Register a query, with a client or two."""

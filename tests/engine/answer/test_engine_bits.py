@@ -17,7 +17,7 @@ TUPLES = 150
 
 def filled(maintained: bool = True) -> tuple[LocalPSoup, list[int]]:
     """Two closed chunks and an open one of a = 0 to 149, at second a; queries of before and of after."""
-    soup = LocalPSoup(EngineConfig(chunk_rows=64), VirtualClock(0))
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, ahead=1_000 * SECOND), VirtualClock(0))
     soup.execute("CREATE STREAM s (a BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at")
     soup.execute("CREATE STREAM other (a BIGINT)")
     queries = [soup.register("SELECT a FROM s WHERE a % 2 = 0", key="even", labels={"user": "u1"})]
@@ -92,7 +92,7 @@ def test_windows_by_time() -> None:
 
 def test_tuples_that_wait_are_not_in_it_but_said() -> None:
     soup = LocalPSoup(clock=VirtualClock(0))
-    soup.execute("CREATE STREAM s (a BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at LATENESS 5 SECONDS")
+    soup.execute("CREATE STREAM s (a BIGINT, at TIMESTAMP NOT NULL) TIMESTAMP BY at LATENESS 5 SECONDS AHEAD 1 MINUTE")
     query = soup.register("SELECT a FROM s")
     at = pa.array([SECOND * second for second in (1, 9, 8, 4)], pa.timestamp("us", "UTC"))
     soup.push("s", pa.table({"a": range(4), "at": at}))
@@ -101,7 +101,7 @@ def test_tuples_that_wait_are_not_in_it_but_said() -> None:
 
 
 def test_errors_are_those_of_invocations() -> None:
-    soup = LocalPSoup(EngineConfig(chunk_rows=64))
+    soup = LocalPSoup(EngineConfig(chunk_rows=64, ahead=1_000 * SECOND))
     soup.execute("CREATE STREAM s (t TEXT)")
     wheres = ("CAST(t AS BIGINT) > 5", "CAST(t AS BIGINT) > 5", "t = 'x'")
     queries = [soup.register(f"SELECT t FROM s WHERE {where}") for where in wheres]

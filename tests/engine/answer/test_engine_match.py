@@ -121,7 +121,7 @@ def test_clauses_that_are_out_of_the_index_are_evaluated_row_by_row() -> None:
 def test_rows_that_a_push_refuses() -> None:
     """A batch as a whole, with the same error; late and early rows alone."""
     soup = LocalPSoup()
-    soup.execute("CREATE STREAM e (t TIMESTAMP, a BIGINT NOT NULL) TIMESTAMP BY t LATENESS 1 SECOND")
+    soup.execute("CREATE STREAM e (t TIMESTAMP, a BIGINT NOT NULL) TIMESTAMP BY t LATENESS 1 SECOND AHEAD 5 MINUTES")
     query = soup.register("SELECT a FROM e WHERE a > 0")
     with pytest.raises(NotFound):
         soup.match("nothing", pa.table({"a": [1]}))

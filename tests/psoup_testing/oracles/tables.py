@@ -20,7 +20,7 @@ from psoup.results.sets import evaluated
 from psoup.work.clock import VirtualClock
 from psoup_testing.histories.histories import EAGER
 
-SMALL = EngineConfig(chunk_rows=64, list_limit=4, columnar_queries=8, shape=EAGER)
+SMALL = EngineConfig(chunk_rows=64, list_limit=4, columnar_queries=8, shape=EAGER, ahead=1_000 * SECOND)
 Values = Callable[[np.random.Generator, int], dict[str, object]]
 WINDOWS = ("", " BEGIN (NOW - 20 SECONDS)", " BEGIN (NOW - 150 SECONDS) END (NOW - 33 SECONDS)", " BEGIN (START)")
 BLOCKS: tuple[tuple[str, Values], ...] = (

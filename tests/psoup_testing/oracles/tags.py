@@ -214,6 +214,11 @@ class TagHistory:
             how, going = {}, self.source.sample([*self.standing], len(self.standing) // 3)
             how["query_ids"] = going
         request_id = f"removal {self.soup.admission.sequence}"
+        names = {name for entry in self.standing.values() for name in entry.labels}
+        if names and not labels.keys() <= names:
+            with pytest.raises(NotFound, match="no query has a label"):
+                self.soup.unregister_many(**how, request_id=request_id)
+            return
         assert self.soup.unregister_many(**how, request_id=request_id) == len(going)
         for query_id in going:
             del self.standing[query_id]

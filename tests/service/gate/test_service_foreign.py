@@ -106,7 +106,7 @@ class Things:
             "job": "j",
             "part": "a",
             "arrow_ipc": ROW,
-            "rows": 1,
+            "rows": b'[{"x": 1}]' if method.name == "PushRows" else 1,
             "tuple_ids": [0],
             "end_id": 1,
             "last": 1,

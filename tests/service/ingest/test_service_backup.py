@@ -198,7 +198,7 @@ def test_a_backup_that_cannot_be_made_harms_nothing(tmp_path: Path, monkeypatch:
         with pytest.raises(Internal, match=r"could not be made: No such file or directory$"):
             store.freeze()
         patched.setattr(DataDirectory, "free_bytes", lambda _: 0)
-        monkeypatch.setattr(store, "_looked", -1.0)
+        store.room.look_again()
         with pytest.raises(ResourceExhausted, match=r"^the disk of data is full"):
             store.check_room(1)
     (tmp_path / "data" / "backup-0badcafe").mkdir()
