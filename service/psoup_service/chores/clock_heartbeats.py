@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from psoup.errors import PSoupError
 from psoup.events.commands import RaiseWatermarks
@@ -34,6 +34,8 @@ STEP = SECOND
 _SHARE = 20
 """The divisor of the time that may pass with applying heartbeats: a twentieth."""
 _PATIENCE_S = 60.0
+_REPORTS = 60 * SECOND
+"""The least microseconds between two lines of the log about watermarks that stand still."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,6 +51,8 @@ class ClockHeartbeats:
         self._wanted = wanted
         self._looked: tuple[int, int] | None = None
         """Boot time, and the clock less boot time, at the last look."""
+        self._reported: int | None = None
+        """The boot time of the last line of the log."""
         self.count = 0
         """The events since the start."""
 
@@ -59,12 +63,23 @@ class ClockHeartbeats:
 
     async def run(self) -> None:
         """Send heartbeats, until cancelled."""
-        pause = EVERY_S
+        pause, loop = EVERY_S, asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(pause)
-            began = time.monotonic()
-            await self.once()
-            pause = max(EVERY_S, _SHARE * (time.monotonic() - began))
+            await self._looking(asyncio.sleep(pause))
+            began = loop.time()
+            await self._looking(self.once())
+            pause = max(EVERY_S, _SHARE * (loop.time() - began))
+
+    async def _looking(self, work: Coroutine[Any, Any, object]) -> None:
+        """Look at the clock every second while `work` goes on: else the pause after a slow heartbeat is a stall."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=EVERY_S)
+                self._look()
+            task.result()
+        finally:
+            task.cancel()
 
     async def once(self) -> bool:
         """Let watermarks follow the clock. Returns whether one has moved, once readers see it."""
@@ -79,14 +94,26 @@ class ClockHeartbeats:
             await self._host.wait_for(done.sequence, _PATIENCE_S)
         except (PSoupError, TimeoutError) as problem:  # pushes would be refused, too
             self.pauses.interrupt()
-            _log.info("watermarks do not follow the clock for now: %s", problem)
+            self._report(problem)
             return False
         return True
+
+    def _report(self, reason: object) -> None:
+        """Log why watermarks stand still, at most once a minute."""
+        boot = self._clock.boot()
+        if self._reported is None or boot - self._reported >= _REPORTS:
+            self._reported = boot
+            _log.info("watermarks do not follow the clock for now: %s", reason)
 
     def _look(self) -> None:
         """Note a pause if the process stood still since the last look, or if the clock has jumped."""
         boot = self._clock.boot()
         offset = self._clock.now() - boot
         before, self._looked = self._looked, (boot, offset)
-        if before is not None and (boot - before[0] >= STALL or abs(offset - before[1]) >= STEP):
+        if before is None:
+            return
+        stall, step = boot - before[0], offset - before[1]
+        if stall >= STALL or abs(step) >= STEP:
             self.pauses.interrupt()
+            stood = f"the service stood still for {stall / SECOND:.0f} s"
+            self._report(stood if stall >= STALL else f"the clock jumped by {step / SECOND:.0f} s")

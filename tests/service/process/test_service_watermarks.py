@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,9 @@ from psoup.errors import ResourceExhausted
 from psoup.model import SECOND
 from psoup_client import Client
 from psoup_service.chores import clock_heartbeats
+from psoup_service.chores.clock_heartbeats import ClockHeartbeats
 from psoup_service.host.push_pauses import LONG, PushPauses
+from psoup_service.process.clock import GuardedClock
 from psoup_service.process.settings import Settings
 from psoup_storage import DurableStore
 from psoup_testing.services.machine_clocks import Machine
@@ -162,6 +167,62 @@ def test_a_full_disk_stops_the_clock_until_pushes_are_taken_again(
         assert push(client, now(machine) - 90) == (1, 0)
         assert pass_seconds(machine, running, 59) == 0
         assert pass_seconds(machine, running, 1) == 1
+
+
+class JumpingSelector(selectors.DefaultSelector):
+    """A selector that moves the time of its loop instead of waiting."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.now += timeout or 0.0
+        return super().select(0)
+
+
+def heartbeats_during(seconds: float, host: Any, monkeypatch: pytest.MonkeyPatch) -> ClockHeartbeats:
+    """The heartbeats of a service after so many seconds in which no time really passes."""
+    monkeypatch.setattr(clock_heartbeats, "EVERY_S", 1.0)
+    selector = JumpingSelector()
+    clock = GuardedClock(lambda: round(selector.now * SECOND), lambda: round(selector.now * SECOND))
+    heartbeats = ClockHeartbeats(host, clock, PushPauses(clock.boot), lambda: True)
+    loop = asyncio.SelectorEventLoop(selector)
+    monkeypatch.setattr(loop, "time", lambda: selector.now)
+
+    async def run() -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(heartbeats.run(), seconds)
+
+    try:
+        loop.run_until_complete(run())
+    finally:
+        loop.close()
+    return heartbeats
+
+
+def test_slow_heartbeats_are_no_stall_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowHost:
+        async def submit(self, command: object) -> SimpleNamespace:
+            await asyncio.sleep(0.4)
+            return SimpleNamespace(duplicate=False, sequence=1)
+
+        async def wait_for(self, sequence: int, patience: float) -> None:
+            await asyncio.sleep(6.0)
+
+    heartbeats = heartbeats_during(1_000.0, SlowHost(), monkeypatch)
+    assert heartbeats.count >= 7
+    assert heartbeats.pauses.steady()[0] >= 999 * SECOND, "the pause after a slow heartbeat is not a pause in pushes"
+
+
+def test_refused_heartbeats_are_logged_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class FullHost:
+        async def submit(self, command: object) -> SimpleNamespace:
+            raise ResourceExhausted("the disk is full", reason="DISK_FULL")
+
+    caplog.set_level("INFO", clock_heartbeats.__name__)
+    heartbeats_during(150.0, FullHost(), monkeypatch)
+    assert len([record for record in caplog.records if "the disk is full" in record.message]) == 3
 
 
 # Pauses ------------------------------------------------------------------------------------------------------
