@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from psoup_client.errors import InvalidRequest, PSoupError, without_frames
 
 T = TypeVar("T", bound=type)
+Result = TypeVar("Result")
 
 _KINDS: Mapping[str, tuple[type[Any], str]] = {"str": (str, "a text"), "int": (Integral, "a whole number")}
 _LEAST = -(2**63)
@@ -47,6 +48,11 @@ def checking_arguments(cls: T) -> T:
             checked = [*_checked(method)]
             setattr(cls, name, (_generator if inspect.isgeneratorfunction(method) else _plain)(method, checked))
     return cls
+
+
+def short_errors(method: Callable[..., Result]) -> Callable[..., Result]:
+    """Make a method raise errors of the SDK without frames of the SDK."""
+    return _plain(method, ())
 
 
 def _checked(method: Callable[..., Any]) -> Iterator[_Checked]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup_client import html
+from psoup_client.arguments import short_errors
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.errors import DeadlineExceeded, PositionLost, PSoupError
 from psoup_client.payload import read
@@ -131,6 +132,7 @@ class Following:
     def __iter__(self) -> Iterator[FollowBatch]:
         return self
 
+    @short_errors
     def __next__(self) -> FollowBatch:
         while not self._closed.is_set():
             reply = self._next()

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psoup_client import html
+from psoup_client.arguments import short_errors
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.errors import FailedPrecondition, PositionLost, PSoupError
 from psoup_client.follow import FollowBatch, tables_of
@@ -46,6 +47,7 @@ class GroupBatch(FollowBatch):
         some = f"{counted(self.tuples.num_rows, 'tuple')}, {counted(self.matches.num_rows, 'match')}"
         return f"<GroupBatch: {some}, lag {self.lag:,}; {self.partitions} of 64 partitions>"
 
+    @short_errors
     def confirm(self) -> None:
         """Confirm the batch. When this returns, the confirmation is on disk, and no worker gets the batch again.
 
@@ -131,6 +133,7 @@ class GroupFollowing:
     def __iter__(self) -> Iterator[GroupBatch]:
         return self
 
+    @short_errors
     def __next__(self) -> GroupBatch:
         while not self._closed.is_set():
             reply, self._first = self._first or self._next(), None

@@ -41,6 +41,20 @@ def test_a_script_sees_its_own_frames_and_the_caret(client: Client, make_stream:
     assert frames(listed) == ["call"]
 
 
+def test_followers_raise_the_callers_frames_only(client: Client, make_stream: Callable[[str], str]) -> None:
+    stream = make_stream("(a BIGINT)")
+    client.register(f"SELECT a FROM {stream}")
+    client.push(stream, {"a": [1]})
+    with client.follow(stream, "start", group="mailer") as worker:
+        batch = next(worker)
+        client.remove_group(stream, "mailer")
+        assert frames(raised(batch.confirm)) == ["call"]
+        assert frames(raised(lambda: next(worker))) == ["call"]
+    with client.follow(stream) as feed:
+        client.drop(stream, cascade=True)
+        assert frames(raised(lambda: next(feed))) == ["call"]
+
+
 def test_frames_of_the_callers_functions_stay(client: Client, make_stream: Callable[[str], str]) -> None:
     stream = make_stream("(a BIGINT)")
 

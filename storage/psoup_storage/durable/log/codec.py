@@ -99,7 +99,7 @@ def encode(event: Event, spooled: Spooled | None = None) -> LogRow:
         case Registered():
             streams, tag = list(dict.fromkeys(event.side_streams)), event.tag
             facts = {"text": event.query.text, "query": event.query_id, "request": event.request_id}
-            facts |= {"tenant": event.tenant, "time": event.time} | _some(next=event.next_id)
+            facts |= {"tenant": event.tenant, "time": event.time, **_some(next=event.next_id)}
             facts |= _some(functions=used_in([event.query.text]), key=tag.key, labels=dict(tag.labels))
             facts |= _some(replaced=event.replaced, expires=event.expires, streams=streams, pairs=event.keep_pairs)
             return new_row(event.sequence, "query", event.stream_id if len(streams) < 2 else 0, **facts)
