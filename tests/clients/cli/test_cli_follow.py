@@ -92,6 +92,34 @@ def test_a_closed_pipe_ends_it_quietly_and_a_group_keeps_its_position(
         assert next(iter(next(worker))).tuple["n"] == 2, "what could not be written was not confirmed"
 
 
+def test_after_counts_until_there_is_a_position_file(
+    client: Client, ads: str, started: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    client.push(ads, {"n": [1], "kind": ["of ann"]})
+    options = ("--after", "start", "--position-file", "position", "--labels", "user,tune")
+    process = started("follow", ads, *options)
+    assert process.stdout is not None and process.stderr is not None
+    assert json.loads(process.stdout.readline())["tuple"]["n"] == 1
+    note = process.stderr.readline()
+    assert "no query has a label 'tune'" in note and "Following waits for one" in note
+    process.kill()
+    process.wait()
+    feed = client.follow(ads)
+    (tmp_path / "position").write_text(feed.position)
+    feed.close()
+    client.push(ads, {"n": [2], "kind": ["of ann"]})
+    process = started("follow", ads, *options)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["tuple"]["n"] == 2, "the file counts before --after"
+
+
+def test_labels_of_no_query_are_noted(client: Client, ads: str, started: Callable[..., subprocess.Popen[str]]) -> None:
+    process = started("follow", ads, "--label", "user=nobody", "--name", "pager")
+    assert process.stderr is not None
+    assert process.stderr.readline() == "No query has these labels yet. Following waits for one.\n"
+    assert [follower.name for follower in client.followers(ads)] == ["pager"]
+
+
 def test_groups_are_shown_and_dropped(psoup: Psoup, client: Client, ads: str) -> None:
     client.follow(ads, group="mailer", labels={"tone": "loud"}).close()
     with client.follow(ads, name="pager"):
@@ -100,7 +128,9 @@ def test_groups_are_shown_and_dropped(psoup: Psoup, client: Client, ads: str) ->
         assert psoup("stream", "show", ads, "--json").rows[0]["followers"] == [
             {"name": "pager", "next_id": 0, "lag": 0}
         ]
-    shown = psoup("stream", "show", ads).out
+    with client.follow(ads):
+        shown = psoup("stream", "show", ads).out
+    assert re.search(r"^\(no name\) +0 +0$", shown, re.MULTILINE), shown
     assert '{"labels":{"tone":"loud"}}' in shown and "mailer" in shown
     (group,) = psoup("stream", "show", ads, "--json").rows[0]["groups"]
     assert (group["group"], group["lag"], group["workers"]) == ("mailer", 0, [])
@@ -114,7 +144,6 @@ def test_bad_options_are_named(psoup: Psoup, ads: str, tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("two words\n")
     for arguments, words in (
         (["--position-file", "bad"], "bad does not hold a position"),
-        (["--position-file", "x", "--after", "start"], "goes without --after"),
         (["--position-file", "x", "--group", "mailer"], "without --group"),
         (["--label", "user"], "is not NAME=VALUE"),
     ):
@@ -122,7 +151,7 @@ def test_bad_options_are_named(psoup: Psoup, ads: str, tmp_path: Path) -> None:
         assert ran.code == 2 and words in " ".join(ran.err.split()), ran.err
     for arguments, words in (
         (["--after", "p1-nothing"], "not a position"),
-        (["--keys", "no such"], "no query with key"),
+        (["--key", "no such"], "no query with key"),
     ):
         ran = psoup("follow", ads, *arguments)
         assert ran.code in (1, 4) and words in ran.err, ran.err

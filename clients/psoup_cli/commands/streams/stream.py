@@ -72,7 +72,7 @@ def create(
         message(f"Created stream {info.name} with {columns}.")
 
 
-@app.command("alter", short_help="Add columns to a stream, or say how far ahead times may lie.")
+@app.command("alter", short_help="Add columns to a stream, or change how its time works.")
 def alter(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="ALTER STREAM ...", show_default=False)],
     as_json: AsJson = False,
@@ -96,7 +96,8 @@ def alter(
         print_json(facts(info))
     else:
         ahead = "" if info.max_ahead is None else f", and takes times up to {_span(info.max_ahead)} ahead of the clock"
-        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{ahead}.")
+        clock = "; its watermark follows the clock" if info.watermark_by_clock else ""
+        message(f"Stream {info.name} has {counted(len(info.columns), 'column')} now{ahead}{clock}.")
 
 
 @app.command("list", short_help="List the streams.")
@@ -173,7 +174,7 @@ def show_stream(
     print_table(["column", "type", ""], [(c.name, c.type, "" if c.nullable else "NOT NULL") for c in info.columns])
     if followers:
         print()
-        rows = [(follower.name, follower.next_id, f"{follower.lag:,}") for follower in followers]
+        rows = [(follower.name or "(no name)", follower.next_id, f"{follower.lag:,}") for follower in followers]
         print_table(["follower", "position", "lag"], rows, [False, True, True])
     if groups:
         print()

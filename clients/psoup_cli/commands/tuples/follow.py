@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ import typer
 from psoup_cli.common import Address, AsJson, Labels, Timeout, connect, labels_of, message, unreadable
 from psoup_cli.output import print_json, print_table
 from psoup_cli.process_end import INTERRUPTED, discard_output
-from psoup_client import Client
+from psoup_client import Client, NotFound
 from psoup_client.follow import FollowBatch, Following, Match
 from psoup_client.group import GroupBatch, GroupFollowing
 
@@ -32,7 +32,11 @@ def follow(
     ] = None,
     position_file: Annotated[
         Path | None,
-        typer.Option("--position-file", metavar="FILE", help="Go on from the position in FILE; keep it up to date."),
+        typer.Option(
+            "--position-file",
+            metavar="FILE",
+            help="Go on from the position in FILE, and keep it up to date. Without FILE yet: begin at --after, or now.",
+        ),
     ] = None,
     group: Annotated[
         str | None, typer.Option("--group", metavar="NAME", help="Share the matches with other workers of this group.")
@@ -43,14 +47,20 @@ def follow(
         typer.Option("--labels", metavar="NAMES", help="Print only these labels of queries, separated by commas."),
     ] = None,
     keys: Annotated[
-        list[str] | None, typer.Option("--keys", metavar="KEY", help="Follow the query with this key; repeatable.")
+        list[str] | None,
+        typer.Option("--key", "--keys", metavar="KEY", help="Follow the query with this key; repeatable."),
     ] = None,
     queries: Annotated[
-        list[str] | None, typer.Option("--queries", metavar="ID", help="Follow the query with this ID; repeatable.")
+        list[str] | None,
+        typer.Option("--query", "--queries", metavar="ID", help="Follow the query with this ID; repeatable."),
     ] = None,
     old: Annotated[
         bool, typer.Option("--old", help="Also tell a query for tuples from before its registration.")
     ] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Name of this follower for psoup stream show and metrics."),
+    ] = None,
     as_json: AsJson = False,
     address: Address = None,
     timeout: Timeout = None,
@@ -58,7 +68,7 @@ def follow(
     """\b
     Examples:
       psoup follow ads --labels user --json
-      psoup follow ads --position-file mails.position --json | ./send-mails
+      psoup follow ads --after start --position-file mails.position --json | ./send-mails
       psoup follow ads --group mailer
 
     Print each new tuple of a stream with the queries that it matched, as tuples come, until Ctrl-C. Without --after it
@@ -68,16 +78,18 @@ def follow(
     The output is a table on a terminal, else one JSON object for each tuple: {"tuple": {...}, "matches": [{"query_id":
     ..., "key": ..., "labels": {...}}]}. Ctrl-C prints the position on standard error.
     """
-    if position_file is not None and (group is not None or after is not None):
-        raise typer.BadParameter("--position-file goes without --after and without --group")
+    if position_file is not None and group is not None:
+        raise typer.BadParameter("--position-file goes without --group: the service keeps the position of a group")
     names = None if shown is None else [name.strip() for name in shown.split(",") if name.strip()]
-    wanted = {"labels": labels_of(label), "keys": keys or [], "queries": queries or [], "old": old}
-    begin = after if position_file is None else _stored(position_file)
+    labels = labels_of(label)
+    wanted = {"labels": labels, "keys": keys or [], "queries": queries or [], "old": old, "name": name or ""}
+    stored = None if position_file is None else _stored(position_file)
     with connect(address, timeout) as client:
-        feed = _feed(client, stream, begin, group, wanted)
-        written = begin or (feed.position if isinstance(feed, Following) else "")
-        if position_file is not None and begin is None:
+        feed = _feed(client, stream, stored or after, group, wanted)
+        written = feed.position if isinstance(feed, Following) else ""
+        if position_file is not None and stored is None:
             _store(position_file, written)
+        _note_labels(client, labels, names)
         try:
             for batch in feed:
                 _write(batch, names, as_json or not sys.stdout.isatty())
@@ -102,7 +114,19 @@ def _feed(
 ) -> Following | GroupFollowing:
     if group is None:
         return client.follow(stream, after, **wanted)
-    return client.follow(stream, after, group=group, name=f"psoup-{os.getpid()}", **wanted)
+    wanted["name"] = wanted["name"] or f"psoup-{os.getpid()}"
+    return client.follow(stream, after, group=group, **wanted)
+
+
+def _note_labels(client: Client, wanted: Mapping[str, str], shown: list[str] | None) -> None:
+    """Say on standard error if no query has these labels yet. Following waits for such queries."""
+    try:
+        if wanted and not client.queries(labels=wanted, limit=1):
+            message("No query has these labels yet. Following waits for one.")
+        for label in shown or ():
+            client.queries(labels={label: "-"}, limit=1)
+    except NotFound as problem:
+        message(f"Note: {problem.message}. Following waits for one.")
 
 
 def _write(batch: FollowBatch, names: list[str] | None, as_json: bool) -> None:
@@ -150,7 +174,7 @@ def _stored(path: Path) -> str | None:
         raise typer.BadParameter(f"--position-file: {unreadable(problem)}") from None
     if not text or len(raw) > _MOST_POSITION or len(text.split()) != 1:
         raise typer.BadParameter(
-            f"--position-file: {path} does not hold a position; remove it to begin now, or give --after start"
+            f"--position-file: {path} does not hold a position; remove it to begin at --after, or now"
         )
     return text
 
