@@ -83,6 +83,13 @@ class Groups:
         workers = self._groups.get((group.stream_id, group.name))
         return workers if workers is not None and workers.group.created == group.created else None
 
+    def leased(self, group: FollowerGroup) -> Workers | None:
+        """The workers of a group whose leases are not over. None if it has had none since the start."""
+        workers = self.workers_of(group)
+        if workers is not None:
+            workers.expire(self._now())
+        return workers
+
     async def take(self, group: FollowerGroup, wanted: FollowWanted, taking: Taking) -> Taken:
         """Confirm a worker's batch, and give it another. Raises FailedPrecondition, reason LEASE_LOST."""
         workers, now = self._workers(group, wanted), self._now()

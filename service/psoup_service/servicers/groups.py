@@ -76,7 +76,7 @@ class GroupServicer(groups_pb2_grpc.GroupServiceServicer):
         snapshot = await self._backend.reflecting(request.min_sequence)
         view = snapshot.stream(request.stream, self._backend.tenant(caller))
         here = sorted((group for group in snapshot.groups.values() if group.stream_id == view.stream_id), key=_name)
-        shown = [_shown(group, self._groups.workers_of(group), view) for group in here]
+        shown = [_shown(group, self._groups.leased(group), view) for group in here]
         lags = [
             (lag, client.form.name)
             for client, lag in self._follow.followers.lags().items()

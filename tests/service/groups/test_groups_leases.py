@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from psoup.answer.follow.told import FollowWanted
 from psoup.errors import FailedPrecondition, ResourceExhausted
 from psoup.events.groups import PARTITIONS, FollowerGroup, first_positions, positions_array
+from psoup_service.groups.groups import Groups
 from psoup_service.groups.leases import Worker, Workers
 
 
@@ -49,6 +54,20 @@ def test_a_lease_ends_at_its_deadline_and_not_during_a_call(workers: Workers) ->
     with pytest.raises(FailedPrecondition, match="the lease of this worker of group 'mailer' is over") as lost:
         workers.known(slow.lease, 12)
     assert lost.value.reason == "LEASE_LOST"
+
+
+def test_lists_leave_out_a_worker_that_died(workers: Workers) -> None:
+    async def listed() -> list[str]:
+        host: Any = SimpleNamespace(submit=print)
+        groups = Groups(host, lambda: 0)
+        groups._groups[1, "mailer"] = workers
+        now = asyncio.get_running_loop().time()
+        workers.join("dead", 1, now - 10)
+        workers.join("alive", 20, now - 10)
+        leased = groups.leased(workers.group)
+        return [worker.name for worker in ([] if leased is None else leased.all())]
+
+    assert asyncio.run(listed()) == ["alive"]
 
 
 def test_what_was_not_confirmed_stays_at_its_position(workers: Workers) -> None:
