@@ -40,9 +40,12 @@ def rows_refused(
             " sender's clock is fast, or it sends times of the future (ALTER STREAM … AHEAD)"
         )
     more = f"; {count - 1:,} more {'row is' if count == 2 else 'rows are'} refused" if count > 1 else ""
+    if len(times) == 1:
+        none = "The row was not taken; leave it out, or ask that refused rows are counted"
+    else:
+        none = f"None of the {len(times):,} rows was taken; leave such rows out, or ask that the other rows are taken"
     error = RowsRefused(
-        f"row {row}: its time {time_text(time)} {why}{more}. None of the {len(times):,} rows was taken; leave such"
-        " rows out, or ask that the other rows are taken",
+        f"row {row}: its time {time_text(time)} {why}{more}. {none}",
         row=row,
         rows=len(times),
         late=len(late),
