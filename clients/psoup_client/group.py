@@ -51,7 +51,8 @@ class GroupBatch(FollowBatch):
     def confirm(self) -> None:
         """Confirm the batch. When this returns, the confirmation is on disk, and no worker gets the batch again.
 
-        Raises FailedPrecondition with reason LEASE_LOST if the worker's lease is over: then the batch comes again.
+        Raises FailedPrecondition with reason LEASE_LOST if the worker's lease is over: then the batch comes again, and
+        iterating goes on with a new lease.
         A repeated call does nothing.
         """
         self._confirm()
@@ -212,7 +213,12 @@ class GroupFollowing:
                     "the lease under which this batch came is over, so it comes again", reason="LEASE_LOST"
                 )
             if self._request.confirm == number:
-                self._confirm(number)
+                try:
+                    self._confirm(number)
+                except PSoupError as problem:
+                    if problem.reason == "LEASE_LOST":  # told once: the next batch comes under a new lease
+                        self._request.lease, self._request.confirm = "", 0
+                    raise
 
         tables = tables_of(reply)
         return GroupBatch("", *tables, *facts, reply.partitions, reply.workers, confirm)
