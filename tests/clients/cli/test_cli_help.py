@@ -33,7 +33,8 @@ other than 0 says what is wrong:
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     yield path
     for name, inner in getattr(command, "commands", {}).items():
-        yield from commands(inner, (*path, name))
+        if not inner.hidden:
+            yield from commands(inner, (*path, name))
 
 
 def help_of(path: tuple[str, ...]) -> str:
