@@ -94,6 +94,20 @@ def test_events_have_positions_and_go_on_from_them(page: Page, client: Client) -
         assert [match["tuple"]["n"] for match in everything.data["matches"]] == [1, 2, 3]
 
 
+def test_values_have_the_form_of_answers(page: Page, client: Client) -> None:
+    """No value changes in a browser, whose numbers are doubles; NaN and NULL differ."""
+    client.create_stream("CREATE STREAM wide (n BIGINT, x DOUBLE, at TIMESTAMP)")
+    query = client.register("SELECT n, x, at FROM wide WHERE n > 0 OR n < 0", key="wide")
+    rows = [(2**53 + 1, float("nan"), "2026-07-01 12:00"), (-(2**63), float("inf"), "9999-12-31 23:59:59.999999")]
+    client.push("wide", [dict(zip(("n", "x", "at"), row, strict=True)) for row in rows])
+    with followed(page, "/follow?stream=wide&key=wide&after=start") as replies:
+        matches = next(event for event in replies if event.data).data["matches"]
+    tuples = [{name: match["tuple"][name] for name in ("n", "x", "at")} for match in matches]
+    answer = page.call("QueryService/InvokeRows", {"queryId": query.id, "json": True})
+    assert tuples == answer["jsonRows"]
+    assert tuples[0] == {"n": "9007199254740993", "x": "NaN", "at": "2026-07-01T12:00:00Z"}
+
+
 def test_a_lost_position_is_an_event(page: Page, client: Client) -> None:
     client.create_stream("CREATE STREAM brief (n BIGINT) RETENTION 5 ROWS")
     client.register("SELECT n FROM brief")

@@ -26,6 +26,7 @@ from psoup.errors import InvalidInput
 from psoup_proto.v1 import follow_pb2
 from psoup_service.web.bodies import LONG_BYTES
 from psoup_service.web.calls import WebCaller
+from psoup_service.wire.json_answers import plain_rows
 from psoup_service.wire.written import Written
 
 METHOD = "psoup.v1.FollowService/Follow"
@@ -36,7 +37,6 @@ _MOST_BYTES = 256 * 1024
 _RETRY_MS = 2_000
 """The milliseconds after which a browser opens a lost event stream again."""
 _SECRETS = frozenset({"token", "access_token", "authorization", "bearer"})
-_OPTIONS = orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 
 
 class FollowEvents(WebCaller):
@@ -145,7 +145,7 @@ def event_of(message: follow_pb2.FollowResponse) -> bytes:
     if not message.matches_ipc:
         return b": lag %d\n" % message.lag + place + b"\n"
     facts = {"matches": _matches(message), "lag": message.lag}
-    return place + b"data: %b\n\n" % orjson.dumps(facts, default=str, option=_OPTIONS)
+    return place + b"data: %b\n\n" % orjson.dumps(facts)
 
 
 def _matches(message: follow_pb2.FollowResponse) -> list[dict[str, Any]]:
@@ -158,9 +158,9 @@ def _matches(message: follow_pb2.FollowResponse) -> list[dict[str, Any]]:
         }
         for tag in _rows(message.queries_ipc)
     }
-    matches: dict[int, dict[str, Any]] = {
-        row["_id"]: {"tuple": row, "queries": []} for row in _rows(message.tuples_ipc)
-    }
+    with pa.ipc.open_stream(message.tuples_ipc) as reader:
+        tuples = [row for batch in reader for row in plain_rows(batch)]
+    matches: dict[int, dict[str, Any]] = {row["_id"]: {"tuple": row, "queries": []} for row in tuples}
     for pair in _rows(message.matches_ipc):
         matches[pair["tuple_id"]]["queries"].append(tags[pair["query"]])
     return list(matches.values())

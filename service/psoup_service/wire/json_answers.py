@@ -23,9 +23,14 @@ _NAMED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 def rows_json(batch: pa.RecordBatch) -> bytes:
     """The rows of an answer as JSON: an array of objects, which PushRows takes. O(values), in Python."""
+    return orjson.dumps(plain_rows(batch))
+
+
+def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows of a batch by column, with the values that JSON has for them. O(values), in Python."""
     names = batch.schema.names
     columns = [_plain(values) for values in batch.columns]
-    return orjson.dumps([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _plain(column: pa.Array) -> list[Any]:
