@@ -59,8 +59,9 @@ def _named(fields: Sequence[str], name: str, *, strict: bool = True) -> str | No
             return same[0]
     if not strict:
         return None
-    near = difflib.get_close_matches(_folded(name), [_folded(field) for field in fields], 1)
-    hint = f"; did you mean {near[0]!r}?" if near else f", only {_shown(fields)}"
+    folded = {_folded(field): field.strip() for field in fields}
+    near = difflib.get_close_matches(_folded(name), folded, 1)
+    hint = f"; did you mean {folded[near[0]]!r}?" if near else f", only {_shown(fields)}"
     raise InvalidData(f"--rename: the file has no {name!r}{hint}", facts={"field": name})
 
 

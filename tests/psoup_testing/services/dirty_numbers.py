@@ -88,7 +88,7 @@ def _renames() -> list[Dirty]:
         text_file(
             "misspelt.csv",
             "Nr.;Amount\n1;2.5\n",
-            "--rename: the file has no 'Ammount'; did you mean 'amount'?",
+            "--rename: the file has no 'Ammount'; did you mean 'Amount'?",
             rename=["Nr.=id", "Ammount=price"],
         ),
         text_file(
