@@ -44,6 +44,11 @@ SHOWN = 10
 _LONGEST_ROW = 65_536
 
 _LATE = "it is too late: its time is below the watermark of the stream"
+_ZONELESS = "The times have no zone and were taken as UTC; if that is wrong, give --timezone NAME"
+_OLDER = (
+    "Late rows are older than the newest row by more than the stream's LATENESS: push files in the order of time, or"
+    " create the stream with a greater LATENESS"
+)
 _AHEAD = "it is too far ahead of the clock: the sender's clock is fast, or the stream needs a greater AHEAD"
 
 
@@ -134,10 +139,11 @@ class PushedFiles:
             for at, (path, kind) in enumerate(self.files):
                 self._file = _name(path)
                 for piece in open_rows(path, kind, info, self.options):
+                    zoneless = self.options.times.zone is None and have_no_zone(piece.rows, info.time_column)
+                    self.zoneless = self.zoneless or zoneless
                     rows, place, written = self._taken(piece, info)
                     self._add(_Sent(self.rows, self.rows + len(rows), self._file, place, written), replied())
                     if len(rows):
-                        self.zoneless = self.options.times.zone is None and have_no_zone(rows, info.time_column)
                         yield rows
                     progress.update(task, completed=sum(sizes[:at]) + piece.position, rows=self.rows)
 
@@ -207,11 +213,42 @@ class PushedFiles:
             where, file = sent.place(int(pushed) - sent.first if pushed.isdigit() else int(row)), sent.file
             message, count = re.subn(rf"\brow {row}\b", where, message, count=1)
             message = message if count else f"{where}: {message}"
-        return type(problem)(f"{file}: {_with_flags(message)}\n{outcome}", reason=problem.reason, facts=problem.facts)
+        message = f"{_with_flags(message)}{self._hints(problem)}\n{outcome}"
+        return type(problem)(f"{file}: {message}", reason=problem.reason, facts=problem.facts)
 
-    def refused(self, problem: RowsRefused) -> RowsRefused:
-        """Return the same error for rows of the whole input, whose places are forgotten. No row was taken."""
-        return RowsRefused(f"{self.name}: {problem.message}", reason=problem.reason, facts=problem.facts)
+    def hints(self, late: int, ahead: int) -> list[str]:
+        """Return sentences about rows that were refused for their times, without their full stops."""
+        zoneless = bool(late + ahead) and self.zoneless
+        return [*[_ZONELESS] * zoneless, *[_OLDER] * bool(late)]
+
+    def _hints(self, problem: PSoupError) -> str:
+        hints = self.hints(problem.late, problem.ahead) if isinstance(problem, RowsRefused) else []
+        return "".join(f". {hint}" for hint in hints)
+
+    def refused(self, problem: RowsRefused, info: StreamInfo) -> RowsRefused:
+        """Return the same error with the place of the first refused row, for rows sent as a whole. None was taken.
+
+        If the place is forgotten, this reads the files once more; a pipe keeps the number of the row.
+        """
+        row, message = problem.facts.get("row", ""), f"{problem.message} (--refused count){self._hints(problem)}"
+        sent = self._piece_of(int(row), info) if row.isdigit() else None
+        if sent is None:
+            return RowsRefused(f"{self.name}: {message}", reason=problem.reason, facts=problem.facts)
+        message = re.sub(rf"\brow {row}\b", sent.place(int(row) - sent.first), message, count=1)
+        return RowsRefused(f"{sent.file}: {message}", reason=problem.reason, facts=problem.facts)
+
+    def _piece_of(self, row: int, info: StreamInfo) -> _Sent | None:
+        """Find the piece with a row, by its number among all rows."""
+        for sent in self._sent:
+            if sent.first <= row < sent.stop:
+                return sent
+        if self.live:
+            return None
+        again = replace(self, rejects=self.rejects and Rejects(None, ()), rows=0, _refused=deque(), _sent=deque())
+        for _ in again.tables(info, lambda: PushResult(accepted=again.rows)):
+            if again.rows > row:
+                return again._sent[-1]
+        return None
 
 
 def _with_flags(message: str) -> str:

@@ -169,7 +169,7 @@ def test_a_push_of_which_no_row_is_taken_is_an_error(psoup: Psoup, stream: str, 
     (tmp_path / "some.csv").write_text("id,at\n4,2024-05-01\n5,2024-05-03\n")
     (tmp_path / "none.csv").write_text("id,at\n")
     assert psoup("push", stream, "rows.csv").code == 0
-    for more in ((), ("--whole",), ("--whole", "--id", "older")):
+    for more in ((), ("--rejects", "r.csv"), ("--whole",), ("--whole", "--id", "older")):
         ran = psoup("push", stream, "older.csv", *more)
         assert (ran.code, ran.out) == (5, "")
         assert ran.err.startswith("psoup: older.csv: 2 rows are too late, and none was taken. The times have no zone")

@@ -29,6 +29,10 @@ ROWS = [
 ]
 """Of these, behind a row of 12:00, two are late and one is ahead."""
 WORDS = {"late": "it is too late: its time is below the watermark of the stream"}
+OLDER = (
+    "Late rows are older than the newest row by more than the stream's LATENESS: push files in the order of time, or"
+    " create the stream with a greater LATENESS"
+)
 WORDS["ahead"] = "it is too far ahead of the clock: the sender's clock is fast, or the stream needs a greater AHEAD"
 
 
@@ -143,7 +147,7 @@ def test_a_name_that_is_sent_again_writes_the_same(psoup: Psoup, events: str, tm
 def test_the_exit_code_says_what_was_taken(psoup: Psoup, events: str, tmp_path: Path) -> None:
     write(tmp_path / "rows.csv", ROWS[1:2])
     ran = psoup("push", events, "rows.csv", "--rejects", "r.csv")
-    assert (ran.code, ran.err) == (5, "psoup: rows.csv: 1 row is too late, and none was taken\n")
+    assert (ran.code, ran.err) == (5, f"psoup: rows.csv: 1 row is too late, and none was taken. {OLDER}\n")
     assert written() == [("rows.csv", 2, "late")]
     write(tmp_path / "rows.csv", ROWS[:1])
     assert psoup("push", events, "rows.csv", "--rejects", "r.csv").code == 0
@@ -192,7 +196,7 @@ def test_refused_raise_ends_the_push_at_the_row(psoup: Psoup, client: Client, ev
         assert "rows.csv: line 3: its time 2026-07-01 11:00:00Z is too late by 1:00:00" in ran.err
         assert "2 more rows are refused. None of the 6 rows was taken" in ran.err
         assert "--refused count" in ran.err and 'refused="count"' not in ran.err
-        assert "0 rows before it were taken." in ran.err
+        assert OLDER in ran.err and "0 rows before it were taken." in ran.err
     assert numbers(client, events) == [0]
 
 
@@ -201,6 +205,13 @@ def test_refused_raise_takes_the_files_as_a_whole(psoup: Psoup, client: Client, 
     ran = psoup("push", events, "rows.csv", "--refused", "raise", "--whole", "--rejects", "r.csv")
     assert (ran.code, "None of the 6 rows was taken" in ran.err) == (1, True)
     assert [line for _, line, _ in written()] == [3, 6, 5]
+    (tmp_path / "first.csv").write_text(texts(ROWS[:1]))
+    files = ("first.csv", "rows.csv")
+    for more, given in (((*files,), None), ((*files, "--rejects", "r.csv"), None), (("-", "--format", "csv"), True)):
+        ran = psoup("push", events, *more, "--refused", "raise", "--whole", stdin=texts(ROWS).encode() if given else b"")
+        file = "standard input" if given else "rows.csv"
+        assert f"{file}: line 3: its time 2026-07-01 11:00:00Z is too late by 1:00:00" in ran.err
+        assert f"ask that the other rows are taken (--refused count). {OLDER}" in ran.err
     assert numbers(client, events) == [0]
     write(tmp_path / "rows.csv", [row for row in ROWS if row["n"] in (1, 3)])
     ran = psoup("push", events, "rows.csv", "--refused", "raise", "--whole", "--id", "monday")

@@ -232,10 +232,6 @@ def _send(
     return result
 
 
-_ZONELESS = "The times have no zone and were taken as UTC; if that is wrong, give --timezone NAME"
-"""The sentence about refused rows without a zone."""
-
-
 def _tell(
     source: PushedFiles, result: PushResult, rejects: str | None, as_json: bool, dry_run: bool, diverted: str
 ) -> None:
@@ -252,7 +248,7 @@ def _tell(
             message(line)
     if refused and not result.accepted:
         copy = f"; {diverted} has the late ones" if diverted else ""
-        copy += f". {_ZONELESS}" if source.zoneless and not rejected else ""
+        copy += "".join(f". {hint}" for hint in source.hints(result.late, result.ahead))
         raise FailedPrecondition(
             f"{source.name}: {counted(refused, 'row')} {verb(refused, 'is', 'are')} {_why(result, rejected)},"
             f" and none {'would be' if dry_run else 'was'} taken{copy}",
@@ -265,8 +261,8 @@ def _tell(
             if source.rows or refused or result.accepted
             else f"{source.name} has no rows."
         )
-    if source.zoneless and result.late + result.ahead and not as_json:
-        message(f"{_ZONELESS}.")
+    for hint in source.hints(result.late, result.ahead) if not as_json else ():
+        message(f"{hint}.")
     if refused:
         raise typer.Exit(REFUSED)
 
@@ -355,7 +351,7 @@ def _push_whole(
             raise source.named(problem, "No row was taken.") from None
         if times:
             source.find_refused(refused_rows(np.concatenate(times), problem.late, problem.ahead), info)
-        raise source.refused(problem) from None
+        raise source.refused(problem, info) from None
     if times and result.late + result.ahead and source.rows == result.accepted + result.late + result.ahead:
         source.find_refused(refused_rows(np.concatenate(times), result.late, result.ahead), info)
     return result
