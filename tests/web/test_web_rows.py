@@ -161,6 +161,7 @@ def test_a_push_of_rows_takes_all_rows_or_none_unless_told_to_count(page: Page, 
     status, refused = pushed(page, rows)
     assert (status, refused["reason"]) == (400, "ROWS_REFUSED")
     assert (refused["metadata"]["ahead"], refused["metadata"]["ahead_rows"]) == ("1", "1")
+    assert refused["message"].endswith('ask that the other rows are taken ("refused": "REFUSED_COUNT")')
     _, reply = pushed(page, rows, refused="REFUSED_COUNT")
     assert (reply["accepted"], reply["ahead"]) == ("1", "1")
     taken = asked(page, "SELECT n FROM ads WHERE note = 'whole' BEGIN (START)", minSequence=reply["sequence"])
@@ -211,6 +212,7 @@ def test_a_query_is_registered_with_parameters_in_json(
         ("[1e-300]", "", ""),
         (r'["\ud800"]', "NOT_PROTOBUF", "parameters has half of a character"),
         ("5", "JSON", "parameters is a number; write an array in order, or an object by name"),
+        ('"it is"', "NOT_PROTOBUF", "parameters is a text; write an array in order, or an object by name"),
         ('"YWJj"', "NOT_ARROW", "parameters is not an Arrow IPC stream"),
         ('[1], "parametersJson": "WzFd"', "NOT_PROTOBUF", "parameters_json is there twice, as JSON and in base64"),
     ],

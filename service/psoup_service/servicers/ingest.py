@@ -19,7 +19,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from psoup.answer.tuples.pushed_ids import tuple_ids
-from psoup.errors import InvalidInput, PSoupError
+from psoup.errors import InvalidInput, PSoupError, RowsRefused
 from psoup.events import commands
 from psoup.events.acknowledgements import HeartbeatAcknowledgement, ProducerAcknowledgement, PushAcknowledgement
 from psoup.published.snapshot import Snapshot
@@ -77,7 +77,11 @@ class IngestServicer(ingest_pb2_grpc.IngestServiceServicer):
         spec = self._backend.host.snapshot().stream(sender.stream, tenant).spec
         decoded = await self._backend.decoding.json_batch(spec, raw, caller, digest=bool(sender.producer))
         command = self._metered(sender, request.number, decoded, tenant)
-        return _reply(ingest_pb2.PushRowsResponse, await self._submit(command, decoded.place, len(raw)))
+        try:
+            reply = await self._submit(command, decoded.place, len(raw))
+        except RowsRefused as problem:
+            raise RowsRefused(f'{problem.message} ("refused": "REFUSED_COUNT")', **problem.facts) from None
+        return _reply(ingest_pb2.PushRowsResponse, reply)
 
     async def TupleIds(self, request: ingest_pb2.TupleIdsRequest, caller: Caller) -> ingest_pb2.TupleIdsResponse:
         """The tuple IDs of the first rows of a push, as many as fit into the reply."""

@@ -153,10 +153,15 @@ def _check_characters(value: Any, place: str) -> None:
     _check_whole_characters(value, place)
 
 
+def is_base64(text: str) -> bool:
+    """Whether a text is base64 of either alphabet, with or without padding."""
+    match = _BASE64.fullmatch(text)
+    return match is not None and len(match[1]) % 4 != 1
+
+
 def _check_base64(value: Any, place: str) -> None:
     _check_characters(value, place)
-    match = _BASE64.fullmatch(value)
-    if match is None or len(match[1]) % 4 == 1:
+    if not is_base64(value):
         raise Misfit(f"{place} is not base64")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 from google.protobuf.message import Message
 
-from psoup_service.web.json_check import Misfit
+from psoup_service.web.json_check import Misfit, is_base64
 
 _READ = {
     "psoup.v1.PushRowsRequest": ("rows", "rows"),
@@ -75,7 +75,11 @@ def decoder(once: Callable[[list[tuple[str, Any]]], dict[str, Any]], digits: int
 def take(body: Any, kind: str) -> Mapping[str, bytes]:
     """Take the JSON of a body out of it: the JSON of each field of the message. Raises Misfit. O(values)."""
     name, field = _READ[kind]
-    if not isinstance(body, dict) or name not in body or (name != field and isinstance(body[name], str)):
+    if not isinstance(body, dict) or name not in body:
+        return {}
+    if name != field and isinstance(body[name], str):
+        if not is_base64(body[name]):
+            raise Misfit(f"{name} is a text; write an array in order, or an object by name")
         return {}
     value = body.pop(name)
     if value is None:
