@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from google.protobuf.message import Message
@@ -40,6 +41,8 @@ _LAST_WORD_S = 1.0
 """Seconds in which a page must take the error that ends its stream. Then the connection is cut."""
 _UNREAD = frozenset({"HEAD_TOO_LARGE", "LENGTH_REQUIRED", "MESSAGE_TOO_LARGE", "RECEIVE_DEADLINE"})
 """Reasons of refusals before the body is read. The connection ends after them."""
+_LONGEST_PATH = 128
+"""The most characters of an unknown call that are compared with the names of calls."""
 _log = logging.getLogger(__name__)
 
 
@@ -173,7 +176,7 @@ class WebCalls:
         """Serve one call."""
         method = self.method(scope["path"].removeprefix(CALLS))
         if method is None:
-            error = NotFound("there is no such call for a page; see docs/web.md", reason="UNKNOWN_CALL")
+            error = self._unknown(scope["path"].removeprefix(CALLS))
             await refused(error)(scope, receive, send)
             return
         await self.serve(method, WebCaller(self, method, scope, receive, send), scope)
@@ -181,6 +184,14 @@ class WebCalls:
     def method(self, path: str) -> WebMethod | None:
         """The method with a path, without the prefix /api/."""
         return self._methods.get(path)
+
+    def _unknown(self, path: str) -> NotFound:
+        """The error for a path that is not a call. It names the call of the same method, or the nearest."""
+        method = path[:_LONGEST_PATH].rpartition("/")[2]
+        near = [name for name in self._methods if name.endswith(f"/{method}")]
+        near = near or get_close_matches(path[:_LONGEST_PATH], self._methods, 1)
+        hint = f"; did you mean {CALLS}{near[0]}?" if near else "; see docs/web.md"
+        return NotFound(f"there is no such call for a page{hint}", reason="UNKNOWN_CALL")
 
     async def serve(self, method: WebMethod, caller: WebCaller, scope: Scope) -> None:
         """Serve the call of a caller."""
