@@ -230,7 +230,7 @@ class PushedFiles:
 
         If the place is forgotten, this reads the files once more; a pipe keeps the number of the row.
         """
-        row, message = problem.facts.get("row", ""), f"{problem.message} (--refused count){self._hints(problem)}"
+        row, message = problem.facts.get("row", ""), _with_flags(problem.message) + self._hints(problem)
         sent = self._piece_of(int(row), info) if row.isdigit() else None
         if sent is None:
             return RowsRefused(f"{self.name}: {message}", reason=problem.reason, facts=problem.facts)

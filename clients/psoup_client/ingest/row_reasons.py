@@ -61,6 +61,22 @@ def explained(problem: RowsRefused, stream: str, times: Any, taken: int = 0) -> 
     return shifted(problem, taken, rows, way + before)
 
 
+def of_stage(problem: RowsRefused) -> RowsRefused:
+    """Return the same error with the first refused rows, whose times the client does not have."""
+    watermark, latest = _limit(problem, "watermark"), _limit(problem, "latest")
+    late = "it is too late" + ("" if watermark is None else f": its time is below the watermark {_text(watermark)}")
+    ahead = "it is too far ahead of the clock" + ("" if latest is None else f": its time is after {_text(latest)}")
+    numbers = [(row, late) for row in _numbers(problem, "late_rows")]
+    numbers += [(row, ahead) for row in _numbers(problem, "ahead_rows")]
+    rows = tuple(RefusedRow(row, why) for row, why in sorted(numbers))
+    return shifted(problem, 0, rows, ' (refused="count")')
+
+
+def _numbers(problem: RowsRefused, name: str) -> list[int]:
+    """The first row numbers in a fact. Its text may be cut."""
+    return [int(text) for text in problem.facts.get(name, "").split(",") if re.fullmatch(r"[0-9]{1,18}", text)]
+
+
 def shifted(problem: RowsRefused, by: int, rows: tuple[RefusedRow, ...] = (), more: str = "") -> RowsRefused:
     """Return the same error for rows whose numbers are `by` greater. `more`: text that is added to the message."""
     row = problem.facts.get("row", "")

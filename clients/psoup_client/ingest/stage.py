@@ -21,10 +21,11 @@ import pyarrow as pa
 
 from psoup_client.channel.connection import naming
 from psoup_client.columns.casts import TimeOptions, TimeUnit
-from psoup_client.errors import PSoupError, after_rows
+from psoup_client.errors import PSoupError, RowsRefused, after_rows
 from psoup_client.ingest.lost_rows import ended, refused_text, warn, watch
 from psoup_client.ingest.push import PushResult
 from psoup_client.ingest.refused_rows import REFUSED, check_refused
+from psoup_client.ingest.row_reasons import of_stage
 from psoup_client.inputs import Rows
 from psoup_client.payload import split
 from psoup_client.phrases import counted, verb
@@ -133,10 +134,13 @@ class Stage:
 
         Returns the outcome of the rows; `duplicates` is 1 if the batch was committed before. It may be called again.
         Rows that are too late or too far ahead are counted, and the rest is taken. With `refused="raise"` such rows
-        raise RowsRefused, and no row is taken; the stage stays. Raises FailedPrecondition for a missing part, and
-        ResourceExhausted without room; the stage stays.
+        raise RowsRefused, which lists the first of them, counted through the parts. Then no row is taken, and the
+        stage stays. Raises FailedPrecondition for a missing part, and ResourceExhausted without room; the stage stays.
         """
-        self.commit_parts(parts, REFUSED[check_refused(refused, "raise", "count")], timeout)
+        try:
+            self.commit_parts(parts, REFUSED[check_refused(refused, "raise", "count")], timeout)
+        except RowsRefused as problem:
+            raise of_stage(problem) from None
         assert self.result is not None
         return self.result
 

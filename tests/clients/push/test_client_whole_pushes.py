@@ -273,9 +273,12 @@ def test_a_stage_warns_or_raises(client: Client, stream: str) -> None:
         stage.add(rows(101, 5))
     other = client.stage(stream)
     other.add(rows(102, 6))
-    with pytest.raises(RowsRefused):
+    other.add(rows(7, 103))
+    with pytest.raises(RowsRefused, match=r'other rows are taken \(refused="count"\)$') as refused:
         other.commit(refused="raise")
-    assert other.commit().late == 1  # the stage stays, and its number is not used up
+    assert [row.row for row in refused.value.rows] == [1, 2], "the numbers go on through the parts"
+    assert refused.value.rows[0].reason == "it is too late: its time is below the watermark 1970-01-01 00:01:41Z"
+    assert other.commit().late == 2  # the stage stays, and its number is not used up
     with pytest.raises(ValueError, match="refused is 'divert'"):
         client.stage(stream).commit(refused="divert")  # type: ignore[arg-type]
 
