@@ -4,7 +4,7 @@
     Last-Event-ID                                                   the position to go on from; counts before `after`
 
     id: p1-…                    the position after the event
-    data: {"matches": [{"tuple": {…}, "queries": [{"query_id": …, "key": …, "labels": {…}}]}], "lag": 0}
+    data: {"matches": [{"tuple": {…}, "queries": [{"query_id": …, "key": …, "labels": {…}}]}], "lag": 0, "left_out": 0}
 
     event: reset                the position could not be continued; the data says what was missed
     : lag 0                     a comment with a later position, at least every 15 seconds
@@ -144,7 +144,7 @@ def event_of(message: follow_pb2.FollowResponse) -> bytes:
         return place + b"event: reset\ndata: %b\n\n" % orjson.dumps(facts)
     if not message.matches_ipc:
         return b": lag %d\n" % message.lag + place + b"\n"
-    facts = {"matches": _matches(message), "lag": message.lag}
+    facts = {"matches": _matches(message), "lag": message.lag, "left_out": message.left_out}
     return place + b"data: %b\n\n" % orjson.dumps(facts)
 
 
