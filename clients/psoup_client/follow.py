@@ -118,6 +118,9 @@ class Following:
         self._empty: tuple[pa.Table, pa.Table, pa.Table] | None = None
         self._taken(self._next())
 
+    def __repr__(self) -> str:
+        return f"<Following of {self._request.stream}: iterate for batches of new matches>"
+
     @property
     def position(self) -> str:
         """The position after the last batch, or a later one if no matches came since."""

@@ -156,3 +156,20 @@ def test_bad_options_are_named(psoup: Psoup, ads: str, tmp_path: Path) -> None:
         ran = psoup("follow", ads, *arguments)
         assert ran.code in (1, 4) and words in ran.err, ran.err
     assert psoup("follow", "nowhere").code == 4
+
+
+def test_what_is_not_followed_is_told(psoup: Psoup, client: Client, ads: str) -> None:
+    ran = psoup("follow", ads, "--labels", "tone,user=ann")
+    assert (ran.code, "to follow the queries with one, say --label user=ann" in " ".join(ran.err.split())) == (2, True)
+    with client.follow(ads) as feed:
+        assert repr(feed) == f"<Following of {ads}: iterate for batches of new matches>"
+
+
+def test_a_command_says_how_many_queries_it_leaves_out(
+    client: Client, ads: str, started: Callable[..., subprocess.Popen[str]]
+) -> None:
+    client.register(f"SELECT count(*) AS n FROM {ads}", labels={"user": "ann"})
+    client.push(ads, {"n": [1], "kind": ["of no user"]})
+    process = started("follow", ads, "--label", "user=ann", "--after", "start")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("1 query with the labels is not followed: joins, aggregates")

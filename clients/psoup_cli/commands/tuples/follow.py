@@ -19,6 +19,7 @@ from psoup_cli.process_end import INTERRUPTED, discard_output
 from psoup_client import Client, NotFound
 from psoup_client.follow import FollowBatch, Following, Match
 from psoup_client.group import GroupBatch, GroupFollowing
+from psoup_client.phrases import counted, verb
 
 _MOST_POSITION = 1_000
 """The most bytes of a file with a position."""
@@ -80,7 +81,7 @@ def follow(
     """
     if position_file is not None and group is not None:
         raise typer.BadParameter("--position-file goes without --group: the service keeps the position of a group")
-    names = None if shown is None else [name.strip() for name in shown.split(",") if name.strip()]
+    names = None if shown is None else _names(shown)
     labels = labels_of(label)
     wanted = {"labels": labels, "keys": keys or [], "queries": queries or [], "old": old, "name": name or ""}
     stored = None if position_file is None else _stored(position_file)
@@ -91,7 +92,7 @@ def follow(
             _store(position_file, written)
         _note_labels(client, labels, names)
         try:
-            for batch in feed:
+            for batch in _told(feed):
                 _write(batch, names, as_json or not sys.stdout.isatty())
                 written = batch.position
                 if isinstance(batch, GroupBatch):
@@ -109,11 +110,19 @@ def follow(
             feed.close()
 
 
+def _names(shown: str) -> list[str]:
+    """The names in --labels. Raises BadParameter for NAME=VALUE, which selects queries with --label."""
+    names = [name.strip() for name in shown.split(",") if name.strip()]
+    if pair := next((name for name in names if "=" in name), None):
+        raise typer.BadParameter(f"--labels names the labels to print; to follow the queries with one, say --label {pair}")
+    return names
+
+
 def _feed(
     client: Client, stream: str, after: str | None, group: str | None, wanted: dict[str, Any]
 ) -> Following | GroupFollowing:
     if group is None:
-        return client.follow(stream, after, **wanted)
+        return client.follow(stream, after, progress=True, **wanted)
     wanted["name"] = wanted["name"] or f"psoup-{os.getpid()}"
     return client.follow(stream, after, group=group, **wanted)
 
@@ -129,8 +138,23 @@ def _note_labels(client: Client, wanted: Mapping[str, str], shown: list[str] | N
         message(f"Note: {problem.message}. Following waits for one.")
 
 
+def _told(feed: Following | GroupFollowing) -> Iterator[FollowBatch]:
+    """Yield the batches, and say how many queries are left out when the number grows."""
+    told = 0
+    for batch in feed:
+        if batch.left_out > told:
+            told = batch.left_out
+            message(
+                f"{counted(told, 'query')} with the labels {verb(told, 'is', 'are')} not followed:"
+                " joins, aggregates and DISTINCT have rows of their own; watch them instead."
+            )
+        yield batch
+
+
 def _write(batch: FollowBatch, names: list[str] | None, as_json: bool) -> None:
     """Write the tuples of a batch, and flush them."""
+    if not len(batch):
+        return
     if as_json:
         for match in batch:
             print_json({"tuple": match.tuple, "matches": list(_matches(match, names))})
