@@ -208,7 +208,8 @@ def test_refused_raise_takes_the_files_as_a_whole(psoup: Psoup, client: Client, 
     (tmp_path / "first.csv").write_text(texts(ROWS[:1]))
     files = ("first.csv", "rows.csv")
     for more, given in (((*files,), None), ((*files, "--rejects", "r.csv"), None), (("-", "--format", "csv"), True)):
-        ran = psoup("push", events, *more, "--refused", "raise", "--whole", stdin=texts(ROWS).encode() if given else b"")
+        typed = texts(ROWS).encode() if given else b""
+        ran = psoup("push", events, *more, "--refused", "raise", "--whole", stdin=typed)
         file = "standard input" if given else "rows.csv"
         assert f"{file}: line 3: its time 2026-07-01 11:00:00Z is too late by 1:00:00" in ran.err
         assert f"ask that the other rows are taken (--refused count). {OLDER}" in ran.err

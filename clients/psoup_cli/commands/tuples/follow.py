@@ -114,7 +114,9 @@ def _names(shown: str) -> list[str]:
     """The names in --labels. Raises BadParameter for NAME=VALUE, which selects queries with --label."""
     names = [name.strip() for name in shown.split(",") if name.strip()]
     if pair := next((name for name in names if "=" in name), None):
-        raise typer.BadParameter(f"--labels names the labels to print; to follow the queries with one, say --label {pair}")
+        raise typer.BadParameter(
+            f"--labels names the labels to print; to follow the queries with one, say --label {pair}"
+        )
     return names
 
 
