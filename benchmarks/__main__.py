@@ -27,7 +27,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks.answers import aggregates, archive, buckets, counters, invocation, point, tables
 from benchmarks.arrival import arrival, functions, growth, one_query, registration, removal, scale, tags, text
 from benchmarks.attacks import neighbour
-from benchmarks.copies import page, sync, sync_joins, sync_many, watch, web
+from benchmarks.copies import follow, page, sync, sync_joins, sync_many, watch, web
 from benchmarks.ingest import calls, durability, fair, far, files, gate, idle, tls, wire
 from benchmarks.joins import joins, joins_adapt, joins_kept, joins_large, joins_many
 from benchmarks.spark import spark, spark_attach, spark_backfill, spark_stand
@@ -55,6 +55,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Row]]] = {
     "sync": sync.rows,
     "sync.join": sync_joins.rows,
     "sync.many": sync_many.rows,
+    "follow": follow.rows,
     "watch": watch.rows,
     "web": web.rows,
     "web.page": page.rows,

@@ -33,6 +33,7 @@ ROWS = """
     sync.delta.10 sync.delta.100 sync.delta.1000 sync.delta.10.w2^18 sync.delta.10.w2^20
     sync.join.bytes sync.join
     sync.many sync.many.idle50
+    follow.50k follow.10k follow.10k.told follow.10k.page
     watch.1k watch.1k.p99 watch.1k.arrival watch.stalled watch.stalled.memory watch.detect.10k
     web.watch web.watch.p99 web.idle.memory web.idle.push
     search.point.uncovered search.point.text
