@@ -30,6 +30,8 @@ END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 MOST_JSON_ROWS = 10_000
 """The most rows of an answer in JSON: some 50 ms of Python."""
 
+_STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
+"""The end of an Arrow IPC stream."""
 _VALUE_BYTES = 12
 """The bytes that a value of a page takes on the wire in addition to its bytes in Arrow. There a BOOLEAN is a bit."""
 
@@ -89,10 +91,7 @@ def whole_joined(answer: JoinedAnswer, contents: types_pb2.Completeness, max_byt
 
 def one_batch(batch: pa.RecordBatch) -> bytes:
     """A whole Arrow IPC stream of one batch."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return b"".join((memoryview(batch.schema.serialize()), memoryview(batch.serialize()), _STREAM_END))
 
 
 def _raw(part: Message | pa.RecordBatch) -> tuple[int, memoryview]:
