@@ -8,6 +8,7 @@ Clauses that a page meets for the first time are added. A clause stays for later
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ class ClauseQueries:
         self._only = only
         self.clauses: Array = _NONE
         """The SQC IDs of the known clauses, ascending."""
+        self.note: object = None
+        """A fact about the clauses that the owner of the catalog keeps here."""
         self._starts: Array = _NONE
         self._sizes: Array = _NONE
         self._facts = _NOTHING
@@ -85,6 +88,17 @@ class ClauseQueries:
         self._starts, self._sizes = np.insert(self._starts, at, starts), np.insert(self._sizes, at, sizes)
         more = facts.of(rows[order])
         self._facts = ToldQueries(*(np.concatenate(pair) for pair in zip(self._facts, more, strict=True)))
+
+
+def joined_queries(every: Sequence[ClauseQueries]) -> tuple[QueriesOf, Array]:
+    """The queries of all known clauses of some catalogs, catalog after catalog, and the catalog of each clause."""
+    offsets = np.cumsum([0, *(catalog.count for catalog in every)])
+    counts = [len(catalog.clauses) for catalog in every]
+    columns = zip(*(catalog._facts for catalog in every), strict=True)
+    facts = ToldQueries(*(np.concatenate(column) for column in columns))
+    starts = np.concatenate([catalog._starts for catalog in every]) + np.repeat(offsets[:-1], counts)
+    sizes = np.concatenate([catalog._sizes for catalog in every])
+    return QueriesOf(facts, starts, sizes), np.repeat(np.arange(len(every)), counts)
 
 
 def _members(snapshot: Snapshot, clauses: Array) -> tuple[Array, Array]:

@@ -8,7 +8,6 @@ end of the stream, and its place is nevertheless later. The reader keeps nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup.answer.follow.clause_queries import ClauseQueries
-from psoup.answer.follow.pairs import FollowPairs, every_pair, pairs_of_each, some_pairs
+from psoup.answer.follow.pairs import FollowPairs, every_pair, some_pairs
 from psoup.answer.follow.told import FollowWanted, wanted_queries
 from psoup.data.windows import retention_edge
 from psoup.errors import ResourceExhausted
@@ -152,54 +151,24 @@ def follow_page(
     while at.next_id < high and room > 0:
         pairs = _pairs(snapshot, view, follower, at, min(high, at.next_id + follower.next_tuples(room)), budget)
         follower.note(pairs.end_id - at.next_id, len(pairs.tuple_ids))
-        pairs = _first(pairs, room)
+        pairs = first_pairs(pairs, room)
         parts.append(pairs)
         room -= len(pairs.tuple_ids)
         at = FollowPlace(pairs.end_id, pairs.after)
     tuple_ids = np.concatenate([_NONE, *(part.tuple_ids for part in parts)])
     queries = np.concatenate([_NONE, *(part.queries for part in parts)])
     every_pairs = FollowPairs(tuple_ids, queries, *at)
-    return _fitting(snapshot, view, every_pairs, follower.left_out, most_bytes, budget)
+    return fitting_page(snapshot, view, every_pairs, follower.left_out, most_bytes, budget)
 
 
-def follow_together(
-    snapshot: Snapshot,
-    view: StreamView,
-    followers: Sequence[Follower],
-    low: int,
-    high: int,
-    *,
-    most_rows: int,
-    most_bytes: int,
-    budget: ReadBudget = UNBOUNDED,
-) -> list[FollowPage]:
-    """The pages of followers of few queries each, all from the same place on. One pass reads the clauses of all.
-
-    The pages have tuples of one chunk at most, before `high`. The followers are resolved. Queries that have left since
-    are not told.
-    """
-    every_pairs = pairs_of_each(snapshot, view, low, high, [follower.catalog for follower in followers], budget)
-    every_pairs = [_first(pairs, most_rows) for pairs in _standing(snapshot, every_pairs)]
-    pages = list[FollowPage]()
-    every = _NONE if not every_pairs else np.unique(np.concatenate([pairs.tuple_ids for pairs in every_pairs]))
-    rows = _gathered(snapshot, view, every, most_bytes, budget)
-    for follower, pairs in zip(followers, every_pairs, strict=True):
-        shared = (every, rows) if rows.num_rows == len(every) else None
-        pages.append(_fitting(snapshot, view, pairs, follower.left_out, most_bytes, budget, shared))
-    return pages
-
-
-def _standing(snapshot: Snapshot, every_pairs: Sequence[FollowPairs]) -> list[FollowPairs]:
+def _standing(snapshot: Snapshot, pairs: FollowPairs) -> FollowPairs:
     """The pairs without queries that have left."""
-    ids = np.unique(np.concatenate([_NONE, *(pairs.queries for pairs in every_pairs)]))
+    ids = np.unique(pairs.queries)
     gone = snapshot.queries.find(ids).missing if len(ids) else _NONE
     if not len(gone):
-        return [*every_pairs]
-    standing = [~np.isin(pairs.queries, gone) for pairs in every_pairs]
-    return [
-        pairs._replace(tuple_ids=pairs.tuple_ids[stand], queries=pairs.queries[stand])
-        for pairs, stand in zip(every_pairs, standing, strict=True)
-    ]
+        return pairs
+    stand = ~np.isin(pairs.queries, gone)
+    return pairs._replace(tuple_ids=pairs.tuple_ids[stand], queries=pairs.queries[stand])
 
 
 def _pairs(
@@ -213,14 +182,14 @@ def _pairs(
         try:
             if not follower.few:
                 return every_pair(snapshot, view, low, high, after, catalog, budget)
-            return _standing(snapshot, [some_pairs(snapshot, view, low, high, after, catalog, budget)])[0]
+            return _standing(snapshot, some_pairs(snapshot, view, low, high, after, catalog, budget))
         except ResourceExhausted as problem:
             if high - low <= 1 or problem.reason != "ARCHIVE_BUDGET":
                 raise
             high = low + max((high - low) // 16, 1)
 
 
-def _first(pairs: FollowPairs, limit: int) -> FollowPairs:
+def first_pairs(pairs: FollowPairs, limit: int) -> FollowPairs:
     """The first `most` pairs. The last tuple may have only some of its queries."""
     if len(pairs.tuple_ids) <= limit:
         return pairs
@@ -230,42 +199,35 @@ def _first(pairs: FollowPairs, limit: int) -> FollowPairs:
     return FollowPairs(pairs.tuple_ids[:limit], pairs.queries[:limit], tuple_id, query)
 
 
-def _fitting(
+def fitting_page(
     snapshot: Snapshot,
     view: StreamView,
     pairs: FollowPairs,
     left_out: int,
     most_bytes: int,
     budget: ReadBudget,
-    shared: tuple[Array, pa.RecordBatch] | None = None,
 ) -> FollowPage:
-    """The page of the first pairs that fit into `most_bytes` bytes.
-
-    `shared`: tuple IDs (int64[k], ascending) with their rows. All tuples of the pairs are among them.
-    """
+    """The page of the first pairs that fit into `most_bytes` bytes."""
     tuple_ids, queries, place = pairs.tuple_ids, pairs.queries, FollowPlace(pairs.end_id, pairs.after)
     tuples, first_of_tuple = np.unique(tuple_ids, return_index=True)
-    if shared is None:
-        rows = _gathered(snapshot, view, tuples, most_bytes, budget)
-    else:
-        rows = shared[1].take(pa.array(np.searchsorted(shared[0], tuples)))
+    rows = gathered_rows(snapshot, view, tuples, most_bytes, budget)
     ids, first_of_query = np.unique(queries, return_index=True)
-    tags = _tags(snapshot, ids)
+    tags = tags_of(snapshot, ids)
     sizes: Array = np.full(len(tuple_ids), PAIR_BYTES, np.int64)
-    np.add.at(sizes, first_of_query, _row_bytes(tags))
-    np.add.at(sizes, first_of_tuple[: rows.num_rows], _row_bytes(rows))
+    np.add.at(sizes, first_of_query, row_bytes(tags))
+    np.add.at(sizes, first_of_tuple[: rows.num_rows], row_bytes(rows))
     fit = max(int(np.searchsorted(np.cumsum(sizes), most_bytes, "right")), 1)
     if rows.num_rows < len(tuples):
         fit = min(fit, int(first_of_tuple[rows.num_rows]))
     if fit < len(tuple_ids):
-        cut = _first(FollowPairs(tuple_ids, queries, *place), fit)
+        cut = first_pairs(FollowPairs(tuple_ids, queries, *place), fit)
         tuple_ids, queries, place = cut.tuple_ids, cut.queries, FollowPlace(cut.end_id, cut.after)
         rows = rows.slice(0, int(np.searchsorted(tuples, tuple_ids[-1], "right")))
         tags = tags.take(pa.array(np.flatnonzero(first_of_query < fit)))
     return FollowPage(tuple_ids, queries, rows, tags, place, view.next_id, left_out)
 
 
-def _gathered(
+def gathered_rows(
     snapshot: Snapshot, view: StreamView, tuple_ids: Array, most_bytes: int, budget: ReadBudget
 ) -> pa.RecordBatch:
     """The first of some tuples (int64[k], ascending): at least one, and up to the first that passes `most_bytes`."""
@@ -291,7 +253,7 @@ def _gathered(
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _row_bytes(batch: pa.RecordBatch) -> Array:
+def row_bytes(batch: pa.RecordBatch) -> Array:
     """Approximate bytes of each row, int64[n]."""
     sizes: Array = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
@@ -307,7 +269,7 @@ def _row_bytes(batch: pa.RecordBatch) -> Array:
     return sizes
 
 
-def _tags(snapshot: Snapshot, query_ids: Array) -> pa.RecordBatch:
+def tags_of(snapshot: Snapshot, query_ids: Array) -> pa.RecordBatch:
     """The keys and labels of queries, int64[k] ascending."""
     names = _label_names(snapshot, query_ids)
     keys, *labels = tag_columns(snapshot.queries, query_ids, [KEY, *names])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from psoup.answer.follow.clause_queries import ClauseQueries, QueriesOf
+from psoup.answer.follow.clause_queries import ClauseQueries, QueriesOf, joined_queries
 from psoup.answer.tuples.queries_of_tuple import clause_pairs, pass_tuples
 from psoup.execution.select.many_matches import Together, parts_of
 from psoup.published.snapshot import ChunkEntry, Snapshot, StreamView
@@ -73,29 +73,41 @@ def some_pairs(
     return _told(view, catalog.of(snapshot, view, catalog.clauses), names, tuple_ids, (low, after, end_id))
 
 
-def pairs_of_each(
+class TogetherPairs(NamedTuple):
+    """Pairs of many followers, int64[n] each, ascending by follower, tuple and query. All pairs before `end_id`.
+
+    `owners`: the places of the followers.
+    """
+
+    owners: Array
+    tuple_ids: Array
+    queries: Array
+    end_id: int
+
+    def of(self, which: Array) -> TogetherPairs:
+        """The pairs at some places, or with flags."""
+        return TogetherPairs(self.owners[which], self.tuple_ids[which], self.queries[which], self.end_id)
+
+
+def pairs_together(
     snapshot: Snapshot, view: StreamView, low: int, high: int, every: Sequence[ClauseQueries], budget: ReadBudget
-) -> list[FollowPairs]:
-    """The result of `some_pairs` for the clauses of each follower, in one pass over the new results of all clauses."""
+) -> TogetherPairs:
+    """The pairs of `some_pairs` for each of some followers, in one pass over the new results of all their clauses."""
     part = next(parts_of(view, low, high), None)
     if part is None:
-        return [FollowPairs(_NONE, _NONE, high) for _ in every]
-    clauses = np.unique(np.concatenate([catalog.clauses for catalog in every]))
+        return TogetherPairs(_NONE, _NONE, _NONE, high)
+    known, owners = joined_queries(every)
+    clauses, place_of = np.unique(np.concatenate([catalog.clauses for catalog in every]), return_inverse=True)
     names, tuple_ids, end_id = _of_clauses(snapshot, view, part, clauses, budget)
     order = np.argsort(names, kind="stable")
-    names, tuple_ids = names[order], tuple_ids[order]
-    counts = np.bincount(names, minlength=len(clauses))
-    starts = np.cumsum(counts) - counts
-    parts = list[FollowPairs]()
-    for catalog in every:
-        places = np.searchsorted(clauses, catalog.clauses)
-        sizes = counts[places]
-        total = int(sizes.sum())
-        at = np.repeat(starts[places] - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
-        local = np.repeat(np.arange(len(places)), sizes)
-        queries_of = catalog.of(snapshot, view, catalog.clauses)
-        parts.append(_told(view, queries_of, local, tuple_ids[at], (low, -1, end_id)))
-    return parts
+    tuple_ids, counts = tuple_ids[order], np.bincount(names, minlength=len(clauses))
+    sizes = counts[place_of]  # of each clause of each follower
+    ends, starts = np.cumsum(sizes), (np.cumsum(counts) - counts)[place_of]
+    at = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
+    which = np.repeat(np.arange(len(sizes)), sizes)
+    queries, tuple_ids, pair_of, end_id = _expanded(view, known, which, tuple_ids[at], low, end_id)
+    owners = owners[which[pair_of]]
+    return TogetherPairs(owners, tuple_ids, queries, end_id).of(np.lexsort((queries, tuple_ids, owners)))
 
 
 def _told(
@@ -106,22 +118,33 @@ def _told(
     `place`: the first tuple, the last query that was told for it, and the end of the tuples.
     """
     low, after, end_id = place
-    facts, counts = catalog.facts, catalog.sizes[names]
-    if len(counts) and int(counts.sum()) > _QUERY_PAIRS:  # a clause may have a million queries
-        by_tuple = np.bincount(tuple_ids - low, counts, end_id - low)
-        end_id = low + max(int(np.searchsorted(np.cumsum(by_tuple), _QUERY_PAIRS, "right")), 1)
-        fit = tuple_ids < end_id
-        names, tuple_ids, counts = names[fit], tuple_ids[fit], counts[fit]
-    ends = np.cumsum(counts)
-    places = np.repeat(catalog.starts[names] - (ends - counts), counts) + np.arange(int(counts.sum()))
-    tuple_ids = np.repeat(tuple_ids, counts)
-    keep = facts.admits(places, tuple_ids, times_of(view, tuple_ids) if facts.is_fixed else None)
-    tuple_ids, queries = tuple_ids[keep], facts.ids[places[keep]]
+    queries, tuple_ids, _, end_id = _expanded(view, catalog, names, tuple_ids, low, end_id)
     if after >= 0:
         later = (tuple_ids != low) | (queries > after)
         tuple_ids, queries = tuple_ids[later], queries[later]
     order = np.lexsort((queries, tuple_ids))
     return FollowPairs(tuple_ids[order], queries[order], end_id)
+
+
+def _expanded(
+    view: StreamView, catalog: QueriesOf, names: Array, tuple_ids: Array, low: int, end_id: int
+) -> tuple[Array, Array, Array, int]:
+    """The queries that are told, with their tuples, the places of their pairs in `names`, and the end of the tuples.
+
+    Each pair of a tuple and a clause `name` stands for the clause's queries. Too many pairs make the tuples fewer.
+    """
+    facts, counts, pairs = catalog.facts, catalog.sizes[names], np.arange(len(names))
+    if len(counts) and int(counts.sum()) > _QUERY_PAIRS:  # a clause may have a million queries
+        by_tuple = np.bincount(tuple_ids - low, counts, end_id - low)
+        end_id = low + max(int(np.searchsorted(np.cumsum(by_tuple), _QUERY_PAIRS, "right")), 1)
+        pairs = np.flatnonzero(tuple_ids < end_id)
+        counts = counts[pairs]
+    ends = np.cumsum(counts)
+    pair_of = np.repeat(pairs, counts)
+    places = np.repeat(catalog.starts[names[pairs]] - (ends - counts), counts) + np.arange(len(pair_of))
+    told_ids = tuple_ids[pair_of]
+    keep = facts.admits(places, told_ids, times_of(view, told_ids) if facts.is_fixed else None)
+    return facts.ids[places[keep]], told_ids[keep], pair_of[keep], end_id
 
 
 def _of_clauses(

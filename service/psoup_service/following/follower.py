@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from psoup.answer.follow.page import Follower, FollowPlace
@@ -44,6 +44,8 @@ class FollowClient:
     """Whether the next page resolves the wanted queries anew, because a new query may be one of them."""
     clauses: frozenset[int] | None = None
     """The clauses whose new matches mark the client. None: every new tuple marks it."""
+    watched: Mapping[int, object] | None = None
+    """The last clauses that the marks of its stream were given."""
     marked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:

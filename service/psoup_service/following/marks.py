@@ -71,7 +71,7 @@ class StreamMarks:
         """
         client.place = place
         self._watch(client, {} if clauses is None else clauses)
-        client.clauses = None if clauses is None else frozenset(clauses)
+        client.clauses = None if clauses is None else client.clauses
         (self._every.add if clauses is None else self._every.discard)(client)
         if fresh and not client.wanted.every:
             self._concerned({client})
@@ -79,7 +79,9 @@ class StreamMarks:
         return client.newest
 
     def _watch(self, client: FollowClient, clauses: dict[int, WatchedClause]) -> None:
-        before = client.clauses or frozenset()
+        if client.watched is clauses:
+            return
+        before, client.watched = client.clauses or frozenset(), clauses
         for sqc_id in before - clauses.keys():
             members = self._by_clause[sqc_id]
             members.discard(client)

@@ -1,6 +1,6 @@
 """The line of clients near the newest tuple that wait for their pages. One step on a reader makes several pages.
 
-marked clients ─> line ─ at most 64, for 10 ms ─> one reader, one snapshot ─> pages
+marked clients ─> line ─ at most 256, for 10 ms ─> one reader, one snapshot ─> pages
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psoup_service.host.host import Host
 
 NEAR = 16_384
 """The most tuples that a client in the line has not been told. A client further behind reads pages of its own."""
-_TOGETHER = 64
+_TOGETHER = 256
 """The most clients whose pages one step makes."""
 _TOGETHER_S = 0.01
 """Seconds after which a step begins no further page."""

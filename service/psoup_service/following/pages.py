@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from psoup.answer.copies.watched_clauses import WatchedClause
-from psoup.answer.follow.page import Follower, FollowPage, FollowPlace, follow_page, follow_together
+from psoup.answer.follow.page import Follower, FollowPage, FollowPlace, follow_page
+from psoup.answer.follow.together import follow_together
 from psoup.errors import NotFound
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.read_budget import ReadBudget
@@ -18,6 +20,7 @@ from psoup_service.following.follower import FollowClient
 from psoup_service.following.positions import kept
 from psoup_service.wire.answers import one_batch
 
+_PAIRS = pa.schema([("tuple_id", pa.int64()), ("query", pa.int64())])
 Clauses = dict[int, WatchedClause] | None
 """The clauses of a follower's queries, by their IDs. None: it is marked by every new tuple."""
 
@@ -119,8 +122,9 @@ class FollowPages:
             most_bytes=form.most_bytes,
             budget=self._budget,
         )
+        gone = self._gone([*few.values()])
         for (name, follower), page in zip(few.items(), pages, strict=True):
-            self._made[name] = self._batch(follower, page)
+            self._made[name] = self._batch(follower, page, gone)
 
     def _view(self, task: FollowTask) -> StreamView:
         """The stream of a task's client. Raises NotFound if it was dropped."""
@@ -130,12 +134,17 @@ class FollowPages:
             raise NotFound("the stream was dropped while it was followed", reason="UNKNOWN_STREAM")
         return view
 
-    def _batch(self, follower: Follower, page: FollowPage) -> FollowBatch:
+    def _gone(self, followers: Sequence[Follower]) -> Set[int]:
+        """The clauses of some followers whose queries have all left."""
+        clauses = np.unique(np.concatenate([follower.catalog.clauses for follower in followers]))
+        return frozenset(self._snapshot.clauses.find(clauses).missing.tolist())
+
+    def _batch(self, follower: Follower, page: FollowPage, gone: Set[int] | None = None) -> FollowBatch:
         tuples = matches = queries = b""
         if len(page.tuple_ids):
-            pairs = pa.record_batch({"tuple_id": pa.array(page.tuple_ids), "query": pa.array(page.queries)})
+            pairs = pa.RecordBatch.from_arrays([pa.array(page.tuple_ids), pa.array(page.queries)], schema=_PAIRS)
             tuples, matches, queries = one_batch(page.tuples), one_batch(pairs), one_batch(page.tags)
-        clauses = clauses_of(self._snapshot, follower)
+        clauses = clauses_of(self._snapshot, follower, gone)
         rest = page.place, page.end_id, page.left_out, self._snapshot.sequence
         return FollowBatch(tuples, matches, queries, *rest, clauses)
 
@@ -146,10 +155,18 @@ def _name(task: FollowTask) -> Hashable:
     return task.client.stream_id, task.client.wanted, task.place, task.before, form.most_rows, form.most_bytes
 
 
-def clauses_of(snapshot: Snapshot, follower: Follower) -> Clauses:
-    """The clauses of a follower's queries. O(clauses)."""
+def clauses_of(snapshot: Snapshot, follower: Follower, gone: Set[int] | None = None) -> Clauses:
+    """The clauses of a follower's queries. O(clauses).
+
+    `gone`: all of these clauses whose queries have left, if the caller knows them. Then the result of an earlier call
+    is returned while it holds.
+    """
     if not follower.few:
         return None
+    if gone is not None and isinstance(known := follower.catalog.note, dict) and gone.isdisjoint(known):
+        return known
     clauses = map(snapshot.clauses.get, follower.catalog.clauses.tolist())
     standing = (clause for clause in clauses if clause is not None)
-    return {clause.sqc_id: WatchedClause(clause.sqc_id, clause.slot, not clause.factors) for clause in standing}
+    found = {clause.sqc_id: WatchedClause(clause.sqc_id, clause.slot, not clause.factors) for clause in standing}
+    follower.catalog.note = found
+    return found
