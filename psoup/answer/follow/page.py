@@ -117,6 +117,14 @@ class Follower:
         many = ClauseQueries(old=self.wanted.old, only=facts.ids)
         self.catalog = ClauseQueries.all_of(facts) if self.few else many
 
+    def take_queries(self, other: Follower) -> None:
+        """Take the queries of a follower that wants the same ones, and whose page serves this one, too. O(1)."""
+        if other is self:
+            return
+        self._queries, self.few, self.left_out = None, other.few, other.left_out
+        if other.few:  # such a catalog never changes, so both may use it
+            self.catalog = other.catalog
+
     def rest(self) -> None:
         """Let the snapshot's queries go before a wait, unless resolving them again costs much."""
         if self.few or self.wanted.every:

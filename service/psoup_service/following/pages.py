@@ -63,29 +63,32 @@ class FollowPages:
         self._snapshot = snapshot
         self._budget = budget
         self._now = now
-        self._made: dict[Hashable, FollowBatch] = {}
+        self._made: dict[Hashable, tuple[FollowBatch, Follower]] = {}
+        """The pages, each with the follower whose queries it tells."""
 
     def page(self, task: FollowTask) -> FollowBatch:
         """The page of one client.
 
         Raises PositionLost if the tuple at the place has left the stream. Raises NotFound if the stream was dropped.
         """
-        name = _name(task)
+        name, follower = _name(task), task.client.follower
         if name not in self._made:
             view, form = self._view(task), task.client.form
-            task.client.follower.resolve(self._snapshot, view, anew=task.anew)
+            follower.resolve(self._snapshot, view, anew=task.anew)
             page = follow_page(
                 self._snapshot,
                 view,
-                task.client.follower,
+                follower,
                 kept(task.place, view, self._now),
                 most_rows=form.most_rows,
                 most_bytes=form.most_bytes,
                 budget=self._budget,
                 before=task.before,
             )
-            self._made[name] = self._batch(task.client.follower, page)
-        return self._made[name]
+            self._made[name] = self._batch(follower, page), follower
+        batch, maker = self._made[name]
+        follower.take_queries(maker)
+        return batch
 
     def share(self, tasks: Sequence[FollowTask]) -> None:
         """Make the pages of clients of few queries each in one pass. They are at the same place of a stream.
@@ -124,7 +127,7 @@ class FollowPages:
         )
         gone = self._gone([*few.values()])
         for (name, follower), page in zip(few.items(), pages, strict=True):
-            self._made[name] = self._batch(follower, page, gone)
+            self._made[name] = self._batch(follower, page, gone), follower
 
     def _view(self, task: FollowTask) -> StreamView:
         """The stream of a task's client. Raises NotFound if it was dropped."""

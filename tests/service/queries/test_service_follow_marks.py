@@ -159,3 +159,31 @@ def test_a_follower_without_new_matches_is_not_marked() -> None:
     play.soup.push("s", pa.table({"a": [7], "t": ["x"]}))
     play.look()
     assert client.marked.is_set() and not client.newest
+
+
+def test_a_page_made_for_two_followers_brings_the_new_query_to_both() -> None:
+    soup, (first, second, other) = LocalPSoup(EngineConfig(), VirtualClock(10**9)), map(_follower, "112")
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    soup.register("SELECT a FROM s WHERE a = 1", labels={"u": "1"})
+
+    def pages(*clients: FollowClient, anew: bool) -> list[bool]:
+        made = FollowPages(soup.engine.snapshot(), ReadBudget(), 10**9)
+        tasks = [FollowTask(client, client.place, anew=anew) for client in clients]
+        made.share(tasks)
+        batches = [made.page(task) for task in tasks]
+        for client, batch in zip(clients, batches, strict=True):
+            client.place = batch.place
+            client.follower.rest()
+        return [bool(batch.matches) for batch in batches]
+
+    for client in (first, second, other):
+        pages(client, anew=True)
+    soup.register("SELECT a FROM s WHERE a = 2", labels={"u": "1"})
+    soup.push("s", pa.table({"a": [1]}))
+    assert pages(first, second, other, anew=True) == [True, True, False]
+    soup.push("s", pa.table({"a": [2]}))
+    assert pages(second, other, anew=False) == [True, False]
+
+
+def _follower(user: str) -> FollowClient:
+    return FollowClient(1, FORM, FollowWanted(labels=(("u", user),)), FollowPlace(0), lambda _: None)
