@@ -34,8 +34,8 @@ from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
+from psoup_client.no_reply import unanswered, who_answered
 from psoup_client.tracebacks import is_inner, render, shortened
-from psoup_client.unanswered import unanswered, who_answered
 from psoup_proto.v1 import queries_pb2
 
 

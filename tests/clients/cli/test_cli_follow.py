@@ -114,7 +114,7 @@ def test_after_counts_until_there_is_a_position_file(
 
 
 def test_labels_of_no_query_are_noted(client: Client, ads: str, started: Callable[..., subprocess.Popen[str]]) -> None:
-    process = started("follow", ads, "--label", "user=nobody", "--name", "pager")
+    process = started("follow", ads, "--label", "user=carl", "--name", "pager")
     assert process.stderr is not None
     assert process.stderr.readline() == "No query has these labels yet. Following waits for one.\n"
     assert [follower.name for follower in client.followers(ads)] == ["pager"]

@@ -92,7 +92,7 @@ def follow(
             _store(position_file, written)
         _note_labels(client, labels, names)
         try:
-            for batch in _told(feed):
+            for batch in _with_notes(feed):
                 _write(batch, names, as_json or not sys.stdout.isatty())
                 written = batch.position
                 if isinstance(batch, GroupBatch):
@@ -140,14 +140,14 @@ def _note_labels(client: Client, wanted: Mapping[str, str], shown: list[str] | N
         message(f"Note: {problem.message}. Following waits for one.")
 
 
-def _told(feed: Following | GroupFollowing) -> Iterator[FollowBatch]:
+def _with_notes(feed: Following | GroupFollowing) -> Iterator[FollowBatch]:
     """Yield the batches, and say how many queries are left out when the number grows."""
-    told = 0
+    left_out = 0
     for batch in feed:
-        if batch.left_out > told:
-            told = batch.left_out
+        if batch.left_out > left_out:
+            left_out = batch.left_out
             message(
-                f"{counted(told, 'query')} with the labels {verb(told, 'is', 'are')} not followed:"
+                f"{counted(left_out, 'query')} with the labels {verb(left_out, 'is', 'are')} not followed:"
                 " joins, aggregates and DISTINCT have rows of their own; watch them instead."
             )
         yield batch
