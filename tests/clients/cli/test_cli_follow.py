@@ -110,11 +110,11 @@ def test_after_counts_until_there_is_a_position_file(
     client.push(ads, {"n": [2], "kind": ["of ann"]})
     process = started("follow", ads, *options)
     assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["tuple"]["n"] == 2, "the file counts before --after"
+    assert json.loads(process.stdout.readline())["tuple"]["n"] == 2, "the file wins over --after"
 
 
-def test_labels_of_no_query_are_noted(client: Client, ads: str, started: Callable[..., subprocess.Popen[str]]) -> None:
-    process = started("follow", ads, "--label", "user=carl", "--name", "pager")
+def test_unknown_labels_are_noted(client: Client, ads: str, started: Callable[..., subprocess.Popen[str]]) -> None:
+    process = started("follow", ads, "--label", "user=unknown", "--name", "pager")
     assert process.stderr is not None
     assert process.stderr.readline() == "No query has these labels yet. Following waits for one.\n"
     assert [follower.name for follower in client.followers(ads)] == ["pager"]

@@ -179,6 +179,12 @@ class JumpingSelector(selectors.DefaultSelector):
         return super().select(0)
 
 
+async def virtual(seconds: float) -> None:
+    """Let the time of the loop go on."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.Event().wait(), seconds)
+
+
 def heartbeats_during(seconds: float, host: Any, monkeypatch: pytest.MonkeyPatch) -> ClockHeartbeats:
     """The heartbeats of a service after so many seconds in which no time really passes."""
     monkeypatch.setattr(clock_heartbeats, "EVERY_S", 1.0)
@@ -202,11 +208,11 @@ def heartbeats_during(seconds: float, host: Any, monkeypatch: pytest.MonkeyPatch
 def test_slow_heartbeats_are_no_stall_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     class SlowHost:
         async def submit(self, command: object) -> SimpleNamespace:
-            await asyncio.sleep(0.4)
+            await virtual(0.4)
             return SimpleNamespace(duplicate=False, sequence=1)
 
         async def wait_for(self, sequence: int, patience: float) -> None:
-            await asyncio.sleep(6.0)
+            await virtual(6.0)
 
     heartbeats = heartbeats_during(1_000.0, SlowHost(), monkeypatch)
     assert heartbeats.count >= 7

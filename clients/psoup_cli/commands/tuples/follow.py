@@ -69,7 +69,7 @@ def follow(
     """\b
     Examples:
       psoup follow ads --labels user --json
-      psoup follow ads --after start --position-file mails.position --json | ./send-mails
+      psoup follow ads --after start --position-file mails.position | ./send-mails
       psoup follow ads --group mailer
 
     Print each new tuple of a stream with the queries that it matched, as tuples come, until Ctrl-C. Without --after it
