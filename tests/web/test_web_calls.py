@@ -157,19 +157,6 @@ def test_only_the_calls_of_the_list_are_there(page: Page) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "hint"),
-    [
-        ("IngestService/PushRow", "did you mean /api/psoup.v1.IngestService/PushRows?"),
-        ("QueryService/Ask", "did you mean /api/psoup.v1.StatementService/Ask?"),
-        ("x" * 4_000, "see docs/web.md"),
-    ],
-)  # fmt: skip
-def test_the_refusal_of_a_misspelt_call_names_the_call(page: Page, call: str, hint: str) -> None:
-    reply = page.post(call, "{}")
-    assert (reply.status, reply.json["message"]) == (404, f"there is no such call for a page; {hint}")
-
-
-@pytest.mark.parametrize(
     "body",
     [
         "[]", "1", "null", '"x"', "{", "{}{}", '{"pageSize": "x"}', '{"pageSize": 1e99}', '{"pageSize": NaN}',

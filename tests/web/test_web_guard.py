@@ -151,3 +151,16 @@ def test_a_cookie_is_no_credential_and_no_body_no_query_string_is_read_as_one(pa
     response = page.post(INFO, "{}", {"cookie": "token=psoup_x"})
     assert response.status == 200, "it is not looked at"
     assert "psoup_x" not in json.dumps(response.json)
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ("IngestService/PushRow", "did you mean /api/psoup.v1.IngestService/PushRows?"),
+        ("QueryService/Ask", "did you mean /api/psoup.v1.StatementService/Ask?"),
+        ("x" * 4_000, "see docs/web.md"),
+    ],
+)  # fmt: skip
+def test_the_refusal_of_a_misspelt_call_names_the_call(page: Page, call: str, hint: str) -> None:
+    reply = page.post(call, "{}")
+    assert (reply.status, reply.json["message"]) == (404, f"there is no such call for a page; {hint}")
