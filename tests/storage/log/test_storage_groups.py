@@ -58,3 +58,14 @@ def test_a_row_with_other_positions_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(Internal, match="event 3 of the log is damaged"):
         list(again.read())
     again.close()
+
+
+def test_rows_of_groups_are_found_apart_from_the_queries_of_their_stream(tmp_path: Path) -> None:
+    store = DurableStore(tmp_path)
+    store.append(history().events)
+    store.close()
+    (database,) = tmp_path.glob("*.db")
+    with apsw.Connection(str(database)) as connection:
+        rows = list(connection.execute("SELECT kind, stream FROM log WHERE kind IN ('group', 'ungroup')"))
+        others = {stream for (stream,) in connection.execute("SELECT stream FROM log WHERE kind NOT LIKE '%group'")}
+    assert rows and not others & {stream for _, stream in rows}, "a confirmation reads no row of a query"

@@ -23,6 +23,7 @@ import apsw
 from psoup.config import Remembered
 from psoup.events.events import Attached
 from psoup.model import Retention
+from psoup_storage.durable.log.groups import forget_groups
 from psoup_storage.durable.log.spool import forget_spooled
 
 SLICE_BYTES = 2 * 1024 * 1024
@@ -161,9 +162,8 @@ def forget_stream(connection: apsw.Connection, stream: int) -> tuple[list[str], 
     wanted = "SELECT file FROM chunks WHERE stream = ? AND file <> ''"
     files = [file for (file,) in connection.execute(wanted, (stream,))]
     spools = forget_spooled(connection, "stream = ?", stream)
-    connection.execute(
-        "DELETE FROM log WHERE stream = ? AND kind IN ('push', 'watermark', 'group', 'ungroup')", (stream,)
-    )
+    connection.execute("DELETE FROM log WHERE stream = ? AND kind IN ('push', 'watermark')", (stream,))
+    forget_groups(connection, stream)
     connection.execute("DELETE FROM chunks WHERE stream = ?", (stream,))
     connection.execute("DELETE FROM stored WHERE stream = ?", (stream,))
     return files, spools
