@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from psoup_client import html
+from psoup_client.answer import rows_of
 from psoup_client.arguments import short_errors
 from psoup_client.channel.patience import Patience, passes
 from psoup_client.errors import DeadlineExceeded, PositionLost, PSoupError
@@ -37,6 +38,7 @@ _QUERIES = pa.schema([("query_id", pa.string()), ("key", pa.string()), ("labels"
 class Match(NamedTuple):
     """A tuple, as a dict with `_id`, `_time` and the columns, and the queries that it matched.
 
+    The values are as in `Answer.rows`: a DATE or TIMESTAMP outside the years 1 to 9999 is a text in ISO 8601.
     `query_ids`, `keys` (None for a query without a key) and `labels` have an element for each query, oldest query
     first.
     """
@@ -87,7 +89,9 @@ class FollowBatch:
         }
         pairs = iter(zip(*(column.to_pylist() for column in self.matches.columns), strict=True))
         pair = next(pairs, None)
-        for row in self.tuples.to_pylist():
+        names = self.tuples.column_names
+        for values in rows_of(self.tuples):
+            row = dict(zip(names, values, strict=True))
             query_ids = list[str]()
             while pair is not None and pair[0] == row["_id"]:
                 query_ids.append(pair[1])

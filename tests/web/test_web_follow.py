@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 
 from psoup_client import Client
@@ -107,6 +108,16 @@ def test_values_have_the_form_of_answers(page: Page, client: Client) -> None:
     answer = page.call("QueryService/InvokeRows", {"queryId": query.id, "json": True})
     assert tuples == answer["jsonRows"]
     assert tuples[0] == {"n": "9007199254740993", "x": "NaN", "at": "2026-07-01T12:00:00Z"}
+
+
+def test_a_time_after_the_year_9999_and_a_large_number_are_told(page: Page, client: Client) -> None:
+    stream = made(client, "distant")
+    client.push(stream, {"n": [2**60], "at": pa.array([10**18], pa.timestamp("us", "UTC"))})
+    with followed(page, f"/follow?stream={stream}&after=start&label=user%3Dann") as replies:
+        (match,) = next(event for event in replies if event.data).data["matches"]
+    assert (match["tuple"]["n"], match["tuple"]["at"]) == (str(2**60), "33658-09-27T01:46:40.000000Z")
+    ((told,),) = (list(batch) for batch in [next(client.follow(stream, "start", labels={"user": "ann"}))])
+    assert told.tuple["at"].startswith("33658-09-27")
 
 
 def test_a_lost_position_is_an_event(page: Page, client: Client) -> None:

@@ -156,17 +156,18 @@ def _matches(message: follow_pb2.FollowResponse) -> list[dict[str, Any]]:
             "key": tag["key"],
             "labels": dict(tag["labels"]),
         }
-        for tag in _rows(message.queries_ipc)
+        for tag in _read(message.queries_ipc).to_pylist()
     }
-    with pa.ipc.open_stream(message.tuples_ipc) as reader:
-        tuples = [row for batch in reader for row in plain_rows(batch)]
-    matches: dict[int, dict[str, Any]] = {row["_id"]: {"tuple": row, "queries": []} for row in tuples}
-    for pair in _rows(message.matches_ipc):
+    matches: dict[int, dict[str, Any]] = {
+        int(row["_id"]): {"tuple": row, "queries": []}
+        for batch in _read(message.tuples_ipc).to_batches()
+        for row in plain_rows(batch)
+    }
+    for pair in _read(message.matches_ipc).to_pylist():
         matches[pair["tuple_id"]]["queries"].append(tags[pair["query"]])
     return list(matches.values())
 
 
-def _rows(raw: bytes) -> list[dict[str, Any]]:
+def _read(raw: bytes) -> pa.Table:
     with pa.ipc.open_stream(raw) as reader:
-        rows: list[dict[str, Any]] = reader.read_all().to_pylist()
-        return rows
+        return reader.read_all()
