@@ -43,6 +43,7 @@ _NONE: Array = np.zeros(0, np.int64)
 _TAGS = pa.schema(
     [("query", pa.int64()), ("key", pa.string()), pa.field("labels", pa.map_(pa.string(), pa.string()), False)]
 )
+_NO_TAGS = pa.RecordBatch.from_pylist([], schema=_TAGS)
 
 
 class FollowPlace(NamedTuple):
@@ -217,6 +218,9 @@ def fitting_page(
 ) -> FollowPage:
     """The page of the first pairs that fit into `most_bytes` bytes."""
     tuple_ids, queries, place = pairs.tuple_ids, pairs.queries, FollowPlace(pairs.end_id, pairs.after)
+    if not len(tuple_ids):
+        none = gathered_rows(snapshot, view, tuple_ids, most_bytes, budget)
+        return FollowPage(tuple_ids, queries, none, _NO_TAGS, place, view.next_id, left_out)
     tuples, first_of_tuple = np.unique(tuple_ids, return_index=True)
     rows = gathered_rows(snapshot, view, tuples, most_bytes, budget)
     ids, first_of_query = np.unique(queries, return_index=True)
