@@ -9,6 +9,7 @@ Clauses that a page meets for the first time are added. A clause stays for later
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -111,8 +112,9 @@ def _members(snapshot: Snapshot, clauses: Array) -> tuple[Array, Array]:
     for block, at in lookup.blocks:
         owners.append(picked(block.ids, at))
         queries.append(picked(block.members, at))
-    several = [(sqc_id, [*since(record.members, 0)]) for sqc_id, record in lookup.records.items()]
-    owners.append(np.repeat([sqc_id for sqc_id, _ in several], [len(members) for _, members in several]))
-    queries.append(np.array([query_id for _, members in several for query_id in members], np.int64))
+    records = lookup.records.values()
+    several = [one.members if isinstance(one.members, tuple) else [*since(one.members, 0)] for one in records]
+    owners.append(np.repeat(np.array([*lookup.records], np.int64), [*map(len, several)]))
+    queries.append(np.fromiter(chain.from_iterable(several), np.int64))
     of_queries, ids = np.concatenate(owners).astype(np.int64), np.concatenate(queries)
     return of_queries[ids < FIRST_SIDE], ids[ids < FIRST_SIDE]

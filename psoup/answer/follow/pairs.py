@@ -122,8 +122,17 @@ def _told(
     if after >= 0:
         later = (tuple_ids != low) | (queries > after)
         tuple_ids, queries = tuple_ids[later], queries[later]
-    order = np.lexsort((queries, tuple_ids))
-    return FollowPairs(tuple_ids[order], queries[order], end_id)
+    return FollowPairs(*_in_order(tuple_ids, queries, low, end_id), end_id)
+
+
+def _in_order(tuple_ids: Array, queries: Array, low: int, end_id: int) -> tuple[Array, Array]:
+    """Pairs of tuples in [low, end_id) and queries, ascending by tuple, then by query. No pair is there twice."""
+    span = int(queries.max(initial=0)) + 1
+    if (end_id - low) * span >= 1 << 62:
+        order = np.lexsort((queries, tuple_ids))
+        return tuple_ids[order], queries[order]
+    tuples, queries = np.divmod(np.sort((tuple_ids - low) * span + queries), span)  # several times as fast
+    return tuples + low, queries
 
 
 def _expanded(
