@@ -24,7 +24,7 @@ NEAR = 16_384
 _TOGETHER = 256
 """The most clients whose pages one step makes."""
 _TOGETHER_S = 0.01
-"""Seconds after which a step begins no further page."""
+"""Seconds after which a step begins no further page of one client alone."""
 _PAUSE_S = 0.1
 """Seconds until the line goes on after the readers had no room."""
 
@@ -91,12 +91,12 @@ class PageLine:
             client.stale = False  # before the snapshot is read
 
         def make(snapshot: Snapshot, budget: ReadBudget) -> Sequence[_Page]:
-            pages, end = FollowPages(snapshot, budget, self._host.clock.now()), time.perf_counter() + _TOGETHER_S
+            pages = FollowPages(snapshot, budget, self._host.clock.now())
             with suppress(PSoupError, PositionLost):  # then each client gets its page, or its error, alone
                 pages.share(tasks)
-            made = list[_Page]()
+            made, end = list[_Page](), time.perf_counter() + _TOGETHER_S
             for task in tasks:
-                if made and time.perf_counter() > end:
+                if made and not pages.has(task) and time.perf_counter() > end:
                     made.append(None)
                     continue
                 try:

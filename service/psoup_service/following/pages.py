@@ -90,6 +90,10 @@ class FollowPages:
         follower.take_queries(maker)
         return batch
 
+    def has(self, task: FollowTask) -> bool:
+        """Whether the page of a client has been made."""
+        return _name(task) in self._made
+
     def share(self, tasks: Sequence[FollowTask]) -> None:
         """Make the pages of clients of few queries each in one pass. They are at the same place of a stream.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,11 +14,14 @@ from psoup.answer.follow.page import Follower, FollowPlace, follow_page
 from psoup.answer.follow.told import FollowWanted
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
+from psoup.published.snapshot import Snapshot
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
+from psoup_service.following import page_line
 from psoup_service.following.follower import FollowClient, FollowForm
 from psoup_service.following.marks import StreamMarks
-from psoup_service.following.pages import FollowPages, FollowTask
+from psoup_service.following.page_line import PageLine
+from psoup_service.following.pages import FollowBatch, FollowPages, FollowTask
 from psoup_testing.suite.budget import SEED, replayable, scaled
 
 FORM = FollowForm("default", "", 40, 10**6, 15)
@@ -159,6 +164,35 @@ def test_a_follower_without_new_matches_is_not_marked() -> None:
     play.soup.push("s", pa.table({"a": [7], "t": ["x"]}))
     play.look()
     assert client.marked.is_set() and not client.newest
+
+
+def test_a_step_delivers_all_pages_that_were_made_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_line, "_TOGETHER_S", -1.0)
+    soup, steps = LocalPSoup(EngineConfig(), VirtualClock(10**9)), list[int]()
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    for number in range(5):
+        soup.register("SELECT a FROM s WHERE a = 1", labels={"u": f"{number}"})
+    soup.push("s", pa.table({"a": [1, 2]}))
+
+    class Reads:
+        clock = VirtualClock(10**9)
+
+        async def evaluate(self, read: Callable[[Snapshot, ReadBudget], object]) -> object:
+            steps.append(1)
+            return read(soup.engine.snapshot(), ReadBudget())
+
+    async def body() -> list[FollowBatch]:
+        line = PageLine(Reads())  # type: ignore[arg-type]
+        wanted = [FollowWanted(labels=(("u", f"{number}"),)) for number in range(5)]
+        clients = [FollowClient(1, FORM, one, FollowPlace(0), lambda _: None) for one in wanted]
+        serving = asyncio.create_task(line.serve())
+        pages = await asyncio.gather(*(line.page(client, 2) for client in clients))
+        serving.cancel()
+        return pages
+
+    pages = asyncio.run(body())
+    assert [len(pa.ipc.open_stream(page.matches).read_all()) for page in pages] == [1] * 5
+    assert len(steps) == 1
 
 
 def test_a_page_made_for_two_followers_brings_the_new_query_to_both() -> None:
