@@ -67,5 +67,5 @@ def test_rows_of_groups_are_found_apart_from_the_queries_of_their_stream(tmp_pat
     (database,) = tmp_path.glob("*.db")
     with apsw.Connection(str(database)) as connection:
         rows = list(connection.execute("SELECT kind, stream FROM log WHERE kind IN ('group', 'ungroup')"))
-        others = {stream for (stream,) in connection.execute("SELECT stream FROM log WHERE kind NOT LIKE '%group'")}
-    assert rows and not others & {stream for _, stream in rows}, "a confirmation reads no row of a query"
+        streams = {stream for (stream,) in connection.execute("SELECT stream FROM log WHERE kind NOT LIKE '%group'")}
+    assert rows and not streams & {stream for _, stream in rows}, "a confirmation reads no row of a query"

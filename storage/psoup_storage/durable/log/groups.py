@@ -2,7 +2,7 @@
 
 A row `group` has all facts of one group, and its positions in the column `refused`. So the group's previous row is
 deleted in its transaction. A dropped group's rows are deleted, and so are earlier drops. The rows of a stream's groups
-have a stream ID of their own, so that the index by stream finds them among all pushes and queries of the stream.
+have a separate stream ID. So the index finds them without reading the stream's pushes and queries.
 """
 
 from __future__ import annotations
