@@ -116,8 +116,8 @@ def test_a_time_after_the_year_9999_and_a_large_number_are_told(page: Page, clie
     with followed(page, f"/follow?stream={stream}&after=start&label=user%3Dann") as replies:
         (match,) = next(event for event in replies if event.data).data["matches"]
     assert (match["tuple"]["n"], match["tuple"]["at"]) == (str(2**60), "33658-09-27T01:46:40.000000Z")
-    ((told,),) = (list(batch) for batch in [next(client.follow(stream, "start", labels={"user": "ann"}))])
-    assert told.tuple["at"].startswith("33658-09-27")
+    ((row,),) = (list(batch) for batch in [next(client.follow(stream, "start", labels={"user": "ann"}))])
+    assert row.tuple["at"].startswith("33658-09-27")
 
 
 def test_a_lost_position_is_an_event(page: Page, client: Client) -> None:
