@@ -5,8 +5,8 @@
     follow.10k.told   from the same push until each follower with a match has its batch; peer: one follower
     follow.10k.page   processor time of the process for each batch of a follower, of pushes of 1,000 tuples
 
-A label has five searches, and a tuple matches those of 23 labels. The followers are coroutines in the process of the
-service, because 10,000 connections take longer to open than the rest of the run. So no row has the cost of gRPC.
+A label has five searches, and a tuple matches 23 labels. The followers are coroutines in the process of the service,
+because 10,000 connections take a minute to open. So no row has the cost of gRPC.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Searches:
         self.table = pa.table({"a": self.of, "user": names})
 
     def tuples(self, count: int) -> pa.Table:
-        """Tuples of random values, each of which some searches have."""
+        """Tuples of random values that searches have."""
         return pa.table({"a": self.draw.integers(0, self.values, count), "note": ["new"] * count})
 
     def label_count(self, tuples: pa.Table) -> int:
@@ -112,7 +112,7 @@ def _pages(snapshot: Snapshot) -> Iterator[FollowPage]:
 # At the newest tuple -------------------------------------------------------------------------------------------
 
 
-class Told:
+class Audience:
     """The followers of a service, and the number of batches that they got. Each follower has a label."""
 
     def __init__(self, host: Host[Snapshot], store: MemoryStore) -> None:
@@ -148,14 +148,14 @@ class Told:
 
 
 @asynccontextmanager
-async def _following(told: Told, labels: range) -> AsyncIterator[None]:
+async def _following(audience: Audience, labels: range) -> AsyncIterator[None]:
     """Followers of some labels, from when all are at the newest tuple."""
     ready = asyncio.Semaphore(0)
-    tasks = [asyncio.create_task(told.follow(label, ready)) for label in labels]
+    tasks = [asyncio.create_task(audience.follow(label, ready)) for label in labels]
     try:
         for _ in tasks:
             await ready.acquire()
-        while told.followers.figures()["follow_lag_tuples"] or not told.followers.looks:
+        while audience.followers.figures()["follow_lag_tuples"] or not audience.followers.looks:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         yield
@@ -170,47 +170,47 @@ async def _told(count: int, samples: int) -> list[Row]:
     store, searches, config = MemoryStore(), Searches(count), EngineConfig()
     host = Host(Engine(config), Admission(config), store, VirtualClock(10**9))
     host.start()
-    found, large = dict[int, list[tuple[float, float]]](), 0.0
+    spans, large = dict[int, list[tuple[float, float]]](), 0.0
     try:
         await host.submit(CreateStream(CREATE))
         await host.submit(RegisterMany([TEMPLATE], searches.table, labels=("user",), names=("a", "user")))
         await host.submit(Push("s", searches.tuples(PUSH)))
         for followers in (1, searches.labels):
-            told = Told(host, store)
-            async with _following(told, range(followers)):
-                found[followers] = [await _sample(told, searches, followers) for _ in range(samples + 5)][5:]
+            audience = Audience(host, store)
+            async with _following(audience, range(followers)):
+                spans[followers] = [await _sample(audience, searches, followers) for _ in range(samples + 5)][5:]
                 if followers > 1:
-                    large = await _large(told, searches)
+                    large = await _large(audience, searches)
     finally:
         await asyncio.to_thread(host.close)
-    one, many = (np.array(pairs) * 1e3 for pairs in found.values())
+    alone, many = (np.array(pairs) * 1e3 for pairs in spans.values())
     rows = list[Row]()
     for place, name in enumerate(("follow.10k", "follow.10k.told")):
-        ours, peer = Sample.of(many[:, place].tolist()), Sample.of(one[:, place].tolist())
+        ours, peer = Sample.of(many[:, place].tolist()), Sample.of(alone[:, place].tolist())
         rows.append(Row(name, ours, "ms", "one follower", peer, Target(at_most=2)))
     rows.append(Row("follow.10k.page", Sample.of([large]), "us", "none", None, Target(value_at_most=200)))
     return rows
 
 
-async def _sample(told: Told, searches: Searches, followers: int) -> tuple[float, float]:
+async def _sample(audience: Audience, searches: Searches, followers: int) -> tuple[float, float]:
     """The times of a push of one tuple, which the first follower is told."""
     tuples, batches = searches.tuples(1), 1
     if followers == 1:
         tuples = tuples.set_column(0, "a", pa.array([int(searches.of[0])]))
     else:
         batches = searches.label_count(tuples)
-    times = await told.push(tuples, batches)
+    times = await audience.push(tuples, batches)
     await asyncio.sleep(0.02)
     return times
 
 
-async def _large(told: Told, searches: Searches) -> float:
+async def _large(audience: Audience, searches: Searches) -> float:
     """Microseconds of processor time for each follower that is told of a large push."""
     spent = list[float]()
     for _ in range(2):
         tuples = searches.tuples(PUSH)
-        before, batches = time.process_time(), told.batches
-        await told.push(tuples, searches.label_count(tuples))
-        spent.append(1e6 * (time.process_time() - before) / max(told.batches - batches, 1))
+        before, batches = time.process_time(), audience.batches
+        await audience.push(tuples, searches.label_count(tuples))
+        spent.append(1e6 * (time.process_time() - before) / max(audience.batches - batches, 1))
         await asyncio.sleep(0.05)
     return min(spent)

@@ -16,7 +16,7 @@ import numpy as np
 
 from psoup.answer.follow.told import NEVER, ToldQueries, told_queries
 from psoup.plan.sides import FIRST_SIDE
-from psoup.published.members import since
+from psoup.published.members import Members, since
 from psoup.published.records import picked
 from psoup.published.snapshot import Snapshot, StreamView
 from psoup.values.columns import Array
@@ -102,6 +102,11 @@ def joined_queries(every: Sequence[ClauseQueries]) -> tuple[QueriesOf, Array]:
     return QueriesOf(facts, starts, sizes), np.repeat(np.arange(len(every)), counts)
 
 
+def _of_clause(members: Members) -> Sequence[int]:
+    """The queries of a clause, possibly with sides of joins."""
+    return members if isinstance(members, tuple) else [*since(members, 0)]
+
+
 def _members(snapshot: Snapshot, clauses: Array) -> tuple[Array, Array]:
     """Pairs of a clause and one of its queries, without the sides of joins: int64[n] each.
 
@@ -113,7 +118,7 @@ def _members(snapshot: Snapshot, clauses: Array) -> tuple[Array, Array]:
         owners.append(picked(block.ids, at))
         queries.append(picked(block.members, at))
     records = lookup.records.values()
-    several = [one.members if isinstance(one.members, tuple) else [*since(one.members, 0)] for one in records]
+    several = [_of_clause(record.members) for record in records]
     owners.append(np.repeat(np.array([*lookup.records], np.int64), [*map(len, several)]))
     queries.append(np.fromiter(chain.from_iterable(several), np.int64))
     of_queries, ids = np.concatenate(owners).astype(np.int64), np.concatenate(queries)

@@ -96,7 +96,7 @@ def pairs_together(
     part = next(parts_of(view, low, high), None)
     if part is None:
         return TogetherPairs(_NONE, _NONE, _NONE, high)
-    known, owners = joined_queries(every)
+    catalog, owners = joined_queries(every)
     clauses, place_of = np.unique(np.concatenate([catalog.clauses for catalog in every]), return_inverse=True)
     names, tuple_ids, end_id = _of_clauses(snapshot, view, part, clauses, budget)
     order = np.argsort(names, kind="stable")
@@ -105,7 +105,7 @@ def pairs_together(
     ends, starts = np.cumsum(sizes), (np.cumsum(counts) - counts)[place_of]
     at = np.repeat(starts - (ends - sizes), sizes) + np.arange(int(sizes.sum()))
     which = np.repeat(np.arange(len(sizes)), sizes)
-    queries, tuple_ids, pair_of, end_id = _expanded(view, known, which, tuple_ids[at], low, end_id)
+    queries, tuple_ids, pair_of, end_id = _expanded(view, catalog, which, tuple_ids[at], low, end_id)
     owners = owners[which[pair_of]]
     return TogetherPairs(owners, tuple_ids, queries, end_id).of(np.lexsort((queries, tuple_ids, owners)))
 
@@ -138,7 +138,7 @@ def _in_order(tuple_ids: Array, queries: Array, low: int, end_id: int) -> tuple[
 def _expanded(
     view: StreamView, catalog: QueriesOf, names: Array, tuple_ids: Array, low: int, end_id: int
 ) -> tuple[Array, Array, Array, int]:
-    """The queries that are told, with their tuples, the places of their pairs in `names`, and the end of the tuples.
+    """The queries that are told, their tuples, the places of their pairs in `names`, and the end of the tuples.
 
     Each pair of a tuple and a clause `name` stands for the clause's queries. Too many pairs make the tuples fewer.
     """

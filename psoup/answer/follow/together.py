@@ -62,8 +62,8 @@ def follow_together(
             tuples, tags = slices.of(number)
             pages.append(FollowPage(tuple_ids, queries, tuples, tags, place, view.next_id, follower.left_out))
             continue
-        own = first_pairs(FollowPairs(tuple_ids, queries, pairs.end_id), most_rows)
-        pages.append(fitting_page(snapshot, view, own, follower.left_out, most_bytes, budget))
+        first = first_pairs(FollowPairs(tuple_ids, queries, pairs.end_id), most_rows)
+        pages.append(fitting_page(snapshot, view, first, follower.left_out, most_bytes, budget))
     return pages
 
 

@@ -170,10 +170,10 @@ def clauses_of(snapshot: Snapshot, follower: Follower, gone: Set[int] | None = N
     """
     if not follower.few:
         return None
-    if gone is not None and isinstance(known := follower.catalog.note, dict) and gone.isdisjoint(known):
-        return known
+    if gone is not None and isinstance(note := follower.catalog.note, dict) and gone.isdisjoint(note):
+        return note
     clauses = map(snapshot.clauses.get, follower.catalog.clauses.tolist())
     standing = (clause for clause in clauses if clause is not None)
-    found = {clause.sqc_id: WatchedClause(clause.sqc_id, clause.slot, not clause.factors) for clause in standing}
-    follower.catalog.note = found
-    return found
+    watched = {clause.sqc_id: WatchedClause(clause.sqc_id, clause.slot, not clause.factors) for clause in standing}
+    follower.catalog.note = watched
+    return watched

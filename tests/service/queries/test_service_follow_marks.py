@@ -184,7 +184,7 @@ def test_a_step_delivers_all_pages_that_were_made_together(monkeypatch: pytest.M
     async def body() -> list[FollowBatch]:
         line = PageLine(Reads())  # type: ignore[arg-type]
         wanted = [FollowWanted(labels=(("u", f"{number}"),)) for number in range(5)]
-        clients = [FollowClient(1, FORM, one, FollowPlace(0), lambda _: None) for one in wanted]
+        clients = [FollowClient(1, FORM, label, FollowPlace(0), lambda _: None) for label in wanted]
         serving = asyncio.create_task(line.serve())
         pages = await asyncio.gather(*(line.page(client, 2) for client in clients))
         serving.cancel()
