@@ -58,20 +58,23 @@ class WatchedClauses:
         self._next_id = view.next_id
         self._runs = list[weakref.ref[Array]]()
         """Weak references to the runs of the open chunk that an earlier look has read. A run never changes."""
-        self._new = list[WatchedClause]()
+        self._new: dict[int, WatchedClause] = {}
+        """The clauses that the next look adds, by their SQC IDs."""
+        self._dropped = set[int]()
+        """The clauses that the next look removes."""
         self._take(np.zeros((0, 3), np.int64))
 
     def __len__(self) -> int:
-        return len(self._rows) + len(self._new)
+        return len(self._rows) - len(self._dropped) + len(self._new)
 
     def add(self, clause: WatchedClause) -> None:
         """Watch a further clause, from the end of the last look on. The clause must not be watched yet."""
-        self._new.append(clause)
+        self._new[clause.sqc_id] = clause
 
     def drop(self, sqc_id: int) -> None:
-        """Stop watching a clause. O(clauses)."""
-        self._new = [clause for clause in self._new if clause.sqc_id != sqc_id]
-        self._take(self._rows[self._rows[:, 0] != sqc_id])
+        """Stop watching a clause, which must be watched. O(1): the next look removes all dropped clauses at once."""
+        if self._new.pop(sqc_id, None) is None:
+            self._dropped.add(sqc_id)
 
     def _take(self, rows: Array) -> None:
         """Set the clauses: int64[k, 3], the fields of WatchedClause, ascending by SQC ID. O(k + slots)."""
@@ -80,12 +83,22 @@ class WatchedClauses:
         self._place_of_slot: Array = np.full(int(self._slots.max(initial=-1)) + 1, -1, np.int32)
         self._place_of_slot[self._slots] = np.arange(len(rows), dtype=np.int32)
 
+    def _update(self) -> None:
+        """Add the new clauses, and remove the dropped ones. O(clauses + slots)."""
+        rows = self._rows
+        if self._dropped:
+            gone = np.fromiter(self._dropped, np.int64, len(self._dropped))
+            rows = rows[~np.isin(rows[:, 0], gone)]
+        if self._new:
+            new: Array = np.array(sorted(self._new.values()), np.int64)
+            rows = np.insert(rows, np.searchsorted(rows[:, 0], new[:, 0]), new, axis=0)
+        self._take(rows)
+        self._new, self._dropped = {}, set()
+
     def look(self, view: StreamView) -> Looked:
         """Find the clauses that matched tuples since the last look. O(new matches + clauses) for each new chunk."""
-        if self._new:
-            new: Array = np.array(sorted(self._new), np.int64)
-            self._take(np.insert(self._rows, np.searchsorted(self._rows[:, 0], new[:, 0]), new, axis=0))
-            self._new = []
+        if self._new or self._dropped:
+            self._update()
         if (view.first_id, view.next_id) == (self._first_id, self._next_id):
             return _NOTHING
         ids, first = self._wanted.ids, self._next_id

@@ -46,7 +46,7 @@ class StreamMarks:
             self._by_tag.setdefault(tag, set()).add(client)
 
     def leave(self, client: FollowClient) -> None:
-        """Remove a follower. O(clauses of the stream's followers)."""
+        """Remove a follower. O(clauses of the follower)."""
         self.clients.discard(client)
         self._stale.discard(client)
         self._watch(client, {})

@@ -12,12 +12,14 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
+from psoup.answer.copies import watched_clauses
 from psoup.answer.copies.watched_clauses import WatchedClauses, clause_of, slides_of
 from psoup.config import EngineConfig
 from psoup.execution.select.clause_matches import matches_in
 from psoup.local import LocalPSoup
 from psoup.model import SECOND
 from psoup.published.snapshot import StreamView
+from psoup.results.sets import WantedClauses
 from psoup.sql import window_clause
 from psoup.work.clock import VirtualClock
 from psoup_testing.suite.budget import SCALE, Budget
@@ -71,7 +73,9 @@ class Rig:
     def leave(self) -> None:
         if self.clauses:
             sqc_id = self.draw.choice([*self.clauses])
-            self.soup.unregister(self.clauses.pop(sqc_id))
+            query = self.clauses.pop(sqc_id)
+            if self.draw.randrange(2):  # else the clause stays, and may be watched again before the next look
+                self.soup.unregister(query)
             self.watched.drop(sqc_id)
 
     def look(self) -> None:
@@ -145,6 +149,34 @@ def test_a_look_takes_no_step_of_python_for_a_clause() -> None:
         soup.push("s", pa.table({"a": [1]}))
         calls.add(_calls(soup, watched))
     assert len(calls) == 1
+
+
+def test_clauses_that_are_dropped_between_two_looks_are_removed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are made for each look, not for each drop. A clause that is dropped and added again stays watched."""
+    soup = LocalPSoup()
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    queries = soup.register_many("SELECT a FROM s WHERE a = ?", [(n,) for n in range(100)])
+    snapshot = soup.engine.snapshot()
+    records = [snapshot.query(query, soup.tenant) for query in queries]
+    clauses = [clause for record in records if (clause := clause_of(snapshot, record, None)) is not None]
+    watched = WatchedClauses(snapshot.stream("s", soup.tenant))
+    for clause in clauses[:90]:
+        watched.add(clause)
+    watched.look(snapshot.stream("s", soup.tenant))
+    tables = list[int]()
+    monkeypatch.setattr(watched_clauses, "WantedClauses", lambda ids: (tables.append(len(ids)), WantedClauses(ids))[1])
+    for clause in clauses[90:]:
+        watched.add(clause)
+    for clause in clauses[5:95]:
+        watched.drop(clause.sqc_id)
+    for clause in clauses[50:52]:
+        watched.add(clause)
+    watched.drop(clauses[51].sqc_id)
+    assert (len(watched), tables) == (11, [])
+    soup.push("s", pa.table({"a": [*range(100)]}))
+    looked = watched.look(soup.engine.snapshot().stream("s", soup.tenant))
+    assert tables == [11]
+    assert looked.found.tolist() == [clause.sqc_id for clause in (*clauses[:5], clauses[50], *clauses[95:])]
 
 
 @pytest.mark.parametrize(
