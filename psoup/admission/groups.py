@@ -73,10 +73,17 @@ def decide_group(
             return Prepared(Acknowledgement(sequence, duplicate=True))
         _check_new(command, stream_id, groups)
         group = FollowerGroup(
-            command.tenant, stream_id, command.name, command.form, first_positions(command.start), now
+            command.tenant,
+            stream_id,
+            command.name,
+            command.form,
+            first_positions(command.start),
+            now,
+            formed=sequence + 1,
         )
         return _prepared(group, sequence + 1, now)
-    if group is None or group.tenant != command.tenant:
+    another = group is not None and isinstance(command, ConfirmGroup) and command.formed != group.formed
+    if group is None or another or group.tenant != command.tenant:
         raise NotFound(
             f"there is no group {command.name[:64]!r} of followers on this stream; it was never formed, or it was"
             " removed",

@@ -31,6 +31,8 @@ class FollowerGroup:
 
     `form`: the selection of queries, as canonical text that only the service reads. `positions`: the confirmed position
     of each partition, int64[PARTITIONS, 2] as bytes. `confirmed`: the time of the last confirmation, 0 before it.
+    `formed`: the sequence of the event that formed the group, 0 in logs of earlier versions. A group that is removed
+    and formed again has another one.
     """
 
     tenant: str
@@ -40,6 +42,7 @@ class FollowerGroup:
     positions: bytes
     created: int
     confirmed: int = 0
+    formed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,14 @@ class FormGroup:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmGroup:
-    """Move the partitions of a group to `positions`. A partition that is further already stays there."""
+    """Move the partitions of a group to `positions`. A partition that is further already stays there.
+
+    `formed`: as in FollowerGroup. A group that was formed by another event is not changed.
+    """
 
     stream_id: int
     name: str
+    formed: int
     positions: bytes
     tenant: str = DEFAULT_TENANT
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from psoup.events.acknowledgements import Acknowledgement
 from psoup.events.commands import Command
-from psoup.events.groups import ConfirmGroup, GroupKey, later_positions
+from psoup.events.groups import ConfirmGroup, FollowerGroup, later_positions
 
 ROUND_S = 0.02
 """The least seconds between the beginnings of two rounds."""
@@ -22,7 +22,7 @@ MOST_GROUPS = 16
 
 @dataclass(slots=True)
 class _Pending:
-    tenant: str
+    group: FollowerGroup
     positions: bytes
     replies: list[asyncio.Future[int]] = field(default_factory=list)
 
@@ -32,12 +32,17 @@ class Confirmations:
 
     def __init__(self, submit: Callable[[Command], Awaitable[Acknowledgement]]) -> None:
         self._submit = submit
-        self._pending: dict[GroupKey, _Pending] = {}
+        self._pending: dict[tuple[int, str, int], _Pending] = {}
+        """By the stream, the name and the forming event of a group."""
         self._task: asyncio.Task[None] | None = None
 
-    async def confirm(self, key: GroupKey, tenant: str, positions: bytes) -> int:
-        """Return the sequence of the event once the log has the positions. Raises the errors of the command."""
-        pending = self._pending.setdefault(key, _Pending(tenant, positions))
+    async def confirm(self, group: FollowerGroup, positions: bytes) -> int:
+        """Return the sequence of the event once the log has the positions.
+
+        Raises the errors of the command: NotFound if the group was removed, also if it was formed again since.
+        """
+        key = group.stream_id, group.name, group.formed
+        pending = self._pending.setdefault(key, _Pending(group, positions))
         pending.positions = later_positions(pending.positions, positions)
         reply = asyncio.get_running_loop().create_future()
         pending.replies.append(reply)
@@ -50,14 +55,15 @@ class Confirmations:
         loop = asyncio.get_running_loop()
         while self._pending:
             due = loop.time() + ROUND_S
-            some = [(key, self._pending.pop(key)) for key in list(self._pending)[:MOST_GROUPS]]
-            await asyncio.gather(*(self._send(key, pending) for key, pending in some))
+            some = [self._pending.pop(key) for key in list(self._pending)[:MOST_GROUPS]]
+            await asyncio.gather(*map(self._send, some))
             await asyncio.sleep(max(due - loop.time(), 0))
 
-    async def _send(self, key: GroupKey, pending: _Pending) -> None:
-        stream_id, name = key
+    async def _send(self, pending: _Pending) -> None:
+        group = pending.group
+        command = ConfirmGroup(group.stream_id, group.name, group.formed, pending.positions, group.tenant)
         try:
-            done = await self._submit(ConfirmGroup(stream_id, name, pending.positions, pending.tenant))
+            done = await self._submit(command)
         except BaseException as problem:
             for reply in pending.replies:
                 if not reply.done():

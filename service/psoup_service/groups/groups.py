@@ -81,7 +81,7 @@ class Groups:
     def workers_of(self, group: FollowerGroup) -> Workers | None:
         """The workers of a group. None if it has had none since the start."""
         workers = self._groups.get((group.stream_id, group.name))
-        return workers if workers is not None and workers.group.created == group.created else None
+        return workers if workers is not None and workers.group.formed == group.formed else None
 
     def leased(self, group: FollowerGroup) -> Workers | None:
         """The workers of a group whose leases are not over. None if it has had none since the start."""
@@ -162,15 +162,19 @@ class Groups:
         delivery = workers.delivered(worker, number)
         if delivery is None:
             return 0
-        group, stored = workers.group, workers.after(delivery)
-        try:
-            sequence = await self._confirmations.confirm((group.stream_id, group.name), group.tenant, stored)
-        except NotFound:
-            workers.leave(worker)
-            raise lease_lost(group.name) from None
+        stored = workers.after(delivery)
+        sequence = await self._log(workers, worker, stored)
         workers.confirm(worker, delivery)
         workers.stored, workers.stored_at = stored, self._now()
         return sequence
+
+    async def _log(self, workers: Workers, worker: Worker, positions: bytes) -> int:
+        """Log positions of a worker's group. Raises FailedPrecondition, reason LEASE_LOST, if it was removed."""
+        try:
+            return await self._confirmations.confirm(workers.group, positions)
+        except NotFound:
+            workers.leave(worker)
+            raise lease_lost(workers.group.name) from None
 
     async def _batch(self, workers: Workers, worker: Worker, turn: int, taking: Taking) -> Taken:
         """The next batch of a worker. Waits for matches, for partitions, or until the time of the call is over."""
@@ -191,7 +195,7 @@ class Groups:
                     if not page.caught_up:
                         continue
                 if self._now() >= end:
-                    await self._store(workers)
+                    await self._store(workers, worker)
                     return self._taken(workers, worker, 0, page)
                 await self._wait(workers, worker, end)
 
@@ -201,7 +205,7 @@ class Groups:
             raise Unavailable("the service is shutting down; go on when it is back", reason="DRAINING")
         group = workers.group
         standing = self._host.snapshot().groups.get((group.stream_id, group.name))
-        gone = standing is None or standing.created != group.created
+        gone = standing is None or standing.formed != group.formed
         if gone:
             workers.leave(worker)
         if gone or worker.turn != turn or not workers.has(worker):
@@ -241,14 +245,13 @@ class Groups:
             return
         await asyncio.sleep(ROUND_S)
 
-    async def _store(self, workers: Workers) -> None:
+    async def _store(self, workers: Workers, worker: Worker) -> None:
         """Log positions that moved without a match, unless some were logged within `STORE_S`."""
-        group = workers.group
         positions = workers.positions.astype(POSITION).tobytes()
         if positions == workers.stored or self._now() < workers.stored_at + STORE_S:
             return
         workers.stored_at = self._now()
-        await self._confirmations.confirm((group.stream_id, group.name), group.tenant, positions)
+        await self._log(workers, worker, positions)
         workers.stored = positions
 
     def _taken(self, workers: Workers, worker: Worker, number: int, page: WorkerPage | None) -> Taken:

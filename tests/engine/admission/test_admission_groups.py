@@ -38,9 +38,9 @@ def moved(**partitions: tuple[int, int]) -> bytes:
 
 def test_positions_move_forwards_only(gate: Gate) -> None:
     gate.send(FormGroup("S", "mailer", "all", 0))
-    gate.send(ConfirmGroup(1, "mailer", moved(p0=(5, 2), p1=(4, -1))))
-    gate.send(ConfirmGroup(1, "mailer", moved(p0=(5, 1), p1=(4, 3), p2=(1, -1))))
-    assert gate.send(ConfirmGroup(1, "mailer", moved(p0=(2, 9)))).event is None, "nothing is further"
+    gate.send(ConfirmGroup(1, "mailer", 2, moved(p0=(5, 2), p1=(4, -1))))
+    gate.send(ConfirmGroup(1, "mailer", 2, moved(p0=(5, 1), p1=(4, 3), p2=(1, -1))))
+    assert gate.send(ConfirmGroup(1, "mailer", 2, moved(p0=(2, 9)))).event is None, "nothing is further"
     engine = Engine()
     engine.apply(gate.events)
     group = engine.snapshot().groups[1, "mailer"]
@@ -56,6 +56,19 @@ def test_the_later_position_is_the_greater_pair(seed: int) -> None:
     assert later == [max(pair) for pair in zip(left.tolist(), right.tolist(), strict=True)]
 
 
+def test_a_confirmation_of_a_removed_group_does_not_move_the_one_that_was_formed_again(gate: Gate) -> None:
+    gate.send(FormGroup("s", "mailer", "all", 0))
+    gate.send(DropGroup("s", "mailer"))
+    gate.send(FormGroup("s", "mailer", "all", 0))
+    with pytest.raises(NotFound, match=r"there is no group 'mailer' .* or it was removed"):
+        gate.send(ConfirmGroup(1, "mailer", 2, moved(p0=(5, -1))))
+    gate.send(ConfirmGroup(1, "mailer", 4, moved(p1=(3, -1))))
+    engine = Engine()
+    engine.apply(gate.events)
+    group = engine.snapshot().groups[1, "mailer"]
+    assert (group.formed, positions_array(group.positions)[:2].tolist()) == (4, [[0, -1], [3, -1]])
+
+
 def test_an_equal_group_is_formed_once(gate: Gate) -> None:
     gate.send(FormGroup("s", "mailer", "all", 0))
     assert gate.send(FormGroup("s", "mailer", "all", 99)).event is None
@@ -67,11 +80,11 @@ def test_a_dropped_group_and_the_groups_of_a_dropped_stream_are_gone(gate: Gate)
     for name in ("a", "b"):
         gate.send(FormGroup("s", name, "all", 0))
     gate.send(DropGroup("s", "a"))
-    for command in (DropGroup("s", "a"), ConfirmGroup(1, "a", moved(p0=(1, 1)))):
+    for command in (DropGroup("s", "a"), ConfirmGroup(1, "a", 2, moved(p0=(1, 1)))):
         with pytest.raises(NotFound, match="there is no group 'a'"):
             gate.send(command)
     with pytest.raises(NotFound, match="there is no group 'b'"):
-        gate.send(ConfirmGroup(1, "b", moved(p0=(1, 1)), tenant="acme"))
+        gate.send(ConfirmGroup(1, "b", 3, moved(p0=(1, 1)), tenant="acme"))
     gate.drop("s")
     engine = Engine()
     engine.apply(gate.events)

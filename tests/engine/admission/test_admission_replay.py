@@ -72,7 +72,7 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
     st.builds(Register, st.sampled_from(QUERIES), st.sampled_from(["", "r1", "r2", "r3"]), TENANTS),
     st.builds(Unregister, st.integers(0, 4), TENANTS),
     st.builds(FormGroup, NAMES, GROUPS, st.sampled_from(["all", "some"]), st.integers(0, 3), TENANTS),
-    st.builds(ConfirmGroup, st.integers(1, 4), GROUPS, st.integers(0, 9).map(first_positions), TENANTS),
+    st.builds(ConfirmGroup, st.integers(1, 4), GROUPS, st.just(0), st.integers(0, 9).map(first_positions), TENANTS),
     st.builds(DropGroup, NAMES, GROUPS, TENANTS),
 )
 STEPS = st.lists(st.tuples(COMMANDS, st.integers(-2, 4), st.booleans()), max_size=40)
@@ -92,6 +92,9 @@ def test_a_refusal_leaves_no_trace_and_replay_leads_to_the_same_state(
     watermarks: dict[int, int] = {}
     for command, ticks, give_back in steps:
         gate.now += ticks
+        if isinstance(command, ConfirmGroup):
+            group = gate.admission.state()["groups"].get((command.stream_id, command.name))  # type: ignore[attr-defined]
+            command = replace(command, formed=0 if group is None else group.formed)
         try:
             event = gate.send(command).event
         except Internal:

@@ -10,10 +10,22 @@ import numpy as np
 import pytest
 
 from psoup.answer.follow.told import FollowWanted
-from psoup.errors import FailedPrecondition, ResourceExhausted
-from psoup.events.groups import PARTITIONS, FollowerGroup, first_positions, positions_array
+from psoup.errors import FailedPrecondition, NotFound, ResourceExhausted
+from psoup.events.acknowledgements import Acknowledgement
+from psoup.events.commands import Command
+from psoup.events.groups import (
+    PARTITIONS,
+    DropGroup,
+    FollowerGroup,
+    FormGroup,
+    GroupChanged,
+    first_positions,
+    positions_array,
+)
+from psoup_service.groups.confirmations import Confirmations
 from psoup_service.groups.groups import Groups
 from psoup_service.groups.leases import Worker, Workers
+from psoup_testing.engines.admission_gate import Gate
 
 
 @pytest.fixture
@@ -68,6 +80,32 @@ def test_lists_leave_out_a_worker_that_died(workers: Workers) -> None:
         return [worker.name for worker in ([] if leased is None else leased.all())]
 
     assert asyncio.run(listed()) == ["alive"]
+
+
+def test_confirmations_of_two_lives_of_a_group_stay_apart() -> None:
+    """A confirmation that is pending for a removed group fails. The group formed again keeps its positions."""
+    gate = Gate()
+    gate.create("CREATE STREAM s (x BIGINT)")
+
+    async def submit(command: Command) -> Acknowledgement:
+        return gate.send(command).acknowledgement
+
+    def formed() -> FollowerGroup:
+        event = gate.send(FormGroup("s", "mailer", "{}", 0)).event
+        assert isinstance(event, GroupChanged) and event.group is not None
+        return event.group
+
+    async def body() -> list[int | BaseException]:
+        confirmations, old = Confirmations(submit), formed()
+        gate.send(DropGroup("s", "mailer"))
+        pending = [confirmations.confirm(old, first_positions(9)), confirmations.confirm(formed(), first_positions(2))]
+        return await asyncio.gather(*pending, return_exceptions=True)
+
+    lost, sequence = asyncio.run(body())
+    assert isinstance(lost, NotFound) and sequence == gate.admission.sequence
+    (event,) = [event for event in gate.events if event.sequence == sequence]
+    assert isinstance(event, GroupChanged) and event.group is not None
+    assert event.group.positions == first_positions(2)
 
 
 def test_what_was_not_confirmed_stays_at_its_position(workers: Workers) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -11,6 +13,7 @@ from psoup.admission import Admission
 from psoup.errors import Internal
 from psoup.events.groups import ConfirmGroup, DropGroup, FormGroup, first_positions
 from psoup_storage import DurableStore, MemoryStore, Store
+from psoup_storage.durable.log.groups import decode_group, encode_group
 from psoup_testing.engines.admission_gate import Gate
 
 
@@ -22,8 +25,8 @@ def history() -> Gate:
     for stream, name in (("s", "mailer"), ("s", "left"), ("gone", "mailer")):
         gate.send(FormGroup(stream, name, '{"labels":{"user":"ü"}}', 0))
     for start in range(1, 6):
-        gate.send(ConfirmGroup(1, "mailer", first_positions(start)))
-    gate.send(ConfirmGroup(2, "mailer", first_positions(9)))
+        gate.send(ConfirmGroup(1, "mailer", 3, first_positions(start)))
+    gate.send(ConfirmGroup(2, "mailer", 5, first_positions(9)))
     gate.send(DropGroup("s", "left"))
     gate.drop("gone")
     return gate
@@ -45,6 +48,14 @@ def test_the_newest_row_of_each_group_leads_to_the_same_state(kind: str, tmp_pat
         admission.replay(event)
     assert admission.state()["groups"] == gate.admission.state()["groups"] != {}
     store.close()
+
+
+def test_a_group_of_an_earlier_version_has_no_forming_event() -> None:
+    row = encode_group(history().events[2])  # type: ignore[arg-type]
+    facts = json.loads(row.body)
+    group = decode_group(row, facts).group
+    assert group is not None and group.formed == facts.pop("formed") == 3
+    assert decode_group(row, facts).group == replace(group, formed=0)
 
 
 def test_a_row_with_other_positions_is_damaged(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def encode_group(event: GroupChanged) -> LogRow:
     if event.group is None:
         return new_row(event.sequence, "ungroup", groups_of(event.stream_id), **facts)
     group = event.group
-    facts |= {"form": group.form, "created": group.created, "confirmed": group.confirmed}
+    facts |= {"form": group.form, "created": group.created, "confirmed": group.confirmed, "formed": group.formed}
     return new_row(event.sequence, "group", groups_of(event.stream_id), group.positions, **facts)
 
 
@@ -40,8 +40,8 @@ def decode_group(row: LogRow, facts: dict[str, Any]) -> GroupChanged:
         positions = row.refused or b""
         if len(positions) != PARTITIONS * 2 * POSITION.itemsize:
             raise ValueError(f"the positions of group {name!r} have {len(positions)} bytes")
-        created, confirmed = facts["created"], facts["confirmed"]
-        group = FollowerGroup(tenant, stream_id, name, facts["form"], positions, created, confirmed)
+        numbers = facts["created"], facts["confirmed"], facts.get("formed", 0)
+        group = FollowerGroup(tenant, stream_id, name, facts["form"], positions, *numbers)
     return GroupChanged(row.sequence, tenant, stream_id, name, group, facts["time"])
 
 
