@@ -9,9 +9,9 @@ Keys are integers from 0; iteration is in key order.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from heapq import merge
+from heapq import merge, nlargest
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -37,6 +37,11 @@ class KeyedBlock(Protocol[W]):
     @property
     def first(self) -> int:
         """The least key that the block ever had."""
+        ...
+
+    @property
+    def last(self) -> int:
+        """The greatest key that the block ever had."""
         ...
 
     @property
@@ -131,6 +136,18 @@ class PagedMap(Generic[V]):
             for key in sorted(page):
                 if key >= start:
                     yield key, page[key]
+
+    def last_before(self, bound: int) -> int:
+        """The greatest key below `bound`; -1 without one. A removed key of a block counts. O(pages + log blocks).
+
+        No block may have keys on both sides of `bound`.
+        """
+        end, numbers = (
+            bisect_left(self.blocks, bound, key=_FIRST_OF),
+            [n for n in self._pages if n * self._page < bound],
+        )
+        singles = (key for number in nlargest(2, numbers) for key in self._pages[number] if key < bound)
+        return max(self.blocks[end - 1].last if end else -1, max(singles, default=-1))
 
     def find(self, keys: Array) -> PagedRecords:
         """The records of some keys (int64[k], ascending), without a step for each key of a block."""

@@ -140,6 +140,11 @@ class RecordBlock(Generic[V]):
         """The least ID that the block ever had."""
         return int(self.ids[0])
 
+    @property
+    def last(self) -> int:
+        """The greatest ID that the block ever had."""
+        return int(self.ids[-1])
+
     def get(self, key: int) -> V | None:
         """The record of an ID, or None."""
         at = self.find(key)

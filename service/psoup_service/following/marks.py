@@ -37,7 +37,7 @@ class StreamMarks:
         self._stale = set[FollowClient]()
         """Followers that a new query may concern."""
         self._queries: PagedMap[QueryRecord] = snapshot.queries
-        self._last_query = _last(snapshot.queries)
+        self._last_query = snapshot.queries.last_before(FIRST_SIDE)
 
     def enter(self, client: FollowClient) -> None:
         """Add a follower. Its next page resolves its queries; until `follow_from` it is not at the newest tuple."""
@@ -124,7 +124,7 @@ class StreamMarks:
         self._queries = queries
         if len(new) > _LEARNED:
             self._concerned(self.clients - self._every)
-            self._last_query = _last(queries)
+            self._last_query = queries.last_before(FIRST_SIDE)
             return
         for query_id, record in new:
             self._last_query = query_id
@@ -141,10 +141,3 @@ class StreamMarks:
 
 def _tags(client: FollowClient) -> list[tuple[str, str]]:
     return [*client.wanted.labels[:1], *(("", key) for key in client.wanted.keys)]
-
-
-def _last(queries: PagedMap[QueryRecord]) -> int:
-    """The greatest ID of a query. O(queries outside blocks)."""
-    in_blocks = [int(block.ids[-1]) for block in queries.blocks if block.first < FIRST_SIDE]  # type: ignore[attr-defined]
-    singles = [key for page in queries.pages() for key in page if key < FIRST_SIDE]
-    return max([0, *in_blocks, *singles])
