@@ -147,14 +147,16 @@ def follow_page(
     most_bytes: int,
     budget: ReadBudget = UNBOUNDED,
     before: int = 2**62,
+    anew: bool = True,
 ) -> FollowPage:
     """The page of a follower from a place on, with tuples before the ID `before`. The tuple at the place must be kept,
     or be the next one.
 
-    At most `most_rows` pairs and `most_bytes` bytes. At least one pair, if the tuples looked at have one.
+    `anew`: as for `Follower.resolve`. At most `most_rows` pairs and `most_bytes` bytes. At least one pair, if the
+    tuples looked at have one.
     O(matches of the tuples), and an evaluation where there are no results. Raises the errors of the budget.
     """
-    follower.resolve(snapshot, view)
+    follower.resolve(snapshot, view, anew=anew)
     high, at = min(view.next_id, before, place.next_id + LOOKED_AT), place
     parts, room = list[FollowPairs](), most_rows
     while at.next_id < high and room > 0:

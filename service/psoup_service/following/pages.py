@@ -74,7 +74,6 @@ class FollowPages:
         name, follower = _name(task), task.client.follower
         if name not in self._made:
             view, form = self._view(task), task.client.form
-            follower.resolve(self._snapshot, view, anew=task.anew)
             page = follow_page(
                 self._snapshot,
                 view,
@@ -84,6 +83,7 @@ class FollowPages:
                 most_bytes=form.most_bytes,
                 budget=self._budget,
                 before=task.before,
+                anew=task.anew,
             )
             self._made[name] = self._batch(follower, page), follower
         batch, maker = self._made[name]

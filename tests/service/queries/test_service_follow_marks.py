@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from psoup.answer.follow.page import Follower, FollowPlace, follow_page
-from psoup.answer.follow.told import FollowWanted
+from psoup.answer.follow.told import FollowWanted, WantedQueries, wanted_queries
 from psoup.config import EngineConfig
 from psoup.local import LocalPSoup
-from psoup.published.snapshot import Snapshot
+from psoup.published.snapshot import Snapshot, StreamView
 from psoup.work.clock import VirtualClock
 from psoup.work.read_budget import ReadBudget
 from psoup_service.following import page_line
@@ -217,6 +217,26 @@ def test_a_page_made_for_two_followers_brings_the_new_query_to_both() -> None:
     assert pages(first, second, other, anew=True) == [True, True, False]
     soup.push("s", pa.table({"a": [2]}))
     assert pages(second, other, anew=False) == [True, False]
+
+
+def test_a_page_resolves_queries_once_and_only_after_a_new_one_of_its_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    soup, client, calls = LocalPSoup(EngineConfig(), VirtualClock(10**9)), _follower("1"), list[FollowWanted]()
+
+    def lookup(snapshot: Snapshot, view: StreamView, selection: FollowWanted) -> WantedQueries:
+        calls.append(selection)
+        return wanted_queries(snapshot, view, selection)
+
+    monkeypatch.setattr("psoup.answer.follow.page.wanted_queries", lookup)
+    soup.execute("CREATE STREAM s (a BIGINT)")
+    soup.register("SELECT a FROM s WHERE a = 1", labels={"u": "1"})
+    for user, anew, count in (("1", True, 1), ("2", False, 1), ("1", True, 2)):
+        soup.register("SELECT a FROM s WHERE a = 1", labels={"u": user})
+        soup.push("s", pa.table({"a": [1]}))
+        pages = FollowPages(soup.engine.snapshot(), ReadBudget(), 10**9)
+        batch = pages.page(FollowTask(client, client.place, anew=anew))
+        client.place = batch.place
+        client.follower.rest()
+        assert batch.matches and len(calls) == count
 
 
 def _follower(user: str) -> FollowClient:
