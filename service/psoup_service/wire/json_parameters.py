@@ -47,10 +47,6 @@ def _check_row(row: Any, subject: str) -> None:
         raise _wrong(f"{subject} is {json_kind(row)}; write an array in order, or an object by name")
 
 
-def _shape(row: list[Any] | dict[str, Any]) -> int | frozenset[str]:
-    return frozenset(row) if isinstance(row, dict) else len(row)
-
-
 def _table(rows: list[Any]) -> tuple[pa.Table, bool]:
     by_name = isinstance(rows[0], dict)
     titles: list[str] = list(rows[0]) if by_name else [str(place + 1) for place in range(len(rows[0]))]
