@@ -88,8 +88,13 @@ class Desk:
         if self._published is not None:
             self._published()
 
-    def _listen(self, published: Callable[[], None] | None) -> None:
+    def _listen(self, published: Callable[[], None]) -> Callable[[], None]:
         self._published = published
+
+        def end() -> None:
+            self._published = None
+
+        return end
 
     # What happens to the directory ----------------------------------------------------------------------------
 
