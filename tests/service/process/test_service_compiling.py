@@ -142,6 +142,7 @@ def test_progress_is_a_line_of_a_terminal_or_entries_of_the_log(
     out = io.StringIO()
     monkeypatch.setattr(out, "isatty", lambda: terminal, raising=False)
     monkeypatch.setattr(sys, "stderr", out)
+    monkeypatch.setattr(logging, "raiseExceptions", False)  # a handler of another test may have a closed file
     now = iter([10.0, 11.0, 16.0, 17.0])
     monkeypatch.setattr(kernel_progress.time, "monotonic", lambda: next(now))
     with caplog.at_level(logging.INFO):
