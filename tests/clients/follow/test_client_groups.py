@@ -156,7 +156,7 @@ def test_tuples_that_are_no_longer_kept_are_reported_once(client: Client, make_s
         assert [match.tuple["n"] for match in next(worker)] == list(range(30, 40))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_each_pair_is_told_and_none_after_its_confirmation(client: Client, make_stream: Make, seed: int) -> None:
     chance, stream, account = random.Random(seed), make_stream("(n BIGINT, kind BIGINT)"), Account()
     queries, wanted, rows = registered(client, stream), set[Pair](), 0
