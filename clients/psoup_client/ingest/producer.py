@@ -226,7 +226,7 @@ class Producer:
         return self.result
 
     def abandon(self) -> str:
-        """End the producer without waiting. Returns a sentence about what is not acknowledged; "" if all is."""
+        """End the producer without waiting. Returns a sentence about the batches that are lost, or ""."""
         with self._changed:
             closed, batches = self._closing, len(self._window)
             rows = sum(payload.rows for _, payload in self._window)
