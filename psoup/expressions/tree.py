@@ -106,6 +106,10 @@ ID_INDEX = -1
 TIME_INDEX = -2
 GROUPED = -1
 """The `source` of columns of groups: keys and measures, by their place."""
+OVER = -2
+"""The `source` of columns of window functions, by their place."""
+SET_COLUMNS = -3
+"""The `source` of columns of a set operation, or of constants, by position."""
 
 
 def attributes_of(expr: Expr) -> frozenset[int]:

@@ -13,7 +13,7 @@ from psoup.plan.inputs import OrderKey, Output, Source, names_of
 from psoup.plan.patterns import RULES, Operator, Pattern
 
 if TYPE_CHECKING:
-    from psoup.plan.nodes import Node
+    from psoup.plan.nodes import Leaf, Node
 
 
 class Above:
@@ -32,6 +32,11 @@ class Above:
     def sources(self) -> tuple[Source, ...]:
         """All sources in the node's subtree, in the order of FROM."""
         return self.input.sources
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The leaves that later nodes can read, in the order of FROM."""
+        return self.input.leaves
 
     @property
     def schema(self) -> tuple[Output, ...]:

@@ -17,7 +17,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from psoup.expressions.tree import GROUPED, AttributeRef, Expr, Literal, LongNumber, Now
+from psoup.expressions.tree import AttributeRef, Expr, Literal, LongNumber, Now
 from psoup.model import EPOCH, SECOND, Anchor, Bound, DataType, Kind, WindowClause
 from psoup.phrases import quoted, quoted_text
 from psoup.plan.factors import Factor, Interval, Key, Term
@@ -101,7 +101,7 @@ def expr_text(expr: Expr, names: Sequence[str] = ()) -> str:
     if isinstance(expr, Literal):
         return literal_text(expr)
     if isinstance(expr, AttributeRef):
-        if expr.source == GROUPED:
+        if expr.source < 0:  # a column that a plan computes
             return expr.name
         name = exact_name(expr.name.lower())
         if names:

@@ -17,7 +17,7 @@ from psoup.plan.canonical import SYMBOLS, describe_window, exact_name, expr_text
 from psoup.plan.patterns import RULES, Operator, Pattern
 
 if TYPE_CHECKING:
-    from psoup.plan.nodes import Node
+    from psoup.plan.nodes import Leaf, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,11 @@ class Source:
 
     @property
     def sources(self) -> tuple[Source, ...]:
+        """The source itself."""
+        return (self,)
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
         """The source itself."""
         return (self,)
 
@@ -149,6 +154,11 @@ class Join:
         return tuple(source for node in self.inputs for source in node.sources)
 
     @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The leaves that later nodes can read, in the order of FROM."""
+        return tuple(leaf for node in self.inputs for leaf in node.leaves)
+
+    @property
     def schema(self) -> tuple[Output, ...]:
         """The columns of the rows: the columns of all inputs, one after the other."""
         return tuple(output for node in self.inputs for output in node.schema)
@@ -185,8 +195,15 @@ class Join:
         return f"Join {' AND '.join([*stated, *rest])}".rstrip()
 
 
-def names_of(node: Node) -> tuple[str, ...]:
-    """The names of the sources in the node's subtree, as prefixes of columns. () for a single source, which has no
-    name."""
-    sources = node.sources
-    return tuple(exact_name(source.alias) for source in sources) if all(source.alias for source in sources) else ()
+def names_of(*nodes: Node) -> tuple[str, ...]:
+    """The names of the leaves that expressions over `nodes` can read, by place, as prefixes of columns.
+
+    A place without a leaf has the name "". Returns () for a single source, which has no name.
+    """
+    leaves = [leaf for node in nodes for leaf in node.leaves]
+    if not leaves or not all(leaf.alias for leaf in leaves):
+        return ()
+    names = [""] * (max(leaf.place for leaf in leaves) + 1)
+    for leaf in leaves:
+        names[leaf.place] = exact_name(leaf.alias)
+    return tuple(names)

@@ -17,27 +17,59 @@ from collections.abc import Iterator
 from psoup.plan.above import Distinct, Limit, Project, Sort
 from psoup.plan.aggregate import Aggregate, Having, Measure
 from psoup.plan.inputs import Join, OrderKey, Output, PairFactor, Source, names_of
+from psoup.plan.over import Over, WindowFunction
+from psoup.plan.partners import MISSING, JoinKind, PartnerJoin
+from psoup.plan.relations import Filter, Relation, SetOperation, SetOperator, Values
 
 __all__ = [
+    "MISSING",
     "Aggregate",
     "Distinct",
+    "Filter",
     "Having",
     "Join",
+    "JoinKind",
+    "Leaf",
     "Limit",
     "Measure",
     "Node",
     "OrderKey",
     "Output",
+    "Over",
     "PairFactor",
+    "PartnerJoin",
     "Project",
+    "Relation",
+    "SetOperation",
+    "SetOperator",
     "Sort",
     "Source",
+    "Values",
+    "WindowFunction",
     "names_of",
     "plan_text",
     "walk",
 ]
 
-Node = Source | Join | Aggregate | Having | Project | Distinct | Sort | Limit
+Node = (
+    Source
+    | Join
+    | PartnerJoin
+    | Relation
+    | SetOperation
+    | Values
+    | Filter
+    | Over
+    | Aggregate
+    | Having
+    | Project
+    | Distinct
+    | Sort
+    | Limit
+)
+
+Leaf = Source | Relation
+"""A leaf whose columns expressions can read, by its place."""
 
 
 def plan_text(plan: Node) -> str:

@@ -11,8 +11,14 @@ all sides come after all queries.
 
 from __future__ import annotations
 
-MOST_SOURCES = 8
-"""The most sources of a query."""
+MOST_JOINED = 8
+"""The most leaves of one join."""
+
+MOST_SOURCES = 16
+"""The most sources of a query: of its FROM, its subselects, and all SELECTs of a set operation."""
+
+FIRST_RELATION = MOST_SOURCES
+"""The place of the first relation of a query. The places of its sources are smaller."""
 
 FIRST_SIDE = 1 << 40
 """The least ID of a side. All IDs of queries are less."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from psoup.model import StreamSpec, WindowClause
-from psoup.plan.sides import MOST_SOURCES
+from psoup.plan.sides import MOST_JOINED
 from psoup.sql.instead import NESTED_JOIN, feature_hint, join_hint
 from psoup.sql.names import NamedStream, Names, listed
 from psoup.sql.source import StatementText, nearest
@@ -50,10 +50,10 @@ def from_list(source: StatementText, select: exp.Select, lookup: Lookup, names: 
     if origin is None:
         raise source.error("FROM is missing", len(source.text), hint="name the stream: SELECT ... FROM stream")
     joins = select.args.get("joins") or []
-    if len(joins) >= MOST_SOURCES:
+    if len(joins) >= MOST_JOINED:
         raise source.error(
-            f"FROM names {len(joins) + 1} sources, more than {MOST_SOURCES}",
-            joins[MOST_SOURCES - 1],
+            f"FROM names {len(joins) + 1} sources, more than {MOST_JOINED}",
+            joins[MOST_JOINED - 1],
             hint="split the query",
             reason="TOO_MANY_SOURCES",
         )

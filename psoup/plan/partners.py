@@ -1,0 +1,131 @@
+"""Joins that also depend on rows without a partner: outer joins, semi-joins, anti-joins, ASOF joins and NOT IN.
+
+    left      right            LEFT          SEMI    ANTI        a partner: a row of the right that satisfies all
+    a b       b' b" c          a -, b b', b b"   b       a       conditions of the join with a row of the left
+
+A row of the result refers to tuples of all leaves of its inputs. A missing tuple is the position `MISSING`, and all its
+columns are NULL. SEMI, ANTI and NOT_IN give rows of the left only.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psoup.expressions.tree import Expr
+from psoup.plan.canonical import expr_text
+from psoup.plan.inputs import OrderKey, Output, PairFactor, Source, names_of
+from psoup.plan.patterns import RULES, Operator, Pattern
+
+if TYPE_CHECKING:
+    from psoup.plan.nodes import Leaf, Node
+
+MISSING = -1
+"""The position of a missing tuple in the rows of a join."""
+
+
+class JoinKind(enum.Enum):
+    """The kinds of joins with a rule for rows without a partner. The value is the name in SQL."""
+
+    LEFT = "LEFT JOIN"
+    RIGHT = "RIGHT JOIN"
+    FULL = "FULL JOIN"
+    SEMI = "SEMI JOIN"
+    ANTI = "ANTI JOIN"
+    ASOF = "ASOF JOIN"
+    ASOF_LEFT = "ASOF LEFT JOIN"
+    NOT_IN = "NOT IN"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Whether a row of the left without a partner is in the result, with a missing right."""
+        return self in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ASOF_LEFT)
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether a row of the right without a partner is in the result, with a missing left."""
+        return self in (JoinKind.RIGHT, JoinKind.FULL)
+
+    @property
+    def filters(self) -> bool:
+        """Whether the result has rows of the left only."""
+        return self in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.NOT_IN)
+
+    @property
+    def removes(self) -> bool:
+        """Whether a new tuple of one input may remove a row of the result: the row said that it has no partner."""
+        return self not in (JoinKind.SEMI,)
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerJoin:
+    """The join of two inputs with a rule for rows that have no partner.
+
+    The rows are in the order of FROM: by the tuple IDs of the first leaf, then of the second, and so on. A missing
+    tuple comes after all others. `keys`, `bands`, `rest`: conditions over both inputs, as in `Join`; a condition over
+    one input alone that must not remove its rows is in `rest`. `member`: for NOT_IN, the operand x over the left and
+    the column y over the right of `x NOT IN (SELECT y …)`; `keys`, `bands` and `rest` are then the other conditions
+    of the subselect over both inputs. For ASOF and ASOF_LEFT, `bands` has one band, and each row of the left gets only
+    the partner that is closest by this band.
+    """
+
+    left: Node
+    right: Node
+    kind: JoinKind
+    keys: tuple[PairFactor, ...] = ()
+    bands: tuple[PairFactor, ...] = ()
+    rest: tuple[Expr, ...] = ()
+    member: tuple[Expr, Expr] | None = None
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The input nodes."""
+        return self.left, self.right
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """All sources in the node's subtree, by place."""
+        return tuple(sorted((*self.left.sources, *self.right.sources), key=lambda source: source.place))
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The leaves that later nodes can read, in the order of FROM."""
+        return self.left.leaves if self.kind.filters else (*self.left.leaves, *self.right.leaves)
+
+    @property
+    def schema(self) -> tuple[Output, ...]:
+        """The columns of the rows: the columns of all leaves, one after the other."""
+        return tuple(output for leaf in self.leaves for output in leaf.schema)
+
+    @property
+    def order(self) -> tuple[OrderKey, ...]:
+        """The order of the rows: by the tuple IDs of the leaves, in the order of FROM."""
+        return tuple(key for leaf in self.leaves for key in leaf.order)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the node's result has a row for each row of its sources."""
+        return False
+
+    @property
+    def operator(self) -> Operator:
+        """The kind of operator, which selects the rule for the node's update pattern (`psoup.plan.patterns`)."""
+        return Operator.STRICT if self.kind.removes else Operator.WEAK
+
+    @property
+    def pattern(self) -> Pattern:
+        """The update pattern: how rows are added and removed."""
+        return RULES[self.operator]([node.pattern for node in self.inputs])
+
+    @property
+    def label(self) -> str:
+        """The text of the node alone, without its inputs."""
+        names = names_of(self.left, self.right)
+        stated = [factor.text(names) for factor in (*self.keys, *self.bands) if not factor.implied]
+        rest = [expr_text(condition, names) for condition in self.rest]
+        member = []
+        if self.member is not None:
+            value, column = (expr_text(side, names) for side in self.member)
+            member = [f"{value} NOT IN {column}"]
+        return f"{self.kind.value} {' AND '.join([*member, *stated, *rest])}".rstrip()
