@@ -135,9 +135,7 @@ class Binder:
 
     def is_given(self, column: Expr) -> bool:
         """Whether an expression is a column that cannot be NULL."""
-        if not isinstance(column, AttributeRef):
-            return False
-        return column.index < 0 or not self.names.sources[column.source].spec.schema.attributes[column.index].nullable
+        return isinstance(column, AttributeRef) and column.source >= 0 and self.names.is_given(column)
 
     def _key(self, node: exp.Expr) -> Expr:
         """Bind a sort key, or an operand of IS NULL. An INTERVAL becomes its microseconds."""
@@ -185,7 +183,7 @@ class Binder:
             return self._aliases[folded]
         column = self.names.find(node)
         if column is not None:
-            if column.index == ID_INDEX and self.part == WHERE:
+            if isinstance(column, AttributeRef) and column.index == ID_INDEX and self.part == WHERE:
                 raise self.source.unsupported("_id in WHERE", node, hint="select it, or use _time in WHERE")
             return column
         if folded in self._aliases:

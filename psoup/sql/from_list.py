@@ -62,7 +62,7 @@ def from_list(source: StatementText, select: exp.Select, lookup: Lookup, names: 
     tables = [origin.this, *(join.this for join in joins)]
     named: list[NamedStream] = []
     for table in tables:
-        item = _named(source, table, lookup, names)
+        item = named_stream(source, table, lookup, names)
         _check_name(source, item, named, table)
         named.append(item)
     windows = _windows(source, select, tables)
@@ -81,7 +81,7 @@ def _check_join(source: StatementText, join: exp.Join) -> None:
             raise source.unsupported(f"this form of {source.written(join)!r} in FROM", join, hint=join_hint(""))
 
 
-def _named(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequence[str]) -> NamedStream:
+def named_stream(source: StatementText, table: exp.Expr, lookup: Lookup, names: Sequence[str]) -> NamedStream:
     """The stream of one item of FROM, and its name in the statement."""
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         feature_name = "a subquery in FROM" if isinstance(table, exp.Subquery) else "FROM other than streams"

@@ -18,12 +18,13 @@ from itertools import combinations
 from sqlglot import exp
 
 from psoup.expressions.tree import AttributeRef, Call, Expr, source_of, sources_of
-from psoup.model import Kind
+from psoup.model import Kind, WindowClause
 from psoup.phrases import quoted
 from psoup.plan.canonical import written_window
 from psoup.plan.nodes import PairFactor
 from psoup.sql.binder import Binder
 from psoup.sql.from_list import FromList
+from psoup.sql.names import NamedStream
 from psoup.sql.parser.dialect import PSoup
 from psoup.sql.parser.grammar import EXTENT
 from psoup.sql.source import StatementText
@@ -60,8 +61,8 @@ class Split:
 
     def take(self, conjunct: Expr) -> None:
         """Add a condition over several sources, split at each AND."""
-        for part in _conjuncts(conjunct):
-            pair = _pair(part)
+        for part in conjuncts(conjunct):
+            pair = pair_factor(part)
             if pair is None:
                 self.rest.append(part)
             elif pair.operator == _KEY:
@@ -80,7 +81,7 @@ def split(source: StatementText, origin: FromList, where: exp.Expr | None, binde
     conditions = Split([[] for _ in origin.windows])
     for left, right in origin.using:
         conditions.take(binder.condition(exp.EQ(this=left, expression=right)))
-    for node in _nodes((*origin.conditions, *(() if where is None else (where,)))):
+    for node in and_nodes((*origin.conditions, *(() if where is None else (where,)))):
         bound = binder.condition(node)
         places = sources_of(bound)
         if len(places) > 1:
@@ -93,7 +94,7 @@ def split(source: StatementText, origin: FromList, where: exp.Expr | None, binde
             raise source.error(
                 f"more than {MAX_PAIR_FACTORS} conditions are over several sources", node, hint="split the query"
             )
-    conditions.keys += _implied(conditions.keys)
+    conditions.keys += implied_keys(conditions.keys)
     _spread_constants(conditions)
     return conditions
 
@@ -128,11 +129,15 @@ def _spread_constants(conditions: Split) -> None:
 
 def side_text(origin: FromList, place: int, conditions: Iterable[str]) -> str:
     """The text of a side's statement."""
-    spec, alias = origin.names.sources[place]
+    return selection_text(origin.names.sources[place], origin.windows[place], conditions)
+
+
+def selection_text(stream: NamedStream, window: WindowClause, conditions: Iterable[str]) -> str:
+    """The text of a selection of one stream: `SELECT * FROM stream AS alias WHERE (condition) AND … BEGIN … END …`."""
+    spec, alias = stream
     named = f"{_name(spec.name)} AS {_name(alias)}" if alias != spec.name else _name(spec.name)
     where = " AND ".join(f"({condition})" for condition in dict.fromkeys(conditions))
-    window = written_window(origin.windows[place])
-    return f"SELECT * FROM {named}{f' WHERE {where}' if where else ''} {window}"
+    return f"SELECT * FROM {named}{f' WHERE {where}' if where else ''} {written_window(window)}"
 
 
 def filled(text: str, constants: Mapping[int, str]) -> Written:
@@ -162,7 +167,7 @@ def apart(sources: int, factors: Iterable[PairFactor]) -> list[int]:
     return [place for place, at in enumerate(group) if at != group[0]]
 
 
-def _nodes(conditions: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+def and_nodes(conditions: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
     """The conditions joined by AND, in the order of the text."""
     waiting = list(conditions)[::-1]
     while waiting:
@@ -176,15 +181,16 @@ def _nodes(conditions: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
             yield node
 
 
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """Yield the conditions that AND joins in a bound condition."""
     if isinstance(condition, Call) and condition.name == "and":
         for part in condition.args:
-            yield from _conjuncts(part)
+            yield from conjuncts(part)
     else:
         yield condition
 
 
-def _pair(condition: Expr) -> PairFactor | None:
+def pair_factor(condition: Expr) -> PairFactor | None:
     """The condition as a comparison of two sources, or None if it has another form."""
     if not isinstance(condition, Call) or condition.name not in (_KEY, *_BANDS):
         return None
@@ -207,7 +213,7 @@ def _classes(keys: Sequence[PairFactor]) -> list[list[Expr]]:
     return classes
 
 
-def _implied(keys: Sequence[PairFactor]) -> list[PairFactor]:
+def implied_keys(keys: Sequence[PairFactor]) -> list[PairFactor]:
     """The keys that follow from `keys`, but are not among them."""
     stated = {frozenset((key.left, key.right)) for key in keys}
     return [

@@ -16,8 +16,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from psoup.errors import InvalidInput
-from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr
 from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, DataType, StreamSpec
+from psoup.plan.nodes import Output
 from psoup.sql.elsewhere.columns import COLUMNS, OF_PARTS, PARTS
 from psoup.sql.source import Place, StatementText, nearest
 
@@ -69,7 +70,7 @@ class Names:
             reason="UNKNOWN_COLUMN",
         )
 
-    def find(self, node: exp.Expr) -> AttributeRef | None:
+    def find(self, node: exp.Expr) -> Expr | None:
         """The column of a name. None if no source has it. Raises SqlError if several sources have it."""
         folded = node.name.lower()
         place = self.place(node) if node.args.get("table") is not None else self._merged.get(folded)
@@ -86,20 +87,22 @@ class Names:
             raise self._ambiguous(node, columns)
         return columns[0] if columns else None
 
-    def star(self, node: exp.Expr) -> list[AttributeRef]:
+    def star(self, node: exp.Expr) -> list[Output]:
         """The columns of `*` or `x.*`. Raises SqlError."""
         place = self.place(node)
-        if place is not None:
-            return self._all(place)
-        columns = [ref for at in range(len(self.sources)) for ref in self._all(at)]
-        return [ref for ref in columns if self._merged.get(ref.name.lower(), ref.source) == ref.source]
+        refs = self._all(place) if place is not None else self._whole()
+        return [Output(ref.name, ref) for ref in refs]
+
+    def is_given(self, column: AttributeRef) -> bool:
+        """Whether a column cannot be NULL in any row."""
+        return column.index < 0 or not self.sources[column.source].spec.schema.attributes[column.index].nullable
 
     def unknown(self, node: exp.Expr, at: Place, *, quoted: bool) -> InvalidInput:
         """The error for a name that no column has."""
         name, place = node.name, self.place(node)
         specs = [spec for spec, _ in self.sources] if place is None else [self.sources[place].spec]
         names = list(dict.fromkeys(name for spec in specs for name in spec.schema.names))
-        hint = _advice(node) or nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
+        hint = advice_of(node) or nearest(name, [*names, TIME_COLUMN, ID_COLUMN])
         if quoted:
             hint = f"{hint} " * bool(hint) + f"a text stands in single quotes: '{name[:40]}'"
         if not hint:
@@ -126,6 +129,11 @@ class Names:
         attribute = schema.attributes[position]
         return _reference(attribute.type, position, attribute.name, place)
 
+    def _whole(self) -> list[AttributeRef]:
+        """The columns of all sources. A column of USING comes once."""
+        columns = [ref for at in range(len(self.sources)) for ref in self._all(at)]
+        return [ref for ref in columns if self._merged.get(ref.name.lower(), ref.source) == ref.source]
+
     def _all(self, place: int) -> list[AttributeRef]:
         attributes = self.sources[place].spec.schema.attributes
         return [_reference(a.type, position, a.name, place) for position, a in enumerate(attributes)]
@@ -140,7 +148,7 @@ class Names:
         )
 
 
-def _advice(node: exp.Expr) -> str:
+def advice_of(node: exp.Expr) -> str:
     """A hint for a name that is a built-in value in other systems, or a part of time without quotes."""
     name, call = node.name.lower(), node.parent
     if name in PARTS and isinstance(call, exp.Anonymous) and call.name.lower() in OF_PARTS:

@@ -84,7 +84,7 @@ def bind_select(
     binder = Binder(source, origin.names, parameters)
     where = select.args.get("where")
     if where is not None:
-        _check_conjuncts(source, where.this)
+        check_conjuncts(source, where.this)
     if origin.joined:
         return _bind_join(source, select, origin, binder, lookup, parameters or {}, known)
     factors = factors_of(None if where is None else binder.condition(where.this))
@@ -125,7 +125,7 @@ def _bind_join(
     return StandingQuery(source.text, selections, plan, sides)
 
 
-def _check_conjuncts(source: StatementText, where: exp.Expr) -> None:
+def check_conjuncts(source: StatementText, where: exp.Expr) -> None:
     """Refuse a WHERE of more than MAX_CONJUNCTS conditions joined by AND."""
     count, at = 1, where
     while isinstance(at, exp.And | exp.Paren):
@@ -175,9 +175,9 @@ def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], E
     return in_having(binder, outputs, group_keys(binder.source, select, binder, outputs))
 
 
-def plan_above(source: StatementText, select: exp.Select, binder: Binder, join: Join) -> Node:
-    """The plan of a statement over a `join` that an earlier binding of the statement made. Raises SqlError."""
-    return _plan(source, select, binder, join, _distinct(source, select))
+def plan_above(source: StatementText, select: exp.Select, binder: Binder, rows: Node) -> Node:
+    """The plan of a SELECT over `rows`, the node of its FROM and WHERE. Raises SqlError."""
+    return _plan(source, select, binder, rows, _distinct(source, select))
 
 
 def _plan(source: StatementText, select: exp.Select, binder: Binder, origin: Node, distinct: bool) -> Node:

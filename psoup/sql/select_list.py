@@ -79,18 +79,18 @@ def _star(source: StatementText, item: exp.Expr, star: exp.Star, binder: Binder)
     its name."""
     if star.args.get("rename"):
         raise source.unsupported("* with RENAME", star, hint="list the columns, with AS")
-    attributes = binder.names.star(item)
-    names, taken = {attribute.name.lower() for attribute in attributes}, set[str]()
+    columns = binder.names.star(item)
+    names, taken = {column.name.lower() for column in columns}, set[str]()
     excluded = {_named(source, node, node.name, "EXCLUDE", names, taken) for node in star.args.get("except_") or ()}
     replaced = {
         _named(source, node, node.alias, "REPLACE", names, taken): binder.bind(node.this)
         for node in star.args.get("replace") or ()
         if isinstance(node, exp.Alias)
     }
-    left = [attribute for attribute in attributes if attribute.name.lower() not in excluded]
+    left = [column for column in columns if column.name.lower() not in excluded]
     if not left:
         raise source.error("nothing is left of *", star, hint="leave out fewer columns")
-    return [Output(attribute.name, replaced.get(attribute.name.lower(), attribute)) for attribute in left]
+    return [Output(column.name, replaced.get(column.name.lower(), column.expr)) for column in left]
 
 
 def _named(source: StatementText, node: exp.Expr, name: str, word: str, names: set[str], taken: set[str]) -> str:

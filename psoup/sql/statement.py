@@ -24,8 +24,9 @@ from psoup.sql.parser.guards import tokens_of
 from psoup.sql.parser.parse_tree import parse
 from psoup.sql.parser.syntax import AlterStreamNode, BoundsNode, CreateStreamNode, DropStreamNode
 from psoup.sql.parser.texts import after_comment
+from psoup.sql.queries import query_of
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
-from psoup.sql.select import Known, Lookup, selected
+from psoup.sql.select import Known, Lookup
 from psoup.sql.source import StatementText
 from psoup.sql.templates.prepared_statement import PreparedStatement
 from psoup.sql.templates.template import prepared
@@ -61,7 +62,7 @@ def standing_query(text: str, lookup: Lookup, names: Sequence[str] = (), known: 
     the query of a join's side without parsing, or returns None. Raises SqlError. Its reason is UNKNOWN_STREAM,
     UNKNOWN_COLUMN, UNKNOWN_FUNCTION, TYPE_MISMATCH or another one for programs.
     """
-    return _safely(text, lambda source: selected(source, lookup, names, known))
+    return _safely(text, lambda source: query_of(source, lookup, names, known))
 
 
 def prepare(text: str, lookup: Lookup, names: Sequence[str] = ()) -> PreparedStatement:

@@ -24,13 +24,15 @@ from psoup.plan.canonical import factor_text
 from psoup.plan.nodes import Join, walk
 from psoup.plan.standing_query import ClauseColumns, Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
+from psoup.sql.composed.statement import bind_composed
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import from_list
 from psoup.sql.names import Names
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.parser.parse_tree import parse
+from psoup.sql.queries import is_composed, query_of
 from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
-from psoup.sql.select import Lookup, bind_select, clause_text, plan_above, selected
+from psoup.sql.select import Lookup, bind_select, clause_text, plan_above
 from psoup.sql.source import StatementText
 from psoup.sql.templates.block import BoundBlock
 from psoup.sql.templates.comparisons import Slow
@@ -160,7 +162,16 @@ def template_of(
 
 def _whole(lookup: Lookup, text: str) -> StandingQuery:
     """The query of a statement without parameters, from its text."""
-    return selected(StatementText(text), lookup)
+    return query_of(StatementText(text), lookup)
+
+
+def _composed(
+    source: StatementText, statement: exp.Expr, holes: Holes, lookup: Lookup, names: Sequence[str]
+) -> WholeTemplate:
+    """The template of a composed statement. Its parameters may have any type that the statement takes."""
+    nulls = {hole.start: NULL for hole in holes.places}
+    frame = bind_composed(source, statement, lookup, names, nulls)
+    return WholeTemplate(frame, holes, [None] * len(holes.places), partial(_whole, lookup))
 
 
 def _of_tree(
@@ -200,6 +211,8 @@ def prepared(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -
     with advised(source, tokens, lookup):
         refuse_tokens(source, [token for token in tokens if token.token_type is not TokenType.PLACEHOLDER])
         node = parse(source, tokens)
+        if is_composed(node, tokens):
+            return _composed(source, node, holes, lookup, names)
         if not isinstance(node, exp.Select):
             raise refuse_node(source, node)
         return template_of(source, node, holes, lookup, names)

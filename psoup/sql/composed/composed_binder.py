@@ -1,0 +1,47 @@
+"""The binder of a SELECT in a composed statement: it also knows scalar subselects.
+
+    WHERE price > (SELECT avg(price) FROM trades)      the subselect is a relation of one row, and its column a column
+
+A scalar subselect is computed once for each invocation. The SELECT joins its only row with each row of FROM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from psoup.expressions.tree import Expr
+from psoup.plan.nodes import Relation
+from psoup.sql.binder import Binder
+from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.scope import Scope
+
+_UNDER = "as a condition of WHERE, beside others with AND between"
+
+
+class ComposedBinder(Binder):
+    """Binds the expressions of one SELECT. `scalars`: the relations of the scalar subselects that it has met."""
+
+    def __init__(self, composition: Composition, scope: Scope, relation: Callable[[exp.Expr], Relation]) -> None:
+        """`relation`: binds a scalar subselect."""
+        super().__init__(composition.source, scope, composition.parameters)
+        self.scalars: dict[int, Relation] = {}
+        self._relation = relation
+
+    def bind(self, node: exp.Expr) -> Expr:
+        """Bind one expression to its typed tree. Raises SqlError with the place."""
+        if isinstance(node, exp.Subquery):
+            return self._scalar(node)
+        if isinstance(node, exp.Exists):
+            raise self.source.unsupported("EXISTS under OR, or outside of WHERE", node, hint=f"write it {_UNDER}")
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            feature = "IN (SELECT …) under OR, or outside of WHERE"
+            raise self.source.unsupported(feature, node, hint=f"write it {_UNDER}")
+        return super().bind(node)
+
+    def _scalar(self, node: exp.Subquery) -> Expr:
+        relation = self.scalars.get(id(node))
+        if relation is None:
+            relation = self.scalars[id(node)] = self._relation(node)
+        return relation.schema[0].expr

@@ -1,0 +1,210 @@
+"""FROM of a composed statement: a scope with its sources, and a tree of joins.
+
+FROM a LEFT JOIN b ON …, c RIGHT JOIN d USING (k)
+  Inner
+    Kept a LEFT b          joins are taken in the order written, a comma joins what stands before and after it
+    Kept c RIGHT d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from psoup.errors import SqlError
+from psoup.expressions.tree import Expr
+from psoup.plan.nodes import JoinKind, Output
+from psoup.plan.sides import MOST_JOINED
+from psoup.sql.binder import Binder
+from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.placing import Condition, Inner, Kept, Part, Tree
+from psoup.sql.composed.scope import Item, Scope, item_of
+from psoup.sql.from_list import named_stream
+from psoup.sql.join_conditions import and_nodes
+from psoup.sql.source import nearest
+
+_KINDS = {
+    "": None,
+    "INNER": None,
+    "CROSS": None,
+    "LEFT": JoinKind.LEFT,
+    "RIGHT": JoinKind.RIGHT,
+    "FULL": JoinKind.FULL,
+    "SEMI": JoinKind.SEMI,
+    "ANTI": JoinKind.ANTI,
+    "ASOF": JoinKind.ASOF,
+    "ASOF LEFT": JoinKind.ASOF_LEFT,
+}
+"""The kinds of joins, by their words without NATURAL, INNER and OUTER."""
+
+
+def from_tree(composition: Composition, select: exp.Select, outer: Scope | None) -> tuple[Scope, Tree]:
+    """Bind the FROM of a SELECT. `outer`: the scope around the SELECT. Raises SqlError."""
+    return _FromTree(composition, outer).of(select)
+
+
+class _FromTree:
+    """Binds one FROM."""
+
+    def __init__(self, composition: Composition, outer: Scope | None) -> None:
+        self._composition = composition
+        self._source = composition.source
+        self._outer = outer
+
+    def of(self, select: exp.Select) -> tuple[Scope, Tree]:
+        """The scope and the tree of a SELECT."""
+        source, origin = self._source, select.args.get("from_")
+        if origin is None:
+            raise source.error("FROM is missing", select, hint="name the stream: SELECT ... FROM stream")
+        joins: list[exp.Join] = select.args.get("joins") or []
+        if len(joins) >= MOST_JOINED:
+            raise source.error(
+                f"FROM names {len(joins) + 1} sources, more than {MOST_JOINED}",
+                joins[MOST_JOINED - 1],
+                hint="split the query",
+                reason="TOO_MANY_SOURCES",
+            )
+        whole, trees = Scope(source, self._outer), list[Tree]()
+        for first, following in _groups(origin.this, joins):
+            scope, tree = self._group(first, following)
+            for item in scope.items:
+                whole.add(item, first)
+            whole.optional |= scope.optional
+            whole.merged_columns |= scope.merged_columns
+            trees.append(tree)
+        return whole, trees[0] if len(trees) == 1 else Inner(trees)
+
+    def _group(self, first: exp.Expr, joins: Sequence[exp.Join]) -> tuple[Scope, Tree]:
+        """The scope and the tree of some items of FROM without a comma between them."""
+        scope = Scope(self._source, self._outer)
+        tree, item = self._item(first)
+        scope.add(item, first)
+        for join in joins:
+            tree = self._joined(scope, tree, join)
+        return scope, tree
+
+    def _item(self, table: exp.Expr) -> tuple[Tree, Item]:
+        """The tree and the scope's item of one item of FROM."""
+        composition = self._composition
+        spec, alias = named_stream(self._source, table, composition.lookup, composition.names)
+        leaf = composition.add_side(spec, alias, table)
+        return Part(leaf), item_of(leaf, alias)
+
+    def _joined(self, scope: Scope, left: Tree, join: exp.Join) -> Tree:
+        """The tree of `left` and one JOIN. Adds the item of the JOIN to the scope."""
+        kind, natural = self._kind(join)
+        right, item = self._item(join.this)
+        pairs = self._pairs(scope, item, join, kind, natural=natural)
+        hidden = list(scope.items)
+        scope.add(item, join)
+        conditions = [*pairs, *self._on(scope, join)]
+        if kind is None:
+            return Inner([left, right], conditions)
+        if kind in (JoinKind.ASOF, JoinKind.ASOF_LEFT):
+            self._check_asof(join, conditions)
+        elif not conditions:
+            raise self._source.error(f"{kind.value} needs ON or USING", join, hint="write ON a.k = b.k, or ON TRUE")
+        if kind.filters:
+            scope.items = hidden
+        if kind.keeps_left:
+            scope.optional |= right.places
+        if kind.keeps_right:
+            scope.optional |= left.places
+        return Kept(left, right, kind, conditions)
+
+    def _kind(self, join: exp.Join) -> tuple[JoinKind | None, bool]:
+        """The kind of a JOIN, None for an inner one, and whether it is NATURAL."""
+        words = [join.args.get(part) or "" for part in ("method", "side", "kind")]
+        natural = "NATURAL" in words
+        written = " ".join(word for word in words if word not in ("", "NATURAL", "OUTER"))
+        if written not in _KINDS:
+            raise self._source.unsupported(f"{' '.join(filter(None, words))} JOIN", join)
+        return _KINDS[written], natural
+
+    def _on(self, scope: Scope, join: exp.Join) -> list[Condition]:
+        node = join.args.get("on")
+        if node is None:
+            return []
+        binder = Binder(self._source, scope, self._composition.parameters)
+        return [Condition(binder.condition(part), part) for part in and_nodes([node])]
+
+    def _pairs(
+        self, scope: Scope, item: Item, join: exp.Join, kind: JoinKind | None, *, natural: bool
+    ) -> list[Condition]:
+        """The equalities of USING, or of NATURAL. Notes which column a name without a source means from now on."""
+        names: Sequence[tuple[str, exp.Expr]] = [(node.name, node) for node in join.args.get("using") or ()]
+        if natural:
+            before = {output.name.lower() for other in scope.items for output in other.columns}
+            names = [(output.name, join) for output in item.columns if output.name.lower() in before]
+            if not names:
+                raise self._source.error(
+                    f"NATURAL JOIN: {item.alias} has no column in common with the sources before it",
+                    join,
+                    hint="say which columns are equal: ON a.k = b.j",
+                    reason="UNKNOWN_COLUMN",
+                )
+        conditions, binder = list[Condition](), Binder(self._source, scope, self._composition.parameters)
+        for name, node in names:
+            left, right = self._sides_of(scope, item, name, node)
+            equal = binder.call("eq", node, [left, right])
+            conditions.append(Condition(equal))
+            scope.merged_columns[name.lower()] = self._merged(binder, kind, name, node, left, right)
+        return conditions
+
+    def _sides_of(self, scope: Scope, item: Item, name: str, node: exp.Expr) -> tuple[Expr, Expr]:
+        """The two columns that a name in USING makes equal. Raises SqlError."""
+        folded = name.lower()
+        columns, right = scope.columns_called(folded), item.column(folded)
+        if not columns or right is None:
+            missing = item if columns else scope.items[0]
+            known = [output.name for output in missing.columns]
+            raise self._source.error(
+                f"USING ({name[:128]}): {missing.alias!r} has no such column",
+                node,
+                hint=nearest(name, known) or "other names join by ON a.k = b.j",
+                reason="UNKNOWN_COLUMN",
+            )
+        if len(columns) > 1:
+            owners = [other.alias for other in scope.items if other.column(folded) is not None]
+            raise self._source.error(
+                f"{name[:128]!r} is a column of {' and of '.join(owners)}",
+                node,
+                hint="write ON, and say whose",
+                reason="AMBIGUOUS_COLUMN",
+            )
+        return columns[0], right
+
+    def _merged(
+        self, binder: Binder, kind: JoinKind | None, name: str, node: exp.Expr, left: Expr, right: Expr
+    ) -> Output:
+        """The column that a name of USING means after the join: that of the source whose rows are kept."""
+        if kind is JoinKind.RIGHT:
+            return Output(name, right)
+        return Output(name, binder.call("coalesce", node, [left, right]) if kind is JoinKind.FULL else left)
+
+    def _check_asof(self, join: exp.Join, conditions: Sequence[Condition]) -> None:
+        """Refuse an ASOF JOIN that does not have exactly one inequality, beside equalities."""
+        names = [getattr(condition.expr, "name", "") for condition in conditions]
+        bands = [name for name in names if name in ("lt", "le", "gt", "ge")]
+        if len(bands) != 1 or any(name not in ("eq", "lt", "le", "gt", "ge") for name in names):
+            raise self._wrong_asof(join)
+
+    def _wrong_asof(self, join: exp.Join) -> SqlError:
+        return self._source.error(
+            "ASOF JOIN needs one inequality, and no conditions but equalities beside it",
+            join,
+            hint="write ON a.k = b.k AND a.t >= b.t; other conditions go into WHERE",
+        )
+
+
+def _groups(first: exp.Expr, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Expr, list[exp.Join]]]:
+    """Split FROM at its commas: the first item of each part, and the JOINs after it."""
+    following: list[exp.Join] = []
+    for join in joins:
+        if any(join.args.get(part) for part in ("method", "side", "kind", "on", "using")) or join.args.get("join"):
+            following.append(join)
+        else:
+            yield first, following
+            first, following = join.this, []
+    yield first, following

@@ -1,0 +1,255 @@
+"""The tree of joins of one FROM, and the place of each condition in it.
+
+    a LEFT JOIN b ON a.k = b.k AND b.x > 1 AND a.y = 2  WHERE a.z = 3 AND b.w IS NULL
+      Kept a.k = b.k, a.y = 2     a.y = 2 decides about partners only: it must not remove rows of a
+        Part a    z = 3           a condition of WHERE on the source whose rows are kept
+        Part b    x > 1           a condition of ON on the other source
+      Filter b.w IS NULL          a condition of WHERE on a source that may be missing
+
+A condition in ON goes to a source only if no outer join at or above it keeps the rows of the source. A condition in
+WHERE goes to a source only if each outer join above keeps its rows, and none makes it missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from psoup.expressions.tree import Call, Expr, Literal, sources_of
+from psoup.model import BOOLEAN
+from psoup.plan.inputs import Join, PairFactor
+from psoup.plan.nodes import Filter, JoinKind, Leaf, Node, PartnerJoin, Source
+from psoup.sql.composed.composition import Composition
+from psoup.sql.composed.missing import rejected_by
+from psoup.sql.join_conditions import conjuncts, implied_keys, pair_factor
+from psoup.sql.parser.grammar import EXTENT
+
+_FLIPPED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""Each operator after its operands are swapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition under AND. `node`: its syntax, if its text is a condition on streams as it stands."""
+
+    expr: Expr
+    node: exp.Expr | None = None
+
+    @property
+    def places(self) -> frozenset[int]:
+        """The places of the leaves that it reads."""
+        return sources_of(self.expr)
+
+
+@dataclass(slots=True)
+class Part:
+    """A part of FROM that one leaf gives. `filters`: conditions that are not conditions of a side."""
+
+    leaf: Leaf
+    filters: list[Expr] = field(default_factory=list)
+
+    @property
+    def places(self) -> frozenset[int]:
+        """The place of the leaf."""
+        return frozenset({self.leaf.place})
+
+
+@dataclass(slots=True)
+class Inner:
+    """An inner join of several parts, in the order of FROM."""
+
+    inputs: list[Tree]
+    conditions: list[Condition] = field(default_factory=list)
+
+    @property
+    def places(self) -> frozenset[int]:
+        """The places of all leaves."""
+        return frozenset().union(*(part.places for part in self.inputs))
+
+
+@dataclass(slots=True)
+class Kept:
+    """A join with a rule for rows without a partner. `conditions`: those of ON."""
+
+    left: Tree
+    right: Tree
+    kind: JoinKind
+    conditions: list[Condition] = field(default_factory=list)
+    member: tuple[Expr, Expr] | None = None
+    filters: list[Expr] = field(default_factory=list)
+
+    @property
+    def places(self) -> frozenset[int]:
+        """The places of all leaves that later conditions may read."""
+        return self.left.places if self.kind.filters else self.left.places | self.right.places
+
+
+Tree = Part | Inner | Kept
+
+
+def simplified(tree: Tree, conditions: Iterable[Condition], note: Callable[[str], None]) -> Tree:
+    """The tree with simpler joins where `conditions` remove the rows with a missing tuple. Calls `note` for each."""
+    rejected = frozenset[int]().union(*(rejected_by(condition.expr) for condition in conditions))
+    return _simpler(tree, rejected, note)
+
+
+def _simpler(tree: Tree, rejected: frozenset[int], note: Callable[[str], None]) -> Tree:
+    if isinstance(tree, Part):
+        return tree
+    own = frozenset[int]().union(*(rejected_by(condition.expr) for condition in tree.conditions))
+    if isinstance(tree, Inner):
+        inputs = [_simpler(part, rejected | own, note) for part in tree.inputs]
+        return flat(Inner(inputs, tree.conditions))
+    kind = _kind(tree, rejected)
+    if kind is not tree.kind:
+        shown = "an inner join" if kind is None else f"a {kind.value}"
+        note(f"the {tree.kind.value} is answered as {shown}: WHERE removes the rows with a missing tuple")
+    if kind is None:
+        return _simpler(Inner([tree.left, tree.right], tree.conditions), rejected, note)
+    tree.kind = kind
+    tree.left = _simpler(tree.left, rejected | own if _ignores_left(kind) else rejected, note)
+    tree.right = _simpler(tree.right, rejected if kind.keeps_right else rejected | own, note)
+    return tree
+
+
+def _kind(tree: Kept, rejected: frozenset[int]) -> JoinKind | None:
+    """The kind of a join if the rows with a missing tuple of the places `rejected` are removed. None: inner."""
+    left, right = bool(tree.left.places & rejected), bool(tree.right.places & rejected)
+    if tree.kind is JoinKind.FULL:
+        if left and right:
+            return None
+        return JoinKind.LEFT if left else JoinKind.RIGHT if right else tree.kind
+    if (tree.kind is JoinKind.LEFT and right) or (tree.kind is JoinKind.RIGHT and left):
+        return None
+    if tree.kind is JoinKind.ASOF_LEFT and right:
+        return JoinKind.ASOF
+    return tree.kind
+
+
+def flat(tree: Inner) -> Tree:
+    """The inner join with the inputs of inner joins under it as its own inputs."""
+    inputs, conditions = list[Tree](), list(tree.conditions)
+    for part in tree.inputs:
+        if isinstance(part, Inner):
+            inputs += part.inputs
+            conditions = [*part.conditions, *conditions]
+        else:
+            inputs.append(part)
+    return inputs[0] if len(inputs) == 1 and not conditions else Inner(inputs, conditions)
+
+
+class Placing:
+    """Places conditions in a tree, and makes its plan."""
+
+    def __init__(self, composition: Composition) -> None:
+        self._composition = composition
+
+    def settle(self, tree: Tree) -> None:
+        """Place the conditions of all joins of the tree, from the top."""
+        if isinstance(tree, Part):
+            return
+        stated, tree.conditions = tree.conditions, []
+        for condition in stated:
+            if isinstance(tree, Inner):
+                self.place(tree, condition)
+            else:
+                self._place_on(tree, condition)
+        for part in tree.inputs if isinstance(tree, Inner) else (tree.left, tree.right):
+            self.settle(part)
+
+    def place(self, tree: Tree, condition: Condition) -> None:
+        """Place a condition that each row of the tree must satisfy, as deep as it can go."""
+        if isinstance(tree, Part):
+            self._place_at(tree, condition)
+        elif isinstance(tree, Inner):
+            below = [part for part in tree.inputs if condition.places <= part.places]
+            if below:
+                self.place(below[0], condition)
+            else:
+                tree.conditions.append(condition)
+        elif tree.kind is not JoinKind.FULL and not tree.kind.keeps_right and condition.places <= tree.left.places:
+            self.place(tree.left, condition)
+        elif tree.kind is JoinKind.RIGHT and condition.places <= tree.right.places:
+            self.place(tree.right, condition)
+        else:
+            tree.filters.append(condition.expr)
+
+    def _place_on(self, tree: Kept, condition: Condition) -> None:
+        """Place a condition of ON: it decides about partners."""
+        if not tree.kind.keeps_right and condition.places <= tree.right.places:
+            self.place(tree.right, condition)
+        elif _ignores_left(tree.kind) and condition.places <= tree.left.places:
+            self.place(tree.left, condition)
+        else:
+            tree.conditions.append(condition)
+
+    def _place_at(self, part: Part, condition: Condition) -> None:
+        leaf, node = part.leaf, condition.node
+        if isinstance(leaf, Source) and node is not None and EXTENT in node.meta:
+            draft = self._composition.drafts[leaf.place]
+            draft.texts.append(self._composition.written(*node.meta[EXTENT]))
+        else:
+            part.filters.append(condition.expr)
+
+    def plan(self, tree: Tree) -> Node:
+        """The plan of a tree whose conditions are placed."""
+        if isinstance(tree, Inner):
+            return self._inner(tree)
+        node = tree.leaf if isinstance(tree, Part) else self._kept(tree)
+        return Filter(node, _all(list(dict.fromkeys(tree.filters)))) if tree.filters else node
+
+    def _inner(self, tree: Inner) -> Node:
+        inputs = tuple(self.plan(part) for part in tree.inputs)
+        keys, bands, rest = _factors(tree.conditions, None)
+        if len(inputs) == 1:
+            (node,) = inputs
+            return Filter(node, _all(rest)) if rest else node
+        return Join(inputs, (*keys, *implied_keys(keys)), tuple(bands), tuple(rest))
+
+    def _kept(self, tree: Kept) -> Node:
+        left, right = self.plan(tree.left), self.plan(tree.right)
+        keys, bands, rest = _factors(tree.conditions, tree)
+        return PartnerJoin(left, right, tree.kind, tuple(keys), tuple(bands), tuple(rest), tree.member)
+
+
+def _ignores_left(kind: JoinKind) -> bool:
+    """Whether a row of the left without a partner leaves the result, as if ON were a condition on the left."""
+    return kind in (JoinKind.SEMI, JoinKind.ASOF, JoinKind.RIGHT)
+
+
+def _all(conditions: list[Expr]) -> Expr:
+    return conditions[0] if len(conditions) == 1 else Call(BOOLEAN, "and", tuple(conditions))
+
+
+def _factors(
+    conditions: Iterable[Condition], tree: Kept | None
+) -> tuple[list[PairFactor], list[PairFactor], list[Expr]]:
+    """The keys, bands and other conditions of a join. In a `Kept` tree, the first operand reads the left."""
+    keys, bands, rest = list[PairFactor](), list[PairFactor](), list[Expr]()
+    for condition in conditions:
+        for part in conjuncts(condition.expr):
+            if part == Literal(BOOLEAN, True):
+                continue
+            factor = pair_factor(part)
+            if factor is not None and tree is not None:
+                factor = _towards(factor, tree)
+            if factor is None:
+                rest.append(part)
+            elif factor.operator == "eq":
+                keys.append(factor)
+            else:
+                bands.append(factor)
+    return list(dict.fromkeys(keys)), list(dict.fromkeys(bands)), list(dict.fromkeys(rest))
+
+
+def _towards(factor: PairFactor, tree: Kept) -> PairFactor | None:
+    """The factor with its first operand over the left. None if both operands read the same input."""
+    first, second = factor.sources
+    left, right = tree.left.places, tree.right.places
+    if first in left and second in right:
+        return factor
+    if first in right and second in left:
+        return PairFactor(_FLIPPED[factor.operator], factor.right, factor.left, factor.implied)
+    return None

@@ -1,0 +1,196 @@
+"""The columns that a name may mean in one SELECT of a composed statement, and in the SELECTs around it.
+
+    SELECT … FROM flights f LEFT JOIN weather w USING (origin) WHERE EXISTS (SELECT 1 FROM alerts WHERE at = origin)
+      inner scope   alerts: at, …
+      outer scope   f: origin, …    w: wind, …        origin is a column of USING: of the source whose rows are kept
+
+A name means a column of the inner scope if there is one, or else a column of the next scope outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from psoup.errors import InvalidInput, SqlError
+from psoup.expressions.tree import ID_INDEX, TIME_INDEX, AttributeRef, Expr
+from psoup.model import BIGINT, ID_COLUMN, TIME_COLUMN, TIMESTAMP, StreamSpec
+from psoup.plan.nodes import Leaf, Output, Source
+from psoup.sql.names import NamedStream, Names, advice_of, listed
+from psoup.sql.source import Place, StatementText, nearest
+
+_PSEUDO = {ID_COLUMN: (BIGINT, ID_INDEX), TIME_COLUMN: (TIMESTAMP, TIME_INDEX)}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A source of FROM: its name in the statement, and its columns. `places`: the leaves that its columns read.
+
+    `spec`: the stream, if the item is one. Only a stream has `_id` and `_time`.
+    """
+
+    alias: str
+    columns: tuple[Output, ...]
+    places: frozenset[int]
+    spec: StreamSpec | None = None
+
+    def column(self, folded: str) -> Expr | None:
+        """The column with a name in lower case, or None."""
+        return next((output.expr for output in self.columns if output.name.lower() == folded), None)
+
+    def pseudo(self, folded: str) -> Expr | None:
+        """The column `_id` or `_time` of a stream, or None."""
+        if self.spec is None or folded not in _PSEUDO:
+            return None
+        kind, index = _PSEUDO[folded]
+        (place,) = self.places
+        return AttributeRef(kind, index, folded, place)
+
+
+def item_of(leaf: Leaf, alias: str) -> Item:
+    """The item of FROM for a leaf. `alias`: its name in the statement."""
+    return Item(alias, leaf.schema, frozenset({leaf.place}), leaf.spec if isinstance(leaf, Source) else None)
+
+
+class Scope(Names):
+    """The items of one FROM, and the scope around it.
+
+    `merged`: the columns of USING and NATURAL, by their names in lower case. `optional`: places whose tuple may be
+    missing in a row.
+    """
+
+    def __init__(self, source: StatementText, outer: Scope | None = None) -> None:
+        super().__init__(source, [])
+        self.items: list[Item] = []
+        self.merged_columns: dict[str, Output] = {}
+        self.optional: set[int] = set()
+        self.outer = outer
+
+    def add(self, item: Item, at: exp.Expr) -> None:
+        """Add an item of FROM. Raises SqlError if another item has its name."""
+        if any(item.alias.lower() == other.alias.lower() for other in self.items):
+            raise self._source.error(
+                f"two sources of FROM are called {item.alias!r}",
+                at,
+                hint=f"name one with AS: {item.alias} AS {item.alias[:1]}2",
+                reason="DUPLICATE_SOURCE",
+            )
+        self.items.append(item)
+
+    def place(self, node: exp.Expr) -> int | None:
+        """Check the source x of a name `x.name`, and return None. Raises SqlError."""
+        self._item(node)
+        return None
+
+    def is_given(self, column: AttributeRef) -> bool:
+        """Whether a column cannot be NULL in any row."""
+        if column.source in self.optional:
+            return False
+        for item in self.items:
+            if item.spec is not None and column.source in item.places:
+                return column.index < 0 or not item.spec.schema.attributes[column.index].nullable
+        return self.outer is not None and self.outer.is_given(column)
+
+    def find(self, node: exp.Expr) -> Expr | None:
+        """The column of a name, in this scope or in a scope around it. None if there is none.
+
+        Raises SqlError if several items of one scope have the column.
+        """
+        folded = node.name.lower()
+        named = self._item(node)
+        if named is not None:
+            return named.column(folded) or named.pseudo(folded)
+        scope: Scope | None = self
+        while scope is not None:
+            if (column := scope._own(node, folded)) is not None:
+                return column
+            scope = scope.outer
+        return None
+
+    def star(self, node: exp.Expr) -> list[Output]:
+        """The columns of `*` or `x.*`. Raises SqlError."""
+        named = self._item(node)
+        if named is not None:
+            return list(named.columns)
+        columns, seen = list[Output](), set[str]()
+        for item in self.items:
+            for output in item.columns:
+                folded = output.name.lower()
+                merged = self.merged_columns.get(folded)
+                if merged is None:
+                    columns.append(output)
+                elif folded not in seen:
+                    columns.append(merged)
+                    seen.add(folded)
+        return columns
+
+    def unknown(self, node: exp.Expr, at: Place, *, quoted: bool) -> InvalidInput:
+        """The error for a name that no column has."""
+        named = self._item(node)
+        items = self.items if named is None else [named]
+        names = list(dict.fromkeys(output.name for item in items for output in item.columns))
+        hint = advice_of(node) or nearest(node.name, [*names, TIME_COLUMN, ID_COLUMN])
+        if quoted:
+            hint = f"{hint} " * bool(hint) + f"a text stands in single quotes: '{node.name[:40]}'"
+        hint = hint or f"the columns are {listed(names)}"
+        whose = ", ".join(item.alias for item in items)
+        verb = f"{whose} has no" if len(items) == 1 else f"none of {whose} has a"
+        return self._source.error(f"{verb} column {node.name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN")
+
+    def columns_called(self, folded: str) -> list[Expr]:
+        """The columns of this scope with a name in lower case. A column of USING counts once."""
+        if (merged := self.merged_columns.get(folded)) is not None:
+            return [merged.expr]
+        return [column for item in self.items if (column := item.column(folded)) is not None]
+
+    def _own(self, node: exp.Expr, folded: str) -> Expr | None:
+        columns = self.columns_called(folded)
+        if not columns:
+            columns = [column for item in self.items if (column := item.pseudo(folded)) is not None]
+        if len(columns) > 1:
+            raise self._several(node, folded)
+        return columns[0] if columns else None
+
+    def _item(self, node: exp.Expr) -> Item | None:
+        """The item x of a node `x.name`, in this scope or around it. None for a name alone. Raises SqlError."""
+        table = node.args.get("table")
+        if node.args.get("db") is not None:
+            raise self._source.error("a name has at most two parts: stream.column", node)
+        if table is None:
+            return None
+        folded, scope, known = table.name.lower(), self, list[Item]()
+        while True:
+            for item in scope.items:
+                if item.alias.lower() == folded:
+                    return item
+            known += scope.items
+            if scope.outer is None:
+                raise self._not_in_from(node, table, known)
+            scope = scope.outer
+
+    def _not_in_from(self, node: exp.Expr, table: exp.Expr, known: Sequence[Item]) -> SqlError:
+        aliases = [item.alias for item in known]
+        called = next((item.alias for item in known if item.spec and item.spec.name.lower() == table.name.lower()), "")
+        hint = f"FROM calls it {called}: write {called}.{node.name[:128] or '*'}" if called else ""
+        return self._source.error(
+            f"{table.name[:128]!r} is not in FROM; the sources are called {', '.join(aliases)}",
+            table,
+            hint=hint or nearest(table.name, aliases),
+            reason="UNKNOWN_COLUMN",
+        )
+
+    def _several(self, node: exp.Expr, folded: str) -> SqlError:
+        aliases = [item.alias for item in self.items if item.column(folded) is not None or item.pseudo(folded)]
+        return self._source.error(
+            f"{node.name[:128]!r} is a column of {' and of '.join(aliases)}",
+            node,
+            hint=f"say whose: {aliases[0]}.{node.name[:128]}",
+            reason="AMBIGUOUS_COLUMN",
+        )
+
+
+def streams_of(items: Iterable[Item]) -> list[NamedStream]:
+    """The streams among some items, with their names."""
+    return [NamedStream(item.spec, item.alias) for item in items if item.spec is not None]

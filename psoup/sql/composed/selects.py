@@ -1,0 +1,250 @@
+"""One SELECT of a composed statement: from its tree to the plan of its rows.
+
+FROM ──> scope, tree of joins
+WHERE ─> conditions, placed in the tree; EXISTS and IN become joins on top of it
+SELECT, GROUP BY, ORDER BY … ──> the nodes above, as for a plain SELECT
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from psoup.expressions.tree import Call, Expr
+from psoup.plan.nodes import Aggregate, Distinct, Join, JoinKind, Limit, Node, Project, Relation, Sort
+from psoup.sql.aggregates import AGGREGATES
+from psoup.sql.composed.composed_binder import ComposedBinder
+from psoup.sql.composed.composition import MOST_LEVELS, Composition
+from psoup.sql.composed.from_tree import from_tree
+from psoup.sql.composed.placing import Condition, Inner, Kept, Part, Placing, Tree, simplified
+from psoup.sql.composed.scope import Scope
+from psoup.sql.join_conditions import and_nodes
+from psoup.sql.select import check_conjuncts, plan_above
+
+_SCALAR = "a subselect in an expression gives one value: an aggregate without GROUP BY, such as (SELECT avg(x) FROM s)"
+
+
+def select_plan(composition: Composition, select: exp.Select, outer: Scope | None = None) -> Node:
+    """The plan of a SELECT. `outer`: the scope around it, whose columns it may read. Raises SqlError."""
+    return _Select(composition, outer).plan(select)
+
+
+@dataclass(slots=True)
+class _Members:
+    """The rows of a subselect of EXISTS or IN. `correlated`: its conditions that also read the outer scope.
+
+    `column`: the column of the subselect of IN. `pair`: the two operands of IN. `equal`: their comparison.
+    """
+
+    tree: Tree
+    correlated: list[Condition]
+    column: Expr | None
+    pair: tuple[Expr, Expr] | None = None
+    equal: list[Condition] = field(default_factory=list)
+
+
+class _Select:
+    """Binds one SELECT."""
+
+    def __init__(self, composition: Composition, outer: Scope | None) -> None:
+        self._composition = composition
+        self._source = composition.source
+        self._outer = outer
+
+    def plan(self, select: exp.Select) -> Node:
+        """The plan of a SELECT."""
+        scope, tree = from_tree(self._composition, select, self._outer)
+        binder = ComposedBinder(self._composition, scope, self._scalar)
+        for item in (*select.expressions, select.args.get("order")):
+            for node in () if item is None else item.find_all(exp.Subquery):
+                if not isinstance(node.parent, exp.In | exp.Exists):
+                    binder.bind(node)
+        tree, conditions = self._where(select, scope, tree, binder)
+        return plan_above(self._source, select, binder, self._placed(tree, conditions))
+
+    def _placed(self, tree: Tree, conditions: list[Condition]) -> Node:
+        """The plan of a tree with all conditions."""
+        return Placing(self._composition).plan(self._settled(tree, conditions))
+
+    def _settled(self, tree: Tree, conditions: list[Condition]) -> Tree:
+        """The simplified tree, with all conditions in their places."""
+        tree = simplified(tree, conditions, self._composition.note)
+        placing = Placing(self._composition)
+        for condition in conditions:
+            placing.place(tree, condition)
+        placing.settle(tree)
+        return tree
+
+    def _where(
+        self, select: exp.Select, scope: Scope, tree: Tree, binder: ComposedBinder
+    ) -> tuple[Tree, list[Condition]]:
+        """The tree with the subselects of WHERE on top of it, and the other conditions of WHERE."""
+        where = select.args.get("where")
+        conditions, subselects = list[Condition](), list[exp.Expr]()
+        if where is not None:
+            check_conjuncts(self._source, where.this)
+            for node in and_nodes([where.this]):
+                if _subselect(node) is not None:
+                    subselects.append(node)
+                else:
+                    conditions.append(Condition(binder.condition(node), node))
+        if binder.scalars:
+            tree = Inner([tree, *map(Part, binder.scalars.values())])
+        for node in subselects:
+            tree = self._tested(node, scope, tree, conditions)
+        return tree, conditions
+
+    # EXISTS and IN -----------------------------------------------------------------------------------------
+
+    def _tested(self, node: exp.Expr, scope: Scope, tree: Tree, conditions: list[Condition]) -> Tree:
+        """The rows of a tree that satisfy a condition with EXISTS or IN.
+
+        If the subselect reads a scope around this one, its rows are joined, and its conditions become `conditions`.
+        """
+        test, negated = _tested(node)
+        if isinstance(test, exp.Exists):
+            members = self._members(test.this, scope, "")
+        else:
+            members = self._members(test.args["query"], scope, "IN")
+            tree = self._compared(test, scope, tree, members)
+        if any(not condition.places <= tree.places | members.tree.places for condition in members.correlated):
+            return self._joined(node, tree, members, conditions, negated=negated)
+        if members.pair is not None and negated:
+            return Kept(tree, members.tree, JoinKind.NOT_IN, members.correlated, members.pair)
+        kind = JoinKind.ANTI if negated else JoinKind.SEMI
+        return Kept(tree, members.tree, kind, [*members.correlated, *members.equal])
+
+    def _compared(self, test: exp.Expr, scope: Scope, tree: Tree, members: _Members) -> Tree:
+        """Note the comparison of IN in `members`. Returns the tree, joined with the scalar subselects before IN."""
+        binder = ComposedBinder(self._composition, scope, self._scalar)
+        value = binder.operand(test.this)
+        assert members.column is not None
+        equal = binder.call("eq", test, [value, members.column])
+        pair = equal.args if isinstance(equal, Call) and equal.name == "eq" else (value, members.column)
+        members.pair = pair[0], pair[1]
+        members.equal = [Condition(equal)]
+        return Inner([tree, *map(Part, binder.scalars.values())]) if binder.scalars else tree
+
+    def _joined(
+        self, node: exp.Expr, tree: Tree, members: _Members, conditions: list[Condition], *, negated: bool
+    ) -> Tree:
+        """The rows of a tree joined with the rows of a subselect that reads a scope around this one.
+
+        This SELECT is itself the subselect of an EXISTS or IN, for which the number of its rows does not matter.
+        """
+        if negated:
+            raise self._source.unsupported(
+                "NOT before a subselect that reads a source two levels up",
+                node,
+                hint="read the sources of the SELECT around it only",
+            )
+        conditions += [*members.correlated, *members.equal]
+        return Inner([tree, members.tree])
+
+    def _members(self, node: exp.Expr, scope: Scope, word: str) -> _Members:
+        """The rows of the subselect of EXISTS or IN. `word`: IN, or "" for EXISTS."""
+        select = node.unnest() if isinstance(node, exp.Subquery) else node
+        self._enter(node)
+        try:
+            if isinstance(select, exp.Select) and not _computed(select, word):
+                return self._matched(select, scope, word)
+            return self._whole(node, word)
+        finally:
+            self._composition.level -= 1
+
+    def _matched(self, select: exp.Select, scope: Scope, word: str) -> _Members:
+        """The rows of a subselect that only selects and joins. It may read columns of the outer scope."""
+        inner, tree = from_tree(self._composition, select, scope)
+        binder = ComposedBinder(self._composition, inner, self._scalar)
+        outputs = plan_above(self._source, select, binder, self._nothing(tree)).schema
+        if word and len(outputs) != 1:
+            raise self._one_column(select)
+        column = outputs[0].expr if word else None
+        tree, conditions = self._where(select, inner, tree, binder)
+        own = [condition for condition in conditions if condition.places <= tree.places]
+        correlated = [condition for condition in conditions if not condition.places <= tree.places]
+        return _Members(self._settled(tree, own), correlated, column)
+
+    def _nothing(self, tree: Tree) -> Node:
+        """A node with the leaves of a tree, to bind a SELECT list over it."""
+        return Join(tuple(part.leaf for part in _parts(tree)), (), (), ())
+
+    def _whole(self, node: exp.Expr, word: str) -> _Members:
+        """The rows of a subselect that is computed as a whole. It cannot read columns of the outer scope."""
+        relation = self._relation(node)
+        if word and len(relation.names) != 1:
+            raise self._one_column(node)
+        return _Members(Part(relation), [], relation.schema[0].expr)
+
+    def _one_column(self, at: exp.Expr) -> Exception:
+        return self._source.error("the subselect of IN has one column", at, hint="write x IN (SELECT y FROM …)")
+
+    # Relations ---------------------------------------------------------------------------------------------
+
+    def _scalar(self, node: exp.Expr) -> Relation:
+        """The relation of a scalar subselect. Raises SqlError unless it certainly has one row and one column."""
+        self._enter(node)
+        try:
+            relation = self._relation(node, single=True)
+        finally:
+            self._composition.level -= 1
+        if len(relation.names) != 1 or not _one_row(relation.input):
+            raise self._source.unsupported("this subselect in an expression", node, hint=_SCALAR)
+        return relation
+
+    def _relation(self, node: exp.Expr, *, single: bool = False) -> Relation:
+        select = node.unnest() if isinstance(node, exp.Subquery) else node
+        if not isinstance(select, exp.Select):
+            raise self._source.unsupported("this subselect", node)
+        plan = select_plan(self._composition, select)
+        names = [output.name for output in plan.schema]
+        return self._composition.add_relation(plan, "subselect", names, single=single)
+
+    def _enter(self, node: exp.Expr) -> None:
+        self._composition.level += 1
+        if self._composition.level > MOST_LEVELS:
+            raise self._source.error(
+                f"subselects nest deeper than {MOST_LEVELS} levels", node, hint="split the query", reason="TOO_DEEP"
+            )
+
+
+def _subselect(node: exp.Expr) -> exp.Expr | None:
+    """The subselect of a condition with EXISTS or IN. None for other conditions."""
+    test, _ = _tested(node)
+    if isinstance(test, exp.Exists):
+        return test
+    return test if isinstance(test, exp.In) and test.args.get("query") is not None else None
+
+
+def _tested(node: exp.Expr) -> tuple[exp.Expr, bool]:
+    """The condition without parentheses and NOT around it, and whether it is negated."""
+    negated = False
+    while isinstance(node, exp.Paren | exp.Not):
+        negated ^= isinstance(node, exp.Not)
+        node = node.this
+    return node, negated
+
+
+def _computed(select: exp.Select, word: str) -> bool:
+    """Whether the rows of a subselect are more than matches: groups, or the first rows. `word`: IN, or ""."""
+    if any(select.args.get(part) for part in ("group", "having", "limit", "offset", "qualify")):
+        return True
+    calls = (name for item in select.expressions for name in item.find_all(exp.Anonymous, exp.Filter, exp.Window))
+    return any(isinstance(call, exp.Filter | exp.Window) or call.name.lower() in AGGREGATES for call in calls)
+
+
+def _one_row(plan: Node) -> bool:
+    """Whether a plan has exactly one row: an aggregate without keys and HAVING."""
+    while isinstance(plan, Project | Sort | Distinct) or (isinstance(plan, Limit) and plan.rows != 0 and not plan.skip):
+        plan = plan.input
+    return isinstance(plan, Aggregate) and not plan.keys
+
+
+def _parts(tree: Tree) -> list[Part]:
+    """The leaves of a tree that later nodes may read."""
+    if isinstance(tree, Part):
+        return [tree]
+    if isinstance(tree, Inner):
+        return [part for below in tree.inputs for part in _parts(below)]
+    return _parts(tree.left) if tree.kind.filters else [*_parts(tree.left), *_parts(tree.right)]

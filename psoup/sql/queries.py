@@ -1,0 +1,83 @@
+"""Queries of every form: plain statements, and composed ones with outer joins, subselects or set operations.
+
+tokens ──no sign of another form──> psoup.sql.select
+   └─────LEFT, a second SELECT, …─> psoup.sql.composed, if the tree has such a form
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from psoup.expressions.tree import Literal
+from psoup.plan.standing_query import StandingQuery
+from psoup.sql.composed.statement import bind_composed
+from psoup.sql.elsewhere.advice import advised
+from psoup.sql.from_list import Lookup
+from psoup.sql.parser.guards import tokens_of
+from psoup.sql.parser.parse_tree import parse, untie
+from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
+from psoup.sql.select import Known, bind_select
+from psoup.sql.source import StatementText
+
+_SIGNS = frozenset(
+    {
+        *(TokenType.LEFT, TokenType.RIGHT, TokenType.FULL, TokenType.SEMI, TokenType.ANTI, TokenType.ASOF),
+        *(TokenType.NATURAL, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT, TokenType.VALUES, TokenType.WITH),
+    }
+)
+"""Tokens that may belong to a composed statement."""
+
+
+def query_of(
+    source: StatementText, lookup: Lookup, names: Sequence[str] = (), known: Known | None = None
+) -> StandingQuery:
+    """The standing query of a text. `known`: finds the queries of sides without parsing. Raises SqlError."""
+    tokens = tokens_of(source)
+    refuse_statement(source, tokens, "SELECT")
+    with advised(source, tokens, lookup):
+        refuse_tokens(source, tokens)
+        node = parse(source, tokens)
+        try:
+            return bind_query(source, node, lookup, names, known=known, tokens=tokens)
+        finally:
+            untie(node)
+
+
+def bind_query(
+    source: StatementText,
+    node: exp.Expr,
+    lookup: Lookup,
+    names: Sequence[str],
+    parameters: Mapping[int, Literal] | None = None,
+    known: Known | None = None,
+    *,
+    tokens: Sequence[Token],
+) -> StandingQuery:
+    """The standing query of a parsed statement. `parameters`, `known`: as for `bind_select`. Raises SqlError."""
+    if is_composed(node, tokens):
+        return bind_composed(source, node, lookup, names, parameters, known)
+    if not isinstance(node, exp.Select):
+        raise refuse_node(source, node)
+    return bind_select(source, node, lookup, names, parameters, known)
+
+
+def is_composed(node: exp.Expr, tokens: Sequence[Token]) -> bool:
+    """Whether a statement has an outer join, a subselect or another form that `bind_select` does not know. O(tokens),
+    and O(nodes) if a token may belong to such a form."""
+    selects = 0
+    for token in tokens:
+        selects += token.token_type is TokenType.SELECT
+        if selects > 1 or token.token_type in _SIGNS:
+            break
+    else:
+        return False
+    if not isinstance(node, exp.Select) or node.args.get("with_") is not None:
+        return True
+    words = ("method", "side")
+    joins = node.args.get("joins") or ()
+    if any(any(join.args.get(word) for word in words) or join.args.get("kind") in ("SEMI", "ANTI") for join in joins):
+        return True
+    return any(inner is not node for inner in node.find_all(exp.Select, exp.Values, exp.SetOperation))
