@@ -129,7 +129,7 @@ class Scope(Names):
     def unknown(self, node: exp.Expr, at: Place, *, quoted: bool) -> InvalidInput:
         """The error for a name that no column has."""
         named = self._item(node)
-        items = self.items if named is None else [named]
+        items = self._around() if named is None else [named]
         names = list(dict.fromkeys(output.name for item in items for output in item.columns))
         hint = advice_of(node) or nearest(node.name, [*names, TIME_COLUMN, ID_COLUMN])
         if quoted:
@@ -138,6 +138,10 @@ class Scope(Names):
         whose = ", ".join(item.alias for item in items)
         verb = f"{whose} has no" if len(items) == 1 else f"none of {whose} has a"
         return self._source.error(f"{verb} column {node.name[:128]!r}", at, hint=hint, reason="UNKNOWN_COLUMN")
+
+    def _around(self) -> list[Item]:
+        """The items of this scope, and of all scopes around it."""
+        return self.items if self.outer is None else [*self.items, *self.outer._around()]
 
     def columns_called(self, folded: str) -> list[Expr]:
         """The columns of this scope with a name in lower case. A column of USING counts once."""
