@@ -155,18 +155,6 @@ def filled(text: str, constants: Mapping[int, str]) -> Written:
     return written
 
 
-def apart(sources: int, factors: Iterable[PairFactor]) -> list[int]:
-    """The places of the sources that no chain of keys and bands connects with the first source.
-
-    The join combines each of their rows with each row of the other sources.
-    """
-    group = list(range(sources))
-    for factor in factors:
-        left, right = factor.sources
-        group = [group[left] if at == group[right] else at for at in group]
-    return [place for place, at in enumerate(group) if at != group[0]]
-
-
 def and_nodes(conditions: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
     """The conditions joined by AND, in the order of the text."""
     waiting = list(conditions)[::-1]

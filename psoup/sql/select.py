@@ -15,13 +15,13 @@ from sqlglot import exp
 from psoup.expressions.tree import Expr, Literal
 from psoup.model import BIGINT
 from psoup.plan.canonical import factor_text, literal_text
-from psoup.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Project, Sort, Source, walk
+from psoup.plan.nodes import Aggregate, Distinct, Join, Limit, Node, Project, Sort, Source
 from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.sql.binder import Binder
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import FromList, Lookup, from_list
 from psoup.sql.group_by import Groups, group_keys, having_condition, in_having
-from psoup.sql.join_conditions import apart, filled, side_text, split
+from psoup.sql.join_conditions import filled, side_text, split
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.parser.parse_tree import parse, untie
 from psoup.sql.refusals import (
@@ -38,8 +38,6 @@ from psoup.sql.where.factors import factors_of
 __all__ = ["Lookup", "bind_select", "clause_text", "selected"]
 
 MAX_CONJUNCTS = 500
-MAX_CROSSED = 10_000
-"""The most rows, including those that OFFSET skips, of a join in which no condition connects some sources."""
 
 
 Known = Callable[[str], StandingQuery | None]
@@ -119,9 +117,6 @@ def _bind_join(
     selections = tuple(Selection(leaf, side.clause, side.factors) for leaf, side in zip(leaves, sides, strict=True))
     join = Join(leaves, tuple(parts.keys), tuple(parts.bands), tuple(parts.rest))
     plan = _plan(source, select, binder, join, _distinct(source, select))
-    crossed = apart(len(leaves), (*parts.keys, *parts.bands))
-    if crossed:
-        _check_crossed(source, select, plan, crossed, [alias for _, alias in origin.names.sources])
     return StandingQuery(source.text, selections, plan, sides)
 
 
@@ -149,24 +144,6 @@ def _check_domains(source: StatementText, leaves: Sequence[Source], select: exp.
             hint=f"create {other} with TIMESTAMP BY a column",
             reason="MIXED_TIME_DOMAINS",
         )
-
-
-def _check_crossed(
-    source: StatementText, select: exp.Select, plan: Node, crossed: Sequence[int], aliases: Sequence[str]
-) -> None:
-    """Refuse a join in which no condition connects some sources with the first one, unless its answer has few rows."""
-    grouped = any(isinstance(node, Aggregate) for _, node in walk(plan))
-    if not grouped and isinstance(plan, Limit) and plan.rows is not None and plan.rows + plan.skip <= MAX_CROSSED:
-        return
-    few = "" if grouped else f", or ask for few rows: LIMIT {MAX_CROSSED:,} at most"
-    others = ", ".join(alias for place, alias in enumerate(aliases) if place not in crossed)
-    raise source.error(
-        f"nothing connects {', '.join(aliases[place] for place in crossed)} with {others}: every tuple of the one would"
-        " meet every tuple of the other",
-        select.args["joins"][crossed[0] - 1],
-        hint=f"say what they have in common (a.k = b.k, or a.t <= b.t){few}",
-        reason="CROSS_JOIN",
-    )
 
 
 def bind_in_having(select: exp.Select, binder: Binder) -> Callable[[exp.Expr], Expr]:
