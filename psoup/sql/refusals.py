@@ -2,10 +2,13 @@
 
     SELECT … LEFT JOIN …   ->   NotSupported: LEFT JOIN is not supported
 
-This module also refuses syntax that is not in the allow-list `_SYNTAX`.
+This module also refuses syntax that is not in the allow-list `SYNTAX`. Composed statements have a longer list, in
+`psoup.sql.composed.refusals`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Container, Mapping
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -107,9 +110,12 @@ _TOKENS: dict[TokenType, str] = {
     _T.FARROW: "an argument by name",
 }
 
+Syntax = Mapping[type[exp.Expr], Container[str]]
+"""An allow-list: types of nodes, with the arguments that each may have."""
+
 _PAIR = frozenset({"this", "expression"})
 _ONE = frozenset({"this"})
-_SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
+SYNTAX: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: _TAKEN,
     exp.Group: frozenset({"expressions", "all"}),
     exp.Filter: _PAIR,
@@ -268,8 +274,11 @@ def refuse_statement(source: StatementText, tokens: list[Token], wanted: str) ->
     raise source.error(f"a statement cannot begin with {first.text[:40]!r}", first.start, hint=hint)
 
 
-def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
-    """Refuse the features that one token reveals, before the parser spends time on the statement. O(tokens)."""
+def refuse_tokens(source: StatementText, tokens: list[Token], allowed: Container[TokenType] = ()) -> None:
+    """Refuse the features that one token reveals, before the parser spends time on the statement. O(tokens).
+
+    `allowed`: tokens of features that the caller supports.
+    """
     text, from_at = source.text, -1
     for at, token in enumerate(tokens):
         feature = _TOKENS.get(token.token_type)
@@ -285,7 +294,7 @@ def refuse_tokens(source: StatementText, tokens: list[Token]) -> None:
             feature = PARAMETER
         if token.token_type is _T.EXCEPT and at and tokens[at - 1].token_type is _T.STAR:
             continue  # * EXCEPT (a) is * EXCLUDE (a)
-        if feature is not None:
+        if feature is not None and token.token_type not in allowed:
             if token.token_type in (_T.OUTER, _T.STRAIGHT_JOIN):
                 raise _join(source, tokens, token)
             feature = feature or token.text.upper()
@@ -332,10 +341,10 @@ def _join(source: StatementText, tokens: list[Token], word: Token) -> SqlError:
     return source.unsupported(f"{words} JOIN", before.start if len(named) > 1 else word.start, hint=join_hint(words))
 
 
-def refuse_clauses(source: StatementText, select: exp.Select) -> None:
-    """Refuse the clauses of a SELECT that PSoup lacks, by their names."""
+def refuse_clauses(source: StatementText, select: exp.Select, allowed: Container[str] = ()) -> None:
+    """Refuse the clauses of a SELECT that PSoup lacks, by their names. `allowed`: clauses that the caller supports."""
     for key, value in select.args.items():
-        if not value or key in _TAKEN:
+        if not value or key in _TAKEN or key in allowed:
             continue
         node = value[0] if isinstance(value, list) else value
         at = node if isinstance(node, exp.Expr) else 0
@@ -345,8 +354,11 @@ def refuse_clauses(source: StatementText, select: exp.Select) -> None:
         raise source.unsupported(feature, at, hint=feature_hint(feature))
 
 
-def refuse_syntax(source: StatementText, root: exp.Select) -> None:
-    """Refuse syntax outside the allow-list, and a statement that is too large or too deep for recursion. O(nodes)."""
+def refuse_syntax(source: StatementText, root: exp.Expr, syntax: Syntax = SYNTAX) -> None:
+    """Refuse syntax outside the allow-list `syntax`, and a statement that is too large or too deep for recursion.
+
+    With the default list, a statement inside of the statement is refused, too. O(nodes).
+    """
     stack: list[tuple[exp.Expr, int]] = [(root, 0)]
     count = 0
     while stack:
@@ -358,14 +370,14 @@ def refuse_syntax(source: StatementText, root: exp.Select) -> None:
             raise source.error(f"this expression nests deeper than {MAX_TREE} levels", node, hint="simplify it")
         if count > MAX_NODES:
             raise source.error("the statement is too large", node, hint="split the query")
-        _check_node(source, node, nested=node is not root)
+        _check_node(source, node, syntax, nested=node is not root and syntax is SYNTAX)
         for child in node.iter_expressions(reverse=True):
             chained = isinstance(node, exp.And | exp.Or) and type(child) is type(node)
-            stack.append((child, depth if chained else depth + 1))
+            stack.append((child, 0 if type(child) is exp.Select else depth if chained else depth + 1))
 
 
-def _check_node(source: StatementText, node: exp.Expr, nested: bool) -> None:
-    parts = _SYNTAX.get(type(node))
+def _check_node(source: StatementText, node: exp.Expr, syntax: Syntax, nested: bool) -> None:
+    parts = syntax.get(type(node))
     if parts is None or (nested and type(node) is exp.Select):
         raise refuse_node(source, node)
     for name, value in node.args.items():

@@ -89,6 +89,7 @@ OF_SELECT: dict[str, Phrase] = {
     ),
     "LT JOIN": Phrase("LT JOIN", "join ON the key and a.t > b.t, GROUP BY a._id, and take arg_max(b.x, b.t)"),
     "SPLICE JOIN": Phrase("SPLICE JOIN", "join ON the key and a.t >= b.t, GROUP BY a._id, and take arg_max(b.x, b.t)"),
+    "POSITIONAL JOIN": Phrase("POSITIONAL JOIN", "tuples have no common positions: JOIN … ON what they have in common"),
     "MATCH_RECOGNIZE (": Phrase(
         "MATCH_RECOGNIZE", "join the stream with itself: FROM s a JOIN s b ON a.k = b.k AND b.t > a.t AND …"
     ),

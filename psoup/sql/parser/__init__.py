@@ -2,7 +2,7 @@
 
     text ──texts──> plain constants ──guards──> tokens ──parse_tree──> tree
                                                              │
-                               grammar, dialect, syntax: the grammar that sqlglot applies
+                               grammar, compositions, dialect, syntax: the grammar that sqlglot applies
 
 Question: what does the statement say, as a tree?
 
@@ -10,6 +10,7 @@ Files, in reading order:
 
     syntax        nodes that sqlglot lacks, and the errors that stop its parser
     grammar       expressions, FROM and windows: the grammar of sqlglot, made strict
+    compositions  subselects, set operations, WITH, VALUES and joins
     dialect       SELECT with BEGIN and END, and the statements about streams
     texts         constants of text in other spellings than '…'
     guards        refusals of texts that would cost the parser much time or stack

@@ -19,7 +19,8 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import TokenizerCore, TokenType
 
-from psoup.sql.parser.grammar import WINDOW_WORDS, Grammar
+from psoup.sql.parser.compositions import Compositions
+from psoup.sql.parser.grammar import WINDOW_WORDS
 from psoup.sql.parser.syntax import (
     AlterStreamNode,
     CreateStreamNode,
@@ -37,7 +38,7 @@ _CONSTANTS = {TokenType.TRUE, TokenType.FALSE, TokenType.NULL, TokenType.ALL, To
 """Words that sqlglot refuses as names in expressions, but allows as names in declarations."""
 
 
-class PSoupParser(Grammar):
+class PSoupParser(Compositions):
     """The recursive-descent parser of the dialect `PSoup`."""
 
     ID_VAR_TOKENS = parser.Parser.ID_VAR_TOKENS - _NO_NAMES
@@ -46,7 +47,8 @@ class PSoupParser(Grammar):
     FUNC_TOKENS = parser.Parser.FUNC_TOKENS - _NO_NAMES
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
     FUNCTION_PARSERS: ClassVar[Parsers] = {
-        name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "TRIM")
+        **{name: parser.Parser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST", "EXTRACT", "SUBSTRING", "TRIM")},
+        "EXISTS": lambda self: self._parse_existence(),
     }
     NO_PAREN_FUNCTION_PARSERS: ClassVar[Parsers] = {"CASE": lambda self: self._parse_case()}
     QUERY_MODIFIER_PARSERS: ClassVar[Parsers] = {

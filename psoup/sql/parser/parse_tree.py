@@ -29,6 +29,7 @@ _SAYINGS = [
         (r"Expected TYPE after (\w+)$|Expected type$", "a type is missing @"),
         (r"Expected FROM or comma after EXTRACT$", "extract needs a part, FROM and a time: extract(year FROM time)"),
         (r"Expected ([A-Z]+) after ([A-Z]+)$", r"\1 is missing @"),
+        (r"Required keyword.*\b(Union|Intersect|Except)\b", "a SELECT is missing @"),
         (r"Required keyword", "a value or a name is missing @"),
     )
 ]

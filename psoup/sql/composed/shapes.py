@@ -1,0 +1,127 @@
+"""The shapes of the trees of composed statements, and the test for them.
+
+    whole     Select | SetOperation | Subquery | Values      begin, end: BEGIN and END of the whole statement
+                                                             with_=With(expressions=[CTE, …]): the items of WITH
+    CTE       CTE(this=whole, alias=TableAlias(this=Identifier, columns=[Identifier, …]))
+    set       Union | Intersect | Except (this=query, expression=query, distinct=False for ALL, order, limit, offset)
+              query: Select | SetOperation | Values | Subquery(this=query)
+              meta[OPERATOR]: the offset of the operator. a UNION b INTERSECT c: the right side is Subquery(Intersect),
+              without `start` in its meta, because the text has no parentheses there.
+    FROM      Table(this=Identifier, alias=TableAlias, window)          a stream, or an item of WITH
+              Subquery(this=query, alias=TableAlias(this, columns), window)
+              Values(expressions=[Tuple(expressions=[…]), …], alias=TableAlias(this, columns))
+              The window in brackets is `window` of the item or of its alias: before or after the alias.
+    Join      Join(this=item of FROM, method, side, kind, on=condition | using=[Identifier, …])
+              a, b                                  meta[COMMA] is set. A comma binds less tightly than JOIN.
+              [INNER] JOIN, CROSS JOIN              kind None, INNER, CROSS
+              LEFT | RIGHT | FULL [OUTER] JOIN      side LEFT, RIGHT, FULL; kind None, OUTER
+              [LEFT] SEMI | ANTI JOIN               kind SEMI, ANTI; side None, LEFT
+              ASOF [LEFT | …] JOIN                  method ASOF; side
+              NATURAL [LEFT | …] JOIN               method NATURAL; side; kind
+    EXISTS    Exists(this=query). NOT EXISTS is Not(Exists).
+    IN        In(this=x, query=Subquery(this=query)). x NOT IN is Not(In).
+    scalar    Subquery(this=query) as an operand.
+
+Each condition under AND, in WHERE and ON of every Select, has EXTENT in its `meta`. Each Select, Values, Subquery and
+Exists has `start`. A Subquery with parentheses in the text has `span`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+QUERIES = (exp.Select, exp.SetOperation, exp.Values, exp.Subquery)
+"""The nodes of queries."""
+
+_INSIDE = (exp.SetOperation, exp.Subquery, exp.Exists, exp.Values, exp.CTE)
+_ALONE = frozenset({"INNER", "CROSS"})
+_BOUNDS = frozenset({"begin", "end"})
+
+
+def is_composed(tree: exp.Expr) -> bool:
+    """Whether a statement is composed. O(nodes).
+
+    A composed statement has another statement inside, or a join with a rule for rows without a partner.
+    """
+    if isinstance(tree, exp.Subquery | exp.SetOperation):
+        return True
+    for node in tree.walk():
+        if isinstance(node, _INSIDE) or (isinstance(node, exp.Select) and node is not tree):
+            return True
+        if isinstance(node, exp.Join) and is_partner_join(node):
+            return True
+    return False
+
+
+def is_partner_join(join: exp.Join) -> bool:
+    """Whether a join is neither an inner nor a cross join."""
+    kind = join.args.get("kind")
+    return bool(join.args.get("method") or join.args.get("side") or (kind and kind not in _ALONE))
+
+
+def join_words(join: exp.Join) -> str:
+    """The words before JOIN, such as LEFT or ASOF LEFT. "" for a comma and a plain JOIN."""
+    words = [word for part in ("method", "side", "kind") if (word := join.args.get(part))]
+    return " ".join(word for word in words if word != "OUTER" or len(words) == 1)
+
+
+def bare(query: exp.Expr) -> exp.Expr:
+    """A query without the parentheses around it, unless they have a part of their own, such as ORDER BY."""
+    while isinstance(query, exp.Subquery) and not any(
+        value for name, value in query.args.items() if name not in ("this", "alias", "window")
+    ):
+        query = query.this
+    return query
+
+
+def unwrapped(tree: exp.Expr) -> exp.Expr:
+    """A whole statement without the parentheses around it. BEGIN and END after them move to the statement inside."""
+    while isinstance(tree, exp.Subquery):
+        inner, own = tree.this, {name for name, value in tree.args.items() if value and name != "this"}
+        if not own <= _BOUNDS or (own and _BOUNDS & {name for name, value in inner.args.items() if value}):
+            return tree
+        for name in own:
+            inner.set(name, tree.args[name])
+        tree = inner
+    return tree
+
+
+def operands(query: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the SELECTs and VALUES of a set operation, in the order of the text. A query alone yields itself."""
+    waiting = [query]
+    while waiting:
+        node = bare(waiting.pop())
+        if isinstance(node, exp.SetOperation):
+            waiting += [node.expression, node.this]
+        else:
+            yield node
+
+
+def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the conditions joined by AND, in the order of the text. A condition in parentheses keeps them."""
+    waiting = [condition]
+    while waiting:
+        node = waiting.pop()
+        inner = node
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.And):
+            waiting += [inner.expression, inner.this]
+        else:
+            yield node
+
+
+def is_existence(node: exp.Expr) -> bool:
+    """Whether a node is EXISTS (SELECT …), or IN (SELECT …)."""
+    return isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None)
+
+
+def negated(node: exp.Expr) -> tuple[exp.Expr, bool]:
+    """A condition without NOT and parentheses around it, and whether the number of NOTs is odd."""
+    odd = False
+    while isinstance(node, exp.Paren | exp.Not):
+        odd ^= isinstance(node, exp.Not)
+        node = node.this
+    return node, odd
