@@ -13,6 +13,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from psoup.expressions.tree import Literal
 from psoup.plan.standing_query import StandingQuery
+from psoup.sql.composed import shapes
+from psoup.sql.composed.refusals import TOKENS, begins_composed, refuse_levels
+from psoup.sql.composed.shapes import unwrapped
 from psoup.sql.composed.statement import bind_composed
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import Lookup
@@ -36,14 +39,21 @@ def query_of(
 ) -> StandingQuery:
     """The standing query of a text. `known`: finds the queries of sides without parsing. Raises SqlError."""
     tokens = tokens_of(source)
-    refuse_statement(source, tokens, "SELECT")
+    check_beginning(source, tokens)
     with advised(source, tokens, lookup):
-        refuse_tokens(source, tokens)
-        node = parse(source, tokens)
+        refuse_tokens(source, tokens, TOKENS)
+        node = unwrapped(parse(source, tokens))
         try:
             return bind_query(source, node, lookup, names, known=known, tokens=tokens)
         finally:
             untie(node)
+
+
+def check_beginning(source: StatementText, tokens: list[Token]) -> None:
+    """Refuse a statement that is not a query, or whose subselects nest too deeply. Raises SqlError. O(tokens)."""
+    if not begins_composed(tokens):
+        refuse_statement(source, tokens, "SELECT")
+    refuse_levels(source, tokens)
 
 
 def bind_query(
@@ -65,19 +75,12 @@ def bind_query(
 
 
 def is_composed(node: exp.Expr, tokens: Sequence[Token]) -> bool:
-    """Whether a statement has an outer join, a subselect or another form that `bind_select` does not know. O(tokens),
-    and O(nodes) if a token may belong to such a form."""
+    """Whether a statement has a form that `bind_select` does not know. O(tokens), and O(nodes) if a token may belong
+    to such a form."""
     selects = 0
     for token in tokens:
-        selects += token.token_type is TokenType.SELECT
-        if selects > 1 or token.token_type in _SIGNS:
-            break
-    else:
-        return False
-    if not isinstance(node, exp.Select) or node.args.get("with_") is not None:
-        return True
-    words = ("method", "side")
-    joins = node.args.get("joins") or ()
-    if any(any(join.args.get(word) for word in words) or join.args.get("kind") in ("SEMI", "ANTI") for join in joins):
-        return True
-    return any(inner is not node for inner in node.find_all(exp.Select, exp.Values, exp.SetOperation))
+        kind = token.token_type
+        selects += kind is TokenType.SELECT
+        if selects > 1 or kind in _SIGNS:
+            return not isinstance(node, exp.Select) or shapes.is_composed(node)
+    return not isinstance(node, exp.Select)

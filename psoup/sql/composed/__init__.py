@@ -9,13 +9,16 @@
 
 Files, in reading order:
 
+    shapes           the shapes of the parser's trees, and the test for composed statements
+    refusals         the allow-list, and what is refused by its name
     composition      the parts of a statement that all its SELECTs share: sides, relations, windows
     scope            the columns that a name may mean, in nested statements
     from_tree        FROM as a tree of joins, with its conditions
     missing          conditions that a missing tuple cannot satisfy: outer joins that are inner in truth
     placing          the place of each condition in the tree: a side, a join, or a Filter
-    subselects       EXISTS, IN and scalar subselects
-    selects          one SELECT, from its tree to its plan
+    composed_binder  expressions with scalar subselects
+    selects          one SELECT, from its tree to its plan; EXISTS and IN
+    statement        a whole statement, from its tree to its standing query
 
 Statements over one stream, and inner joins of streams, do not come here: `psoup.sql.select` binds them.
 """

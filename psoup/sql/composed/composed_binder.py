@@ -17,8 +17,6 @@ from psoup.sql.binder import Binder
 from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.scope import Scope
 
-_UNDER = "as a condition of WHERE, beside others with AND between"
-
 
 class ComposedBinder(Binder):
     """Binds the expressions of one SELECT. `scalars`: the relations of the scalar subselects that it has met."""
@@ -33,11 +31,6 @@ class ComposedBinder(Binder):
         """Bind one expression to its typed tree. Raises SqlError with the place."""
         if isinstance(node, exp.Subquery):
             return self._scalar(node)
-        if isinstance(node, exp.Exists):
-            raise self.source.unsupported("EXISTS under OR, or outside of WHERE", node, hint=f"write it {_UNDER}")
-        if isinstance(node, exp.In) and node.args.get("query") is not None:
-            feature = "IN (SELECT …) under OR, or outside of WHERE"
-            raise self.source.unsupported(feature, node, hint=f"write it {_UNDER}")
         return super().bind(node)
 
     def _scalar(self, node: exp.Subquery) -> Expr:

@@ -24,9 +24,6 @@ from psoup.sql.names import NamedStream
 from psoup.sql.source import StatementText
 from psoup.sql.windows import window
 
-MOST_LEVELS = 20
-"""The most levels of subselects in subselects."""
-
 
 @dataclass(slots=True)
 class Draft:
@@ -56,7 +53,6 @@ class Composition:
     parameters: Mapping[int, Literal] = field(default_factory=dict)
     drafts: list[Draft] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    level: int = 0
     _relations: int = 0
     _aliases: set[str] = field(default_factory=set)
     _written: Written | None = None

@@ -20,8 +20,10 @@ from psoup.sql.binder import Binder
 from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.placing import Condition, Inner, Kept, Part, Tree
 from psoup.sql.composed.scope import Item, Scope, item_of
+from psoup.sql.composed.shapes import join_words
 from psoup.sql.from_list import named_stream
 from psoup.sql.join_conditions import and_nodes
+from psoup.sql.parser.compositions import COMMA
 from psoup.sql.source import nearest
 
 _KINDS = {
@@ -33,7 +35,10 @@ _KINDS = {
     "FULL": JoinKind.FULL,
     "SEMI": JoinKind.SEMI,
     "ANTI": JoinKind.ANTI,
+    "LEFT SEMI": JoinKind.SEMI,
+    "LEFT ANTI": JoinKind.ANTI,
     "ASOF": JoinKind.ASOF,
+    "ASOF INNER": JoinKind.ASOF,
     "ASOF LEFT": JoinKind.ASOF_LEFT,
 }
 """The kinds of joins, by their words without NATURAL, INNER and OUTER."""
@@ -103,8 +108,6 @@ class _FromTree:
             return Inner([left, right], conditions)
         if kind in (JoinKind.ASOF, JoinKind.ASOF_LEFT):
             self._check_asof(join, conditions)
-        elif not conditions:
-            raise self._source.error(f"{kind.value} needs ON or USING", join, hint="write ON a.k = b.k, or ON TRUE")
         if kind.filters:
             scope.items = hidden
         if kind.keeps_left:
@@ -115,12 +118,9 @@ class _FromTree:
 
     def _kind(self, join: exp.Join) -> tuple[JoinKind | None, bool]:
         """The kind of a JOIN, None for an inner one, and whether it is NATURAL."""
-        words = [join.args.get(part) or "" for part in ("method", "side", "kind")]
-        natural = "NATURAL" in words
-        written = " ".join(word for word in words if word not in ("", "NATURAL", "OUTER"))
-        if written not in _KINDS:
-            raise self._source.unsupported(f"{' '.join(filter(None, words))} JOIN", join)
-        return _KINDS[written], natural
+        words = join_words(join).split()
+        written = " ".join(word for word in words if word not in ("NATURAL", "OUTER"))
+        return _KINDS[written], "NATURAL" in words
 
     def _on(self, scope: Scope, join: exp.Join) -> list[Condition]:
         node = join.args.get("on")
@@ -202,9 +202,9 @@ def _groups(first: exp.Expr, joins: Sequence[exp.Join]) -> Iterator[tuple[exp.Ex
     """Split FROM at its commas: the first item of each part, and the JOINs after it."""
     following: list[exp.Join] = []
     for join in joins:
-        if any(join.args.get(part) for part in ("method", "side", "kind", "on", "using")) or join.args.get("join"):
-            following.append(join)
-        else:
+        if join.meta.get(COMMA):
             yield first, following
             first, following = join.this, []
+        else:
+            following.append(join)
     yield first, following

@@ -205,7 +205,13 @@ def _check_existence(source: StatementText, node: exp.Expr) -> None:
 
 def _part(node: exp.Expr) -> str:
     """The name of the part of a SELECT around a node."""
-    names = {exp.Join: "ON", exp.Having: "HAVING", exp.Order: "ORDER BY", exp.Group: "GROUP BY", exp.Select: "SELECT"}
+    names: dict[type[exp.Expr], str] = {
+        exp.Join: "ON",
+        exp.Having: "HAVING",
+        exp.Order: "ORDER BY",
+        exp.Group: "GROUP BY",
+        exp.Select: "SELECT",
+    }
     at = node.parent
     while at is not None:
         if isinstance(at, exp.Where):

@@ -15,10 +15,11 @@ from psoup.expressions.tree import Call, Expr
 from psoup.plan.nodes import Aggregate, Distinct, Join, JoinKind, Limit, Node, Project, Relation, Sort
 from psoup.sql.aggregates import AGGREGATES
 from psoup.sql.composed.composed_binder import ComposedBinder
-from psoup.sql.composed.composition import MOST_LEVELS, Composition
+from psoup.sql.composed.composition import Composition
 from psoup.sql.composed.from_tree import from_tree
 from psoup.sql.composed.placing import Condition, Inner, Kept, Part, Placing, Tree, simplified
 from psoup.sql.composed.scope import Scope
+from psoup.sql.composed.shapes import bare, is_existence, negated
 from psoup.sql.join_conditions import and_nodes
 from psoup.sql.select import check_conjuncts, plan_above
 
@@ -85,7 +86,7 @@ class _Select:
         if where is not None:
             check_conjuncts(self._source, where.this)
             for node in and_nodes([where.this]):
-                if _subselect(node) is not None:
+                if is_existence(negated(node)[0]):
                     subselects.append(node)
                 else:
                     conditions.append(Condition(binder.condition(node), node))
@@ -102,17 +103,17 @@ class _Select:
 
         If the subselect reads a scope around this one, its rows are joined, and its conditions become `conditions`.
         """
-        test, negated = _tested(node)
+        test, odd = negated(node)
         if isinstance(test, exp.Exists):
             members = self._members(test.this, scope, "")
         else:
             members = self._members(test.args["query"], scope, "IN")
             tree = self._compared(test, scope, tree, members)
         if any(not condition.places <= tree.places | members.tree.places for condition in members.correlated):
-            return self._joined(node, tree, members, conditions, negated=negated)
-        if members.pair is not None and negated:
+            return self._joined(node, tree, members, conditions, odd=odd)
+        if members.pair is not None and odd:
             return Kept(tree, members.tree, JoinKind.NOT_IN, members.correlated, members.pair)
-        kind = JoinKind.ANTI if negated else JoinKind.SEMI
+        kind = JoinKind.ANTI if odd else JoinKind.SEMI
         return Kept(tree, members.tree, kind, [*members.correlated, *members.equal])
 
     def _compared(self, test: exp.Expr, scope: Scope, tree: Tree, members: _Members) -> Tree:
@@ -126,14 +127,12 @@ class _Select:
         members.equal = [Condition(equal)]
         return Inner([tree, *map(Part, binder.scalars.values())]) if binder.scalars else tree
 
-    def _joined(
-        self, node: exp.Expr, tree: Tree, members: _Members, conditions: list[Condition], *, negated: bool
-    ) -> Tree:
+    def _joined(self, node: exp.Expr, tree: Tree, members: _Members, conditions: list[Condition], *, odd: bool) -> Tree:
         """The rows of a tree joined with the rows of a subselect that reads a scope around this one.
 
         This SELECT is itself the subselect of an EXISTS or IN, for which the number of its rows does not matter.
         """
-        if negated:
+        if odd:
             raise self._source.unsupported(
                 "NOT before a subselect that reads a source two levels up",
                 node,
@@ -144,14 +143,10 @@ class _Select:
 
     def _members(self, node: exp.Expr, scope: Scope, word: str) -> _Members:
         """The rows of the subselect of EXISTS or IN. `word`: IN, or "" for EXISTS."""
-        select = node.unnest() if isinstance(node, exp.Subquery) else node
-        self._enter(node)
-        try:
-            if isinstance(select, exp.Select) and not _computed(select, word):
-                return self._matched(select, scope, word)
-            return self._whole(node, word)
-        finally:
-            self._composition.level -= 1
+        select = bare(node)
+        if isinstance(select, exp.Select) and not _computed(select, word):
+            return self._matched(select, scope, word)
+        return self._whole(node, word)
 
     def _matched(self, select: exp.Select, scope: Scope, word: str) -> _Members:
         """The rows of a subselect that only selects and joins. It may read columns of the outer scope."""
@@ -184,46 +179,18 @@ class _Select:
 
     def _scalar(self, node: exp.Expr) -> Relation:
         """The relation of a scalar subselect. Raises SqlError unless it certainly has one row and one column."""
-        self._enter(node)
-        try:
-            relation = self._relation(node, single=True)
-        finally:
-            self._composition.level -= 1
+        relation = self._relation(node, single=True)
         if len(relation.names) != 1 or not _one_row(relation.input):
             raise self._source.unsupported("this subselect in an expression", node, hint=_SCALAR)
         return relation
 
     def _relation(self, node: exp.Expr, *, single: bool = False) -> Relation:
-        select = node.unnest() if isinstance(node, exp.Subquery) else node
+        select = bare(node)
         if not isinstance(select, exp.Select):
             raise self._source.unsupported("this subselect", node)
         plan = select_plan(self._composition, select)
         names = [output.name for output in plan.schema]
         return self._composition.add_relation(plan, "subselect", names, single=single)
-
-    def _enter(self, node: exp.Expr) -> None:
-        self._composition.level += 1
-        if self._composition.level > MOST_LEVELS:
-            raise self._source.error(
-                f"subselects nest deeper than {MOST_LEVELS} levels", node, hint="split the query", reason="TOO_DEEP"
-            )
-
-
-def _subselect(node: exp.Expr) -> exp.Expr | None:
-    """The subselect of a condition with EXISTS or IN. None for other conditions."""
-    test, _ = _tested(node)
-    if isinstance(test, exp.Exists):
-        return test
-    return test if isinstance(test, exp.In) and test.args.get("query") is not None else None
-
-
-def _tested(node: exp.Expr) -> tuple[exp.Expr, bool]:
-    """The condition without parentheses and NOT around it, and whether it is negated."""
-    negated = False
-    while isinstance(node, exp.Paren | exp.Not):
-        negated ^= isinstance(node, exp.Not)
-        node = node.this
-    return node, negated
 
 
 def _computed(select: exp.Select, word: str) -> bool:

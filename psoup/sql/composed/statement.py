@@ -10,6 +10,7 @@ from psoup.expressions.tree import Literal
 from psoup.plan.nodes import Source
 from psoup.plan.standing_query import Selection, StandingQuery
 from psoup.sql.composed.composition import Composition, windows_of
+from psoup.sql.composed.refusals import refuse_composed
 from psoup.sql.composed.selects import select_plan
 from psoup.sql.from_list import Lookup
 from psoup.sql.select import Known, selected
@@ -26,6 +27,7 @@ def bind_composed(
 ) -> StandingQuery:
     """The standing query of a parsed statement. The arguments are those of `psoup.sql.select.bind_select`. Raises
     SqlError."""
+    refuse_composed(source, statement)
     composition = Composition(source, lookup, names, windows_of(source, statement), parameters or {})
     assert isinstance(statement, exp.Select)
     plan = select_plan(composition, statement)

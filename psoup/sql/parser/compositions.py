@@ -55,7 +55,7 @@ class Compositions(Grammar):
         if parse_alias and this is not None and self._match(TokenType.L_BRACKET):
             window = self._parse_bracketed(opening)
         node = super()._parse_subquery(this, parse_alias)
-        if window is not None:
+        if node is not None and window is not None:
             node.set("window", window)
         return node
 

@@ -24,14 +24,16 @@ from psoup.plan.canonical import factor_text
 from psoup.plan.nodes import Join, walk
 from psoup.plan.standing_query import ClauseColumns, Parameter, Selection, StandingQuery
 from psoup.sql.binder import Binder
+from psoup.sql.composed.refusals import TOKENS
+from psoup.sql.composed.shapes import unwrapped
 from psoup.sql.composed.statement import bind_composed
 from psoup.sql.elsewhere.advice import advised
 from psoup.sql.from_list import from_list
 from psoup.sql.names import Names
 from psoup.sql.parser.guards import tokens_of
 from psoup.sql.parser.parse_tree import parse
-from psoup.sql.queries import is_composed, query_of
-from psoup.sql.refusals import refuse_node, refuse_statement, refuse_tokens
+from psoup.sql.queries import check_beginning, is_composed, query_of
+from psoup.sql.refusals import refuse_node, refuse_tokens
 from psoup.sql.select import Lookup, bind_select, clause_text, plan_above
 from psoup.sql.source import StatementText
 from psoup.sql.templates.block import BoundBlock
@@ -206,11 +208,11 @@ def _of_sides(
 def prepared(source: StatementText, lookup: Lookup, names: Sequence[str] = ()) -> PreparedStatement:
     """The template of a SELECT with parameters. Raises SqlError."""
     tokens = tokens_of(source)
-    refuse_statement(source, tokens, "SELECT")
+    check_beginning(source, tokens)
     tokens, holes = find_holes(source, tokens)
     with advised(source, tokens, lookup):
-        refuse_tokens(source, [token for token in tokens if token.token_type is not TokenType.PLACEHOLDER])
-        node = parse(source, tokens)
+        refuse_tokens(source, [token for token in tokens if token.token_type is not TokenType.PLACEHOLDER], TOKENS)
+        node = unwrapped(parse(source, tokens))
         if is_composed(node, tokens):
             return _composed(source, node, holes, lookup, names)
         if not isinstance(node, exp.Select):
