@@ -13,7 +13,7 @@ Files, in reading order:
     eddy, steps, policies      the loop over partial tuples, its steps, and their order
     hash_pairs, multiway       joins without routes: two sides; several sides by one equality each
     from_order, residual       tuples in the order of FROM; conditions that are neither keys nor bands
-    budget                     limits on candidates and bytes
+    budget, products           limits on candidates and bytes; the refusal of too many pairs without a condition
     pairs_store                kept pairs of two closed chunks
 
 Joins know no clauses, windows or chunks: a side is the result of an ordinary standing selection. The package

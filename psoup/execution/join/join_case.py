@@ -19,6 +19,7 @@ from psoup.execution.join.lookup_filter import cut_down
 from psoup.execution.join.sides import MatchedSide
 from psoup.execution.rows.source_rows import Reading
 from psoup.joins.budget import JoinBudget
+from psoup.joins.products import refuse_product, sources_apart
 from psoup.joins.residual import Rest, without_rest
 from psoup.plan.nodes import Join
 from psoup.plan.way import Ways
@@ -87,6 +88,8 @@ class JoinCase:
 
     def pieces(self) -> Pieces:
         """Find the rows by the first way that accepts the case. Raises ResourceExhausted (JOIN_BUDGET)."""
+        if not self.few and sources_apart(self.node):
+            refuse_product(self.node, [side.rows for side in self.sides], self.limits)
         pieces = self.ways.take(self.node, self)
         return pieces if self.rest is None else _Tested(pieces, self.rest, self.reading)
 
