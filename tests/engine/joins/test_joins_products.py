@@ -23,13 +23,16 @@ def made(join_pairs: int = 1 << 20) -> LocalPSoup:
     ("sql", "rows"),
     [
         ("SELECT r.k, s.k AS j FROM r, s", [(i, j) for i in range(30) for j in range(40)]),
-        ("SELECT r.k, s.k AS j FROM r CROSS JOIN s WHERE r.k <> s.k AND r.k < 2", [(i, j) for i in (0, 1) for j in range(40) if i != j]),
+        (
+            "SELECT r.k, s.k AS j FROM r CROSS JOIN s WHERE r.k <> s.k AND r.k < 2",
+            [(i, j) for i in (0, 1) for j in range(40) if i != j],
+        ),
         (
             "SELECT r.k, s.k AS j, u.k AS h FROM r, s, u WHERE r.k = u.k AND s.k > 37",
             [(i, j, i) for i in range(3) for j in (38, 39)],
         ),
     ],
-)  # fmt: skip
+)
 def test_every_row_meets_every_row(sql: str, rows: list[tuple[int, ...]]) -> None:
     table = made().ask(sql).to_table()
     assert list(zip(*(column.to_pylist() for column in table.columns), strict=True)) == rows
