@@ -172,7 +172,7 @@ class ManyJoins:
         snapshot, plan, limits = self._asking.snapshot, alike.plan, self._asking.snapshot.config.joins
         if not (isinstance(plan, Project) and isinstance(plan.input, Join)) or min(limits.rows, limits.pairs) < _ROWS:
             return False
-        direct = direct_join(plan.input)
+        direct = direct_join(plan.input) if plan.input.joins_streams else None
         if direct is None or not direct.is_single:
             return False
         streams = [side.stream_id for side in snapshot.sides_of(alike.record)]

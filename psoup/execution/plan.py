@@ -4,10 +4,12 @@
     Source ┐
     Source ┴ Join ────> Project ──> …
 
-    Arrivals   the matches of a source in stream order           chunk, ascending offsets
-    JoinRows   the rows of several sources that belong together  a position in each source
-    GroupRows  a row for each group of either (`groups`)         a place in a table, once all rows have been folded
-    Arranged   any of them, after DISTINCT and ORDER BY          tuple IDs or positions, once all keys have been seen
+    SourceRows    the matches of a source in stream order           chunk, ascending offsets
+    JoinRows      the rows of several streams that belong together  a position in each stream
+    ComposedRows  the rows of outer joins and their like            a position in each leaf, or MISSING
+    GroupRows     a row for each group of them                      a place in a table, once all rows have been folded
+    FilteredRows  the rows of any of them that satisfy a condition  as before
+    Arranged      any of them, after DISTINCT and ORDER BY          references, once all keys have been seen
 
 The right column says what a row is until its columns are gathered. LIMIT cuts rows of any kind (`cut`). No tuple is
 read before the caller asks for the first row. `psoup.execution.rows.select_list` computes the columns of SELECT. If
@@ -22,12 +24,33 @@ from typing import Any
 
 from psoup.execution.aggregate.groups import GroupRows
 from psoup.execution.join.join_rows import JoinRows
+from psoup.execution.join.sides import MatchedSide
+from psoup.execution.partners.composed_rows import ComposedRows, is_composed
+from psoup.execution.partners.evaluation import Openers
+from psoup.execution.partners.filtered_rows import FilteredRows
+from psoup.execution.partners.join_inputs import InputSide
+from psoup.execution.rows.leaf_rows import LeafRows
+from psoup.execution.rows.plan_rows import PlanRows
 from psoup.execution.rows.sort import Sorting, over_rows
 from psoup.execution.rows.source_rows import Reading, SourceRows
-from psoup.execution.ways import GROUPS, JOIN_WAYS
+from psoup.execution.ways import GROUPS, JOIN, JOIN_WAYS
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
-from psoup.plan.nodes import Aggregate, Distinct, Having, Join, Limit, Node, OrderKey, Project, Sort, Source
+from psoup.plan.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Having,
+    Join,
+    Leaf,
+    Limit,
+    Node,
+    OrderKey,
+    PartnerJoin,
+    Project,
+    Sort,
+    Source,
+)
 from psoup.values.columns import Column
 
 __all__ = ["SourceRows", "GroupRows", "JoinRows", "Reading", "rows_of"]
@@ -43,12 +66,38 @@ def _source(node: Source, reading: Reading) -> Rows:
 
 
 def _join(node: Join, reading: Reading) -> Rows:
-    return JoinRows(reading, node, JOIN_WAYS)
+    if len(node.inputs) == len(reading.matches) and node.joins_streams:
+        return JoinRows(reading, node, JOIN_WAYS)
+    return ComposedRows(reading, node, _OPENERS)
+
+
+def _partner_join(node: PartnerJoin, reading: Reading) -> Rows:
+    return ComposedRows(reading, node, _OPENERS)
+
+
+def _filter(node: Filter, reading: Reading) -> Rows:
+    if is_composed(node):
+        return ComposedRows(reading, node, _OPENERS)
+    return FilteredRows(rows_of(node.input, reading), node.condition)
+
+
+def _source_side(node: Source, reading: Reading) -> InputSide:
+    matches = reading.matches[node.place]
+    return MatchedSide(matches, reading.texts, reading.budget, reading.joins.bytes, reading.run)
+
+
+def _leaf_side(node: Leaf, reading: Reading) -> InputSide:
+    """Open a leaf of a join."""
+    return _LEAVES[type(node)](node, reading)
+
+
+_LEAVES: dict[type[Leaf], Callable[[Any, Reading], InputSide]] = {Source: _source_side}
+_OPENERS = Openers(JOIN, _leaf_side)
 
 
 def _aggregate(node: Aggregate, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
-    assert isinstance(rows, SourceRows | JoinRows), "rows are grouped as they come from their sources"
+    assert isinstance(rows, SourceRows | LeafRows | FilteredRows), "rows are grouped before they are arranged"
     return GroupRows(rows, node, GROUPS)
 
 
@@ -66,9 +115,7 @@ def _project(node: Project, reading: Reading) -> Rows:
 
 def _distinct(node: Distinct, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
-    assert isinstance(rows, SourceRows | JoinRows | GroupRows), (
-        "rows are told apart as they come: of equal ones the first is kept"
-    )
+    assert not isinstance(rows, Arranged), "rows are told apart as they come: of equal ones the first is kept"
     return Arranged(rows, distinct=tuple(output.expr for output in node.schema))
 
 
@@ -90,6 +137,8 @@ def _limit(node: Limit, reading: Reading) -> Rows:
 _EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
     Source: _source,
     Join: _join,
+    PartnerJoin: _partner_join,
+    Filter: _filter,
     Aggregate: _aggregate,
     Having: _having,
     Project: _project,
@@ -112,7 +161,7 @@ class Arranged:
     caller reads the rows. Each piece of columns is gathered when the caller asks for it.
     """
 
-    rows: SourceRows | JoinRows | GroupRows
+    rows: PlanRows
     distinct: tuple[Expr, ...] = ()
     order: tuple[OrderKey, ...] = ()
     limit: int | None = None
@@ -149,4 +198,4 @@ class Arranged:
             yield columns
 
 
-Rows = SourceRows | JoinRows | GroupRows | Arranged
+Rows = SourceRows | LeafRows | GroupRows | FilteredRows | Arranged

@@ -1,6 +1,6 @@
 """The list of ways. A way is one implementation of a step of an answer, and each step lists its quickest way first.
 
-    ANSWER   how an answer is shown          single_row small_join parallel_join join_messages source_messages …
+    ANSWER   how an answer is shown          single_row small_join parallel_join join_messages …
     JOIN     how pairs of a join are found   kept_pairs small_pairs key_join band_join routed_join
     COUNT    how pairs of a join are counted kept_pairs small_pairs key_join join_rows
     GROUPS   how rows become groups          window_ends fold_rows
@@ -36,6 +36,7 @@ from psoup.execution.join import (
     small_pairs,
 )
 from psoup.execution.join.join_case import JoinCase, Pieces
+from psoup.execution.partners import composed_messages, small_outer_join
 from psoup.execution.rows import computed_rows, source_messages
 from psoup.execution.rows.answer_case import AnswerCase, AnswerParts
 from psoup.plan.way import Way, Ways
@@ -72,6 +73,16 @@ ANSWER: Ways[AnswerCase, AnswerParts] = Ways(
         gives_up="keys are far apart or NULL, or the pairs are too many to be held",
     ),
     Way(
+        "small_outer_join",
+        needs="a LEFT JOIN of two sides, one equality or band, columns other than texts; at most 32,767 rows a side",
+        gives="Arrow messages, from one kernel call for the pairs",
+        cost="rows of both sides + pairs",
+        run=small_outer_join.small_outer_join,
+        serves=small_outer_join.serves,
+        accepts=small_outer_join.accepts,
+        gives_up="a side or the pairs are too many for one call",
+    ),
+    Way(
         "join_messages",
         needs="a join, a SELECT list of columns, no ORDER BY; all sides in memory",
         gives="Arrow messages, gathered from the chunks",
@@ -79,6 +90,15 @@ ANSWER: Ways[AnswerCase, AnswerParts] = Ways(
         run=join_messages.join_messages,
         serves=join_messages.serves,
         accepts=join_messages.accepts,
+    ),
+    Way(
+        "composed_messages",
+        needs="joins with rows without a partner, a SELECT list of columns, no ORDER BY; all sides in memory",
+        gives="Arrow messages, gathered from the chunks",
+        cost="the ways of joining + rows * columns",
+        run=composed_messages.composed_messages,
+        serves=composed_messages.serves,
+        accepts=composed_messages.accepts,
     ),
     Way(
         "source_messages",

@@ -79,7 +79,7 @@ class JoinKeys:
 
 def keyed(node: Join, sides: Sequence[JoinSide], room: JoinBudget) -> JoinKeys:
     """Compute the operands of all sides as keys. O(rows * operands)."""
-    names = tuple([source.alias for source in node.sources])
+    names = tuple([leaf.alias for leaf in node.leaves])
     factors = [_compared(factor, names) for factor in (*node.keys, *node.bands)]
     wanted: list[dict[Expr, None]] = [{} for _ in sides]
     for factor in factors:

@@ -176,7 +176,9 @@ def join_with_pairs(plan: Node) -> Join | None:
     It must join two streams by columns, or by sums of a column and constants.
     """
     join = next((node for _, node in walk(plan) if isinstance(node, Join)), None)
-    return None if join is None or pair_text(join) is None else without_rest(join)
+    if join is None or len(plan.sources) != len(join.inputs) or pair_text(join) is None:
+        return None
+    return without_rest(join)
 
 
 @plan_fact
@@ -184,7 +186,7 @@ def pair_text(node: Join) -> str | None:
     """The text of a join's keys and bands. Joins with the same text have the same pairs. None: pairs cannot be kept."""
     factors = [factor for factor in (*node.keys, *node.bands) if not factor.implied]
     operands = [expr for factor in factors for expr in comparable(factor.left, factor.right)]
-    if len(node.inputs) != 2 or not factors or not all(map(_is_simple, operands)):
+    if len(node.inputs) != 2 or not node.joins_streams or not factors or not all(map(_is_simple, operands)):
         return None
     return " AND ".join(sorted(_from_left(factor).text(_NAMES) for factor in factors))
 

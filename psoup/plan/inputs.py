@@ -174,6 +174,11 @@ class Join:
         return False
 
     @property
+    def joins_streams(self) -> bool:
+        """Whether all inputs are streams."""
+        return all(isinstance(node, Source) for node in self.inputs)
+
+    @property
     def steps_back(self) -> bool:
         """Whether NOW of the join may step back. It ignores an idle stream, and steps back when that stream goes on."""
         specs = [source.spec for source in self.sources]

@@ -249,6 +249,26 @@ def null_column(data_type: DataType, rows: int) -> Column:
     return Column(data_type, np.zeros(rows, TYPES[data_type.kind].dtype), valid)
 
 
+def spread_column(column: Column, present: Array) -> Column:
+    """A column with the rows of `column`, in order, where `present` (bool[n]) is set, and NULL elsewhere. O(n)."""
+    rows = len(present)
+    if not len(column):
+        return null_column(column.type, rows)
+    valid, error = present.copy(), None
+    if column.valid is not None:
+        valid[present] = column.valid
+    if column.error is not None:
+        error = np.zeros(rows, bool)
+        error[present] = column.error
+    if column.type.kind is Kind.TEXT:
+        sizes = np.zeros(rows + 1, np.int64)
+        sizes[1:][present] = np.diff(column.values)
+        return Column(column.type, np.cumsum(sizes) + column.values[0], valid, column.data, error)
+    values = np.zeros(rows, column.values.dtype)
+    values[present] = column.values
+    return Column(column.type, values, valid, None, error)
+
+
 def concat_columns(columns: Sequence[Column], check: Callable[[], object] | None = None) -> Column:
     """A column with the rows of at least one column, in order. All columns have one type.
 

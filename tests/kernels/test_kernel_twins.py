@@ -95,6 +95,7 @@ SCRATCH: dict[str, tuple[int | tuple[int, int], ...]] = {
     "join.pair_filter.gather_texts": (1, 6, 8),
     "join.pair_filter.keep_texts": (0, 2, 4, 5),
     "join.pair_filter.keep_near": (6, 7),
+    "join.outer_pairs.merge_missing": (4, 5),
     "rows.increasing_subsequence.longest_rising": (1, 2),
 }
 """Arguments, or (argument, field), whose content after the call means nothing, or only in the part that `_written`
@@ -125,6 +126,7 @@ KEPT_PAIRS = {
     "join.small_pairs.pair_small": slice(11, 13),
     "join.small_join.answer_located": slice(7, 9),
     "join.small_pairs.meet_chained": slice(6, 8),
+    "join.outer_pairs.merge_missing": slice(4, 6),
 }
 """The arguments whose front has as many numbers as are returned."""
 

@@ -100,7 +100,7 @@ def paired(plan: Node, timed: tuple[int, ...] = ()) -> BoxJoin | None:
     order, node = tuple[OrderKey, ...](), plan
     if isinstance(node, Sort):
         order, node = node.keys, node.input
-    if not isinstance(node, Project) or not isinstance(node.input, Join):
+    if not isinstance(node, Project) or not isinstance(node.input, Join) or not node.input.joins_streams:
         return None
     if any(reads_now(expr) for expr in [*[o.expr for o in node.outputs], *[key.expr for key in order]]):
         return None

@@ -68,7 +68,8 @@ def _steps(
         return
     yield plan, ANSWER.expected(plan, AnswerCase(plan, reading, _MOST_ROWS, _MOST_BYTES, rows_of))
     for _, node in walk(plan):
-        if isinstance(node, Join) and all(map(count_of, reading.matches)):
+        plain = isinstance(node, Join) and node.joins_streams and len(node.inputs) == len(reading.matches)
+        if plain and all(map(count_of, reading.matches)):
             case = join_case(node, reading, JOIN, few=isinstance(plan, Limit) and plan.rows is not None)
             try:
                 yield node, JOIN.expected(case.node, case)

@@ -151,7 +151,7 @@ def _nodes(
         return with_ways(details(node), chosen.get(id(node), ()))
 
     def details(node: Node) -> Findings:
-        if isinstance(node, Join) and joined is not None:
+        if isinstance(node, Join) and joined is not None and node.inputs == plan.sources:
             return explain_join(node, joined)
         if isinstance(node, Aggregate):
             side = wanted[0] if len(wanted) == 1 and counted else None

@@ -28,7 +28,7 @@ from psoup.data.dictionary_column import Coded
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable, parts_of
 from psoup.execution.aggregate.window_ends import first_of
-from psoup.execution.join.join_rows import JoinRows
+from psoup.execution.rows.plan_rows import FoldableRows
 from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.execution.select.clause_matches import ChunkMatches
 from psoup.execution.select.match_bits_at_ends import EndBits
@@ -107,7 +107,7 @@ def fold_of(
         held.give_back()
 
 
-def _pieces(rows: SourceRows | JoinRows, folder: Folder) -> Iterator[SourceRows | JoinRows]:
+def _pieces(rows: SourceRows | FoldableRows, folder: Folder) -> Iterator[SourceRows | FoldableRows]:
     """Yield the rows in their order. Add the kept fold to the folder between the two ends of the window.
 
     A fold whose states commute is added first. Then the rows come as one piece.

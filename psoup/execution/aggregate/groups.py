@@ -19,7 +19,7 @@ import numpy as np
 from psoup.budgets import GROUP_ROWS
 from psoup.errors import ResourceExhausted
 from psoup.execution.aggregate.row_parts import GroupCase, GroupTable
-from psoup.execution.join.join_rows import JoinRows
+from psoup.execution.rows.plan_rows import FoldableRows
 from psoup.execution.rows.select_list import shown
 from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.expressions.evaluate import TooMuchText
@@ -36,7 +36,7 @@ _MAX_ROWS = 65_536
 class GroupRows:
     """The groups of an Aggregate that satisfy `having`. `limit`: the most rows that remain after the first `skip`."""
 
-    rows: SourceRows | JoinRows
+    rows: SourceRows | FoldableRows
     node: Aggregate
     ways: Ways[GroupCase, GroupTable]
     having: Expr | None = None

@@ -14,7 +14,7 @@ from psoup.aggregates.keys import coded_column
 from psoup.aggregates.numbers import Hold
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import Coded
-from psoup.execution.join.join_rows import JoinRows
+from psoup.execution.rows.plan_rows import FoldableRows
 from psoup.execution.rows.select_list import Group
 from psoup.execution.rows.source_rows import SourceRows
 from psoup.expressions.tree import AttributeRef, Expr
@@ -44,17 +44,17 @@ GroupTable = tuple[dict[int, Column], int]
 class GroupCase:
     """Rows that a way folds into groups. `hold`: charges the bytes of keys and states before they are allocated."""
 
-    rows: SourceRows | JoinRows
+    rows: SourceRows | FoldableRows
     node: Aggregate
     hold: Hold
 
 
-def parts_of(rows: SourceRows | JoinRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
+def parts_of(rows: SourceRows | FoldableRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
     """Compute expressions over all rows, part by part, in their order.
 
     Columns of `coded` come dictionary-encoded if their chunk keeps them so and has many matches.
     """
-    if isinstance(rows, JoinRows):
+    if not isinstance(rows, SourceRows):
         try:
             for count in () if wanted else rows.counts(_MAX_ROWS):
                 yield count, []

@@ -16,6 +16,7 @@ from psoup.execution.join.join_rows import JoinRows, Piece
 from psoup.execution.join.key_join import SHARED
 from psoup.execution.join.located_side import all_in_memory
 from psoup.execution.rows.answer_case import AnswerCase
+from psoup.execution.rows.leaf_rows import LeafRows
 from psoup.plan.nodes import Join, Limit, Node, Project
 from psoup.work.runner import serial, threads_of
 
@@ -26,7 +27,7 @@ _LARGE = 400_000
 def serves(plan: Node) -> bool:
     """Whether a plan is a join, with or without LIMIT, whose SELECT list has columns only."""
     node = plan.input if isinstance(plan, Limit) else plan
-    if not (isinstance(node, Project) and isinstance(node.input, Join)):
+    if not (isinstance(node, Project) and isinstance(node.input, Join) and node.input.joins_streams):
         return False
     return joined_form(plan.schema, len(node.input.inputs)) is not None
 
@@ -40,7 +41,7 @@ def join_messages(case: AnswerCase) -> Iterator[JoinedMessage]:
     """Find the rows of the join, in order, and yield them as messages."""
     rows, form = case.rows(), joined_form(case.plan.schema, len(case.reading.matches))
     assert isinstance(rows, JoinRows) and form is not None
-    return _gathered(rows, _messages(rows, form, case.most_rows), case.most_bytes)
+    return early_messages(rows, _messages(rows, form, case.most_rows), case.most_bytes)
 
 
 def _messages(rows: JoinRows, form: JoinedForm, most: int) -> Generator[JoinedMessage, None, None]:
@@ -66,8 +67,8 @@ def _columns(rows: JoinRows, form: JoinedForm, piece: Piece) -> list[SideColumns
     return columns
 
 
-def _gathered(
-    rows: JoinRows, messages: Generator[JoinedMessage, None, None], most_bytes: int
+def early_messages(
+    rows: LeafRows, messages: Generator[JoinedMessage, None, None], most_bytes: int
 ) -> Iterator[JoinedMessage]:
     """Yield the same messages in order, and gather several large ones at once, on threads.
 
@@ -94,7 +95,7 @@ def _gathered(
         blocks.close()
 
 
-def _early(rows: JoinRows, messages: list[JoinedMessage], blocks: Blocks) -> list[JoinedMessage]:
+def _early(rows: LeafRows, messages: list[JoinedMessage], blocks: Blocks) -> list[JoinedMessage]:
     """Gather the messages on the threads of the read, and return them."""
     work = [partial(message.gather_into, blocks.take(message.size)) for message in messages]
     threads = threads_of(rows.reading.run) if len(work) > 1 else 1

@@ -44,7 +44,7 @@ class PairForm:
 @plan_fact
 def pair_form(plan: Node) -> PairForm | None:
     """The facts about a join plan. None if neither `small_join` nor `parallel_join` serves it."""
-    if not (isinstance(plan, Project) and isinstance(plan.input, Join)):
+    if not (isinstance(plan, Project) and isinstance(plan.input, Join) and plan.input.joins_streams):
         return None
     direct, form = direct_join(plan.input), joined_form(plan.schema, len(plan.input.inputs))
     if direct is None or form is None or any(form.texts) or not (direct.is_single or not direct.keys):

@@ -10,9 +10,11 @@ It serves one equality of columns or one band, and a SELECT list of columns othe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from psoup.config import JoinLimits
 from psoup.errors import ResourceExhausted
 from psoup.execution.join.located_side import ChunkTable, Located
 from psoup.execution.join.pair_form import SMALL, PairForm, pair_form
@@ -48,13 +50,12 @@ def serves(plan: Node) -> bool:
 def accepts(case: AnswerCase) -> bool:
     """Whether both sides are located and may be small, no pairs are kept, and the limits allow one call."""
     one, other = case.reading.matches
-    limits = case.reading.joins
     return (
         case.reading.pairs is None
         and isinstance(one, Located)
         and isinstance(other, Located)
         and max(one.known_size, other.known_size) <= SMALL
-        and min(limits.rows, limits.pairs) >= _PAIRS
+        and allows_call(case.reading.joins)
     )
 
 
@@ -63,10 +64,34 @@ def small_join(case: AnswerCase) -> Iterator[Message]:
 
     Raises TryNext if the rows or the pairs are too many for one call, or the budget has no room.
     """
-    known, reading = pair_form(case.plan), case.reading
-    one, other = reading.matches
+    known = pair_form(case.plan)
+    one, other = case.reading.matches
     assert known is not None and isinstance(one, Located) and isinstance(other, Located)
-    room, most = JoinBudget(reading.joins, reading.budget), case.most_rows
+    (left, right), places, message = found_pairs(known, one, other, case)
+    tables, pairs, most = (one.table, other.table), len(left), case.most_rows
+    if len(message):
+        return iter([PairedMessage(known, (one, other), tables, (left, right), places, message)])
+    parts = [(left[at : min(at + most, pairs)], right[at : min(at + most, pairs)]) for at in range(0, pairs, most)]
+    return iter([PairedRows(known, (one, other), tables, part) for part in parts])
+
+
+class CodedPairs(NamedTuple):
+    """The pairs of two sides as codes of tuples, in the order of FROM. `places`, `message`: as of `answer_located`."""
+
+    codes: Codes
+    places: Array
+    message: Array
+
+
+def found_pairs(
+    known: PairForm, one: Located, other: Located, case: AnswerCase, ready_bytes: int = _READY_BYTES
+) -> CodedPairs:
+    """Find the pairs in one kernel call. `ready_bytes`: the most bytes of a message that the call writes.
+
+    Raises TryNext and ResourceExhausted as `small_join`.
+    """
+    reading = case.reading
+    room = JoinBudget(reading.joins, reading.budget)
     try:
         room.hold(_BYTES, "the keys of its sides")
     except ResourceExhausted as problem:  # other ways need less memory, as they yield pieces while they join
@@ -74,23 +99,24 @@ def small_join(case: AnswerCase) -> Iterator[Message]:
     left, right = scratch = _scratch()
     places: Array = np.empty((len(known.columns), 3), np.int64)
     wanted = known.asked, known.columns, known.form.form.header, known.numbers
-    most_looked = SMALL, _LOOKED, most, _READY_BYTES
+    most_looked = SMALL, _LOOKED, case.most_rows, ready_bytes
     pairs, size, other_size, message = answer_located(one.asked, other.asked, *wanted, most_looked, left, right, places)
     room.close()
     one.note(size)
     other.note(other_size)
-    if pairs > 0:
+    if pairs >= 0:
         left, right = left[:pairs].copy(), right[:pairs].copy()
     if len(_spare) < _SPARE:
         _spare.append(scratch)
     if pairs < 0:
         raise TryNext
     room.look(pairs, known.text)
-    tables = one.table, other.table
-    if len(message):
-        return iter([PairedMessage(known, (one, other), tables, (left, right), places, message)])
-    parts = [(left[at : min(at + most, pairs)], right[at : min(at + most, pairs)]) for at in range(0, pairs, most)]
-    return iter([PairedRows(known, (one, other), tables, part) for part in parts])
+    return CodedPairs((left, right), places, message)
+
+
+def allows_call(limits: JoinLimits) -> bool:
+    """Whether the limits allow the rows and the pairs of one call."""
+    return min(limits.rows, limits.pairs) >= _PAIRS
 
 
 def _scratch() -> tuple[Array, Array]:

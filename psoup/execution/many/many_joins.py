@@ -67,7 +67,7 @@ def can_be_grouped(shape: PlanShape, seen: Sequence[Reach]) -> bool:
 
 
 def _can_be_found(join: Join, seen: Sequence[Reach]) -> bool:
-    simple = len(join.inputs) == 2 and len(join.keys) == 1 and not join.bands and not join.rest
+    simple = len(join.inputs) == 2 and join.joins_streams and len(join.keys) == 1 and not join.bands and not join.rest
     return simple and all(
         entry.data.in_memory for part in seen for entry, _, _ in parts_of(part.view, part.range.low, part.range.high)
     )

@@ -105,7 +105,7 @@ def shape_of(plan: Node) -> PlanShape | None:
         having, below = below.condition, below.input
     grouped = below if isinstance(below, Aggregate) else None
     below = grouped.input if grouped is not None else below
-    if not isinstance(below, Source) and (grouped is None or not isinstance(below, Join)):
+    if not isinstance(below, Source) and (grouped is None or not isinstance(below, Join) or not below.joins_streams):
         return None
     return PlanShape(grouped, having, outputs, distinct, tuple(order), limit, skip)
 

@@ -147,9 +147,20 @@ def number_rows(rng: Rng) -> Arguments:
     return codes, np.zeros(10, np.uint64), np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int32)
 
 
+def merge_missing(rng: Rng) -> Arguments:
+    """Rows of a part of a side, all or some with pairs; the pairs may begin with a row before the part."""
+    first, stop = np.sort(rng.integers(0, 20, 2)).tolist()
+    rows = np.arange(first, stop, dtype=np.int32)
+    left = np.sort(rng.integers(max(first - 1, 0), max(stop, first + 1), int(rng.integers(0, 30)))).astype(np.int32)
+    right = rng.integers(0, 50, len(left)).astype(np.int32)
+    out = np.zeros(len(rows) + len(left), np.int32)
+    return rows, left, right, int(rng.choice([-1, 7])), out, out.copy()
+
+
 KEPT = {
+    "join.outer_pairs.merge_missing": merge_missing,
     "join.stored_pairs.meet_kept": meet_kept,
     "join.stored_pairs.marked_rows": marked_rows,
     "join.stored_pairs.number_rows": number_rows,
 }
-"""The cases of `psoup.kernels.join.stored_pairs`."""
+"""The cases of `psoup.kernels.join.stored_pairs` and `outer_pairs`."""

@@ -1,0 +1,122 @@
+"""ASOF joins: each row of the left gets the partner that is closest by the band.
+
+    a.t >= b.t     a  k 1, t 7      b  k 1, t 3 5 5 9      the greatest t up to 7: the later of both rows with 5
+
+Without other conditions, the rows of the right are sorted by keys and band. Each row of the left then searches them
+once. With other conditions, all pairs by keys and band are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.execution.partners.evaluation import Evaluation
+from psoup.execution.partners.join_inputs import JoinInput
+from psoup.execution.partners.numbered import numbered
+from psoup.execution.partners.pairs import Pairs
+from psoup.expressions.tree import sources_of
+from psoup.joins.key_columns import Edge, JoinKeys, keyed
+from psoup.joins.sort_builds import all_rows
+from psoup.plan.nodes import JoinKind, PartnerJoin
+from psoup.plan.partners import MISSING
+from psoup.values.columns import Array
+
+_ROWS = 65_536
+"""The most rows of one piece."""
+_ROW_BYTES = 64
+"""Bytes of a row of an input while the rows are numbered by keys and band."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """The number of rows with a failed operand."""
+
+    errors: int
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def closest_rows(
+    evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput
+) -> Iterator[tuple[Array, ...]]:
+    """Yield the rows of an ASOF join in pieces: positions in both inputs. O(n log n), or O(pairs)."""
+    partners: Array = np.full(left.rows, MISSING, np.int32)
+    if left.rows and right.rows:
+        evaluation.room.hold(4 * left.rows, "the closest partners")
+        _find(evaluation, node, left, right, partners)
+    for start in range(0, left.rows, _ROWS):
+        own = partners[start : start + _ROWS]
+        rows = np.arange(start, start + len(own), dtype=np.int32)
+        if node.kind is JoinKind.ASOF:
+            rows, own = rows[own >= 0], own[own >= 0]
+        if len(rows):
+            yield rows, own
+
+
+def _find(evaluation: Evaluation, node: PartnerJoin, left: JoinInput, right: JoinInput, partners: Array) -> None:
+    """Write the closest partner of each row of the left."""
+    form, reading, room = numbered(node), evaluation.reading, evaluation.room
+    sides = [own.side(reads, reading, room) for own, reads in zip((left, right), form.reads, strict=True)]
+    keys = keyed(form.join, sides, room)
+    *equal, band = [edge.towards(1) for edge in keys.edges]
+    (factor,) = node.bands
+    near = band.right_keys
+    if factor.left.type != factor.right.type:  # the keys may be rounded to the other type
+        operand = factor.right if sources_of(factor.right) <= set(right.facts.places) else factor.left
+        near = right.values(operand, reading, room).order_keys()
+    if band.operator in ("le", "lt"):  # the least key at or above: the order is turned around
+        near = ~near
+    if node.rest:
+        for own, found in Pairs(evaluation, node, [left, right]).partners():
+            _closer(own, found, near, partners)
+        return
+    evaluation.add(_Failed(keys.errors))
+    room.hold(_ROW_BYTES * (left.rows + right.rows), "rows sorted by keys and band")
+    _search(keys, equal, band, near, partners)
+    room.give_back(_ROW_BYTES * (left.rows + right.rows))
+
+
+def _search(keys: JoinKeys, equal: Sequence[Edge], band: Edge, near: Array, partners: Array) -> None:
+    """Search the rows of the right, sorted by keys and band, once for each row of the left."""
+    left, right = (
+        all_rows(size) if flags is None else np.flatnonzero(flags)
+        for size, flags in zip((len(partners), len(near)), keys.alive, strict=True)
+    )
+    if not len(left) or not len(right):
+        return
+    ends = band.left_keys[left], band.right_keys[right]
+    if band.operator in ("le", "lt"):
+        ends = ~ends[0], ~ends[1]
+    groups = np.zeros(len(left) + len(right), np.int64)
+    for edge in equal:
+        numbers = _numbered(np.concatenate([edge.left_keys[left], edge.right_keys[right]]))
+        groups = _numbered(groups * (int(numbers.max()) + 1) + numbers)
+    ranks = _numbered(np.concatenate(ends))
+    places = groups * (int(ranks.max()) + 1) + ranks
+    of_left, of_right = places[: len(left)], places[len(left) :]
+    order = np.lexsort((near[right], of_right))
+    at = np.searchsorted(of_right[order], of_left, "right" if band.operator in ("ge", "le") else "left") - 1
+    found = order[np.maximum(at, 0)]
+    same = (at >= 0) & (groups[len(left) :][found] == groups[: len(left)])
+    partners[left[same]] = right[found[same]]
+
+
+def _numbered(values: Array) -> Array:
+    """The number of each value among all distinct values, in their order: int64[n]."""
+    numbers: Array = np.unique(values, return_inverse=True)[1]
+    return numbers
+
+
+def _closer(left: Array, right: Array, near: Array, partners: Array) -> None:
+    """Replace partners by closer ones of some pairs. Of equally close partners the latest one remains."""
+    order = np.lexsort((right, near[right], left))
+    last = np.append(left[order[1:]] != left[order[:-1]], True)
+    rows, found = left[order[last]], right[order[last]]
+    before = partners[rows]
+    known = np.maximum(before, 0)
+    closer = (before < 0) | (near[found] > near[known]) | ((near[found] == near[known]) & (found > before))
+    partners[rows[closer]] = found[closer]

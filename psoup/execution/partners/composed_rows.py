@@ -1,0 +1,44 @@
+"""The rows of a tree of joins and filters over leaves, as positions in the leaves (`psoup.execution.rows.leaf_rows`).
+
+Filter, PartnerJoin, Join ─ composition ─> pieces of positions ─> columns
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from psoup.execution.partners.composition import Composition
+from psoup.execution.partners.evaluation import Evaluation, Openers
+from psoup.execution.rows.leaf_rows import LeafPieces, LeafRows
+from psoup.plan.nodes import Filter, Join, Node, PartnerJoin, Relation, Source
+
+
+def is_composed(node: Node) -> bool:
+    """Whether the rows of a node are positions in leaves, found by joins and filters."""
+    if isinstance(node, Filter | Join | PartnerJoin):
+        return all(isinstance(below, Source | Relation) or is_composed(below) for below in node.inputs)
+    return False
+
+
+@dataclass(slots=True)
+class ComposedRows(LeafRows):
+    """The rows of a node for which `is_composed` is true."""
+
+    openers: Openers
+    _evaluations: list[Evaluation] = field(default_factory=list)
+    """The evaluations whose leaves are open."""
+
+    def open(self) -> LeafPieces | None:
+        """Start the evaluation. Raises ResourceExhausted (JOIN_BUDGET)."""
+        if self.limit == 0:
+            return None
+        evaluation = Evaluation(self.reading, self.openers)
+        self._evaluations.append(evaluation)
+        return Composition(evaluation).pieces(self.node, few=self.limit is not None)
+
+    def close(self) -> None:
+        """Close the leaves and return all bytes. After that no row can be shown."""
+        LeafRows.close(self)
+        for evaluation in self._evaluations:
+            evaluation.close()
+        self._evaluations = []
