@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from psoup.aggregates.numbers import Hold, Integers, KeyNumbers, ScratchArray, in_order, numbers_of
+from psoup.aggregates.wide_keys import halved, halved_types, joined
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import ASKED, USELESS, Coded, is_worth_keeping
 from psoup.kernels.fold import group_numbers
@@ -29,8 +30,11 @@ class Keys:
 
     def __init__(self, types: Sequence[DataType], limit: int, hold: Hold) -> None:
         """`limit`: the most groups, and the most different values of one key. `hold`: charges bytes to a budget."""
-        self._single = [numbers_of(kind, limit, hold) for kind in types]
-        self._pairs = [Integers(BIGINT, limit, hold) for _ in types[1:]]
+        self._types = tuple(types)
+        single = halved_types(types)
+        self._has_halves = len(single) > len(types)
+        self._single = [numbers_of(kind, limit, hold) for kind in single]
+        self._pairs = [Integers(BIGINT, limit, hold) for _ in single[1:]]
         self._room = ScratchArray(np.int64)
         self._ordered = 0
         """The number of groups whose numbers are in the order of their keys: 0, or the keys given to `of`."""
@@ -49,6 +53,7 @@ class Keys:
         """A copy with the same numbers, to which a reader may add groups. See `KeyNumbers.fork`. O(key columns)."""
         keys = Keys.__new__(Keys)
         keys._ordered, keys.given = self._ordered, self.given
+        keys._types, keys._has_halves = self._types, self._has_halves
         keys._single = [each.fork(limit, hold) for each in self._single]
         keys._pairs = [each.fork(limit, hold) for each in self._pairs]
         keys._room = ScratchArray(np.int64)
@@ -74,6 +79,8 @@ class Keys:
 
         The next call overwrites the result.
         """
+        if self._has_halves:
+            columns = halved(columns)
         given = [_numbered(values_of_key, column) for values_of_key, column in zip(self._single, columns, strict=True)]
         numbers = given[0]
         for pairs, right in zip(self._pairs, given[1:], strict=True):
@@ -84,7 +91,8 @@ class Keys:
 
     def columns(self, groups: Array) -> list[Column]:
         """The key columns of some groups (int64[k])."""
-        return [key.column(numbers) for key, numbers in zip(self._single, self._of_each(groups), strict=True)]
+        columns = [key.column(numbers) for key, numbers in zip(self._single, self._of_each(groups), strict=True)]
+        return joined(self._types, columns) if self._has_halves else columns
 
     def text_bytes(self, groups: Array) -> int:
         """The bytes of the texts in the key columns of some groups (int64[k]). O(k)."""

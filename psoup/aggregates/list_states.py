@@ -20,6 +20,7 @@ from psoup.model import BIGINT, DataType, Kind
 from psoup.plan.nodes import Measure
 from psoup.values.columns import Array, Column, concat_columns, empty_column
 from psoup.values.kinds import TYPES
+from psoup.values.wide_order import joint_order_keys
 
 _MOST = 2**31 - 1
 """The limit of the number of groups: the greatest int32."""
@@ -134,7 +135,7 @@ def _by_group(owners: Array, column: Column) -> Array:
         keys[texts.order()] = np.arange(texts.count)
         keys = keys[numbers]
     else:
-        keys = column.order_keys()
+        (keys,) = joint_order_keys([column])
     order, spare = np.empty((2, len(owners)), np.int64)
     order_keys(np.ascontiguousarray(keys), order, spare)
     groups, again = owners[order], np.empty(len(owners), np.int64)

@@ -21,7 +21,7 @@ from psoup.aggregates.moments import Moments
 from psoup.aggregates.picks import Extreme, Pick
 from psoup.aggregates.sketches import LogBuckets, Registers
 from psoup.aggregates.state import ALL, Folding, Rows, State
-from psoup.aggregates.sums import Count, DoubleSum, IntegerSum
+from psoup.aggregates.sums import Count, DoubleSum, IntegerSum, WideSum
 from psoup.expressions.tree import Expr
 from psoup.model import Kind
 from psoup.plan.nodes import Measure
@@ -29,13 +29,18 @@ from psoup.values.columns import Array, Column
 
 
 def _sum(measure: Measure) -> Folding:
-    return DoubleSum() if measure.args[0].type.kind is Kind.DOUBLE else IntegerSum()
+    kind = measure.args[0].type.kind
+    if kind is Kind.DOUBLE:
+        return DoubleSum()
+    return WideSum() if kind is Kind.WIDE else IntegerSum()
 
 
 def _extreme(greatest: bool) -> Callable[[Measure], Folding]:
     def made(measure: Measure) -> Folding:
         kind = measure.args[0].type
-        return Pick("greatest" if greatest else "least", kind) if kind.kind is Kind.TEXT else Extreme(greatest, kind)
+        if kind.kind in (Kind.TEXT, Kind.WIDE):
+            return Pick("greatest" if greatest else "least", kind)
+        return Extreme(greatest, kind)
 
     return made
 

@@ -22,6 +22,7 @@ from psoup.model import DataType, Kind
 from psoup.plan.nodes import Measure
 from psoup.values.columns import Array, Column, plain
 from psoup.values.kinds import TYPES
+from psoup.values.wide_order import joint_order_keys
 
 _UNNOTED: Array = np.zeros(0, np.int64)
 
@@ -132,7 +133,11 @@ class Pick:
             ends, data = plain(key.values), plain(key.data)
             group_states.extreme_texts(ends, data, rows.mask, rows.groups, self.place == "greatest", best)
         else:
-            keys, best_keys, seen = plain(key.order_keys()), np.zeros(groups, np.int64), np.zeros(groups, np.uint8)
+            keys, best_keys, seen = (
+                plain(joint_order_keys([key])[0]),
+                np.zeros(groups, np.int64),
+                np.zeros(groups, np.uint8),
+            )
             group_states.keep_extreme(keys, rows.mask, rows.groups, self.place == "greatest", best_keys, seen, best)
         return best
 
@@ -159,7 +164,8 @@ class Pick:
         """A flag for each later key that is strictly better than the earlier key."""
         less, more = (later, earlier) if self.place == "least" else (earlier, later)
         if later.type.kind is not Kind.TEXT:
-            return less.order_keys() < more.order_keys()
+            low, high = joint_order_keys([less, more])
+            return low < high
         texts = [Column(later.type, column.values, None, column.data).to_arrow() for column in (less, more)]
         before = pc.less(*[text.cast(pa.large_binary()) for text in texts])
         flags: Array = before.to_numpy(zero_copy_only=False)

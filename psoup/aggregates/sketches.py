@@ -120,7 +120,9 @@ class Registers(Sketch):
             assert column.data is not None
             clause_names.mix_texts(plain(column.values), plain(column.data), _SEEDS, hashes)
         else:
-            words = np.ascontiguousarray(column.order_keys()).view(np.uint64).reshape(-1, 1)
+            wide = column.type.kind is Kind.WIDE
+            keys = np.ascontiguousarray(column.values if wide else column.order_keys())
+            words = keys.view(np.uint64).reshape(-1, 1 + wide)
             clause_names.mix_words(plain(words), _SEEDS, hashes)
         rest = hashes[:, 0] >> np.uint64(_REGISTER_BITS)
         _, exponents = np.frexp(rest.astype(np.float64))  # of at most 53 bits: exact

@@ -10,7 +10,7 @@ words; values with exponents far apart need more, at most 34.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -146,6 +146,27 @@ class IntegerSum:
         if measure.function == "avg":
             values /= np.maximum(counts, 1) * 10.0**source.scale
         return Column(measure.type, values, valid)
+
+
+class WideSum(IntegerSum):
+    """The state of SUM and AVG of numbers of 128 bits, such as sums of a subselect. A sum beyond 128 bits wraps."""
+
+    def add(self, state: State, rows: Rows) -> State:
+        """Add rows to the groups that they belong to.
+
+        A number is its low word, as int64, plus 2**64 times the rest: the high word, less the sign of the low word.
+        """
+        (column,) = rows.args
+        low = column.values["low"].view(np.int64)
+        rest = column.values["high"] - (low >> 63)
+        counts, sums = _arrays(IntegerSum.add(self, state, replace(rows, args=[Column(BIGINT, low)])))
+        if len(rows.mask):
+            rest = np.where(rows.mask != 0, rest, 0)
+        if rows.codes is None:
+            sums[0, 1] += rest.sum()
+        else:
+            np.add.at(sums[:, 1], rows.codes, rest)
+        return counts, sums
 
 
 def _mean_times(counts: Array, sums: Array, source: DataType, result: DataType) -> Array:

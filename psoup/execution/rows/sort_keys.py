@@ -21,7 +21,7 @@ from psoup.kernels.rows.radix_sort import count_digits, digit_pass, mark_changes
 from psoup.model import Kind
 from psoup.plan.nodes import OrderKey
 from psoup.values.columns import Array, Column
-from psoup.values.limbs import integers
+from psoup.values.wide_order import wide_ranks
 from psoup.work.read_budget import UNBOUNDED, ReadBudget
 
 _FEW = 8_192
@@ -47,7 +47,7 @@ def ranks(column: Column, budget: ReadBudget = UNBOUNDED) -> Array:
     if column.type.kind is Kind.TEXT:
         return _text_ranks(column, budget)
     if column.type.kind is Kind.WIDE:
-        wide = _wide_ranks(column.values)
+        wide = wide_ranks(column.values)
         return wide if column.valid is None else np.where(column.valid, wide, 0)
     if column.valid is None and column.values.dtype == np.int64:
         return column.order_keys()
@@ -106,20 +106,6 @@ def _codes(encoded: pa.DictionaryArray) -> Array:
     """The dictionary code of each row. 0 for NULL."""
     codes: Array = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
     return codes
-
-
-def _wide_ranks(values: Array) -> Array:
-    """The ranks of numbers of up to 128 bits. If all fit in 64 bits, the numbers are their ranks, in O(n).
-
-    Else O(n log n).
-    """
-    numbers = integers(values)
-    if numbers.dtype != object:
-        return numbers
-    order = np.lexsort((values["low"], values["high"]))
-    rank: Array = np.empty(len(values), np.int64)
-    rank[order] = np.cumsum(np.append(False, values[order[1:]] != values[order[:-1]]))
-    return rank
 
 
 def sorted_rows(keys: Sequence[Column], order: Sequence[OrderKey], budget: ReadBudget) -> Array:
