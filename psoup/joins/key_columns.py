@@ -24,6 +24,7 @@ from psoup.expressions.frame import to_large_string
 from psoup.expressions.tree import Expr, of_source
 from psoup.joins.budget import JoinBudget
 from psoup.joins.side import JoinSide
+from psoup.joins.wide_operands import wide_keys
 from psoup.model import Kind
 from psoup.plan.canonical import expr_text
 from psoup.plan.nodes import Join, PairFactor
@@ -152,11 +153,14 @@ class _Keys:
         )
         first, second = left[1].type, right[1].type
         kinds = (first.kind, second.kind)
-        if kinds == (Kind.DOUBLE, Kind.BIGINT):
+        if kinds in ((Kind.DOUBLE, Kind.BIGINT), (Kind.DOUBLE, Kind.WIDE)):
             return self.edge(factor.flipped())
         if kinds == (Kind.BIGINT, Kind.DOUBLE):
             keys = self._scaled(left, 0, True), self._whole(right, operator)
             operator = {"lt": "le", "gt": "ge"}.get(operator, operator)
+        elif Kind.WIDE in kinds:
+            first_keys, second_keys, operator = self._wide(left, right, operator)
+            keys = first_keys, second_keys
         elif kinds[0] is Kind.TEXT:
             form = "text" if operator == "eq" else "ranked"
             keys = self._made[*left, form], self._made[*right, form]
@@ -210,6 +214,13 @@ class _Keys:
             self._only(source, can)
             self._made[name] = keys
         return keys
+
+    def _wide(self, left: tuple[int, Expr], right: tuple[int, Expr], operator: str) -> tuple[Array, Array, str]:
+        """The keys of operands of which one has 128 bits, and the operator between them."""
+        columns = [self._columns[source][expr] for source, expr in (left, right)]
+        first, second, can, operator = wide_keys(columns[0], columns[1], operator)
+        self._only(right[0], can)
+        return first, second, operator
 
     def _number_texts(self, factors: Sequence[_Compared], ordered: bool) -> None:
         """Give each distinct text of all operands a number, its key. `ordered`: numbers follow the order of texts."""
