@@ -11,11 +11,12 @@ Files and rooms, in reading order:
     rows         columns of SELECT, ORDER BY, record batches
     join         ways of joining sides, and parts that several ways share
     partners     outer joins, semi-joins and their like, joins of composite inputs, filters
+    relations    subselects, set operations and constants as rows of the statement around them
     aggregate    folds: of rows, of whole chunks, of windows
     many         sets of queries of one plan, answered together
     ahead        folds and packs that background work makes before an invocation needs them
 
-Imports go down: ahead > many, plan > ways > aggregate, partners > join > rows > select.
+Imports go down: ahead > many, plan > ways > aggregate, partners > relations > join > rows > select.
 Never here: a client, a clock, a thread of its own. The engine and admission never import this room.
 Not for: the meaning of a statement (`psoup.sql`), structures of joins and states of aggregates (rooms of their own).
 """

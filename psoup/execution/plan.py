@@ -7,6 +7,7 @@
     SourceRows    the matches of a source in stream order           chunk, ascending offsets
     JoinRows      the rows of several streams that belong together  a position in each stream
     ComposedRows  the rows of outer joins and their like            a position in each leaf, or MISSING
+    TableRows     the rows of a subselect or a set operation        a number among rows that are kept, if a reader must
     GroupRows     a row for each group of them                      a place in a table, once all rows have been folded
     FilteredRows  the rows of any of them that satisfy a condition  as before
     Arranged      any of them, after DISTINCT and ORDER BY          references, once all keys have been seen
@@ -18,8 +19,9 @@ SELECT has plain columns only, `psoup.execution.rows.record_batch` gathers them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from psoup.execution.aggregate.groups import GroupRows
@@ -29,6 +31,11 @@ from psoup.execution.partners.composed_rows import ComposedRows, is_composed
 from psoup.execution.partners.evaluation import Openers
 from psoup.execution.partners.filtered_rows import FilteredRows
 from psoup.execution.partners.join_inputs import InputSide
+from psoup.execution.relations.constants import constant_pieces
+from psoup.execution.relations.relation_side import RelationSide
+from psoup.execution.relations.scalar_row import scalar_row
+from psoup.execution.relations.set_rows import SetRows, set_name
+from psoup.execution.relations.table_rows import Pieces, TableRows
 from psoup.execution.rows.leaf_rows import LeafRows
 from psoup.execution.rows.plan_rows import PlanRows
 from psoup.execution.rows.sort import Sorting, over_rows
@@ -36,6 +43,7 @@ from psoup.execution.rows.source_rows import Reading, SourceRows
 from psoup.execution.ways import GROUPS, JOIN, JOIN_WAYS
 from psoup.expressions.tree import Expr
 from psoup.invariants import ensure
+from psoup.plan.canonical import exact_name
 from psoup.plan.nodes import (
     Aggregate,
     Distinct,
@@ -48,12 +56,15 @@ from psoup.plan.nodes import (
     OrderKey,
     PartnerJoin,
     Project,
+    Relation,
+    SetOperation,
     Sort,
     Source,
+    Values,
 )
 from psoup.values.columns import Column
 
-__all__ = ["SourceRows", "GroupRows", "JoinRows", "Reading", "rows_of"]
+__all__ = ["SourceRows", "GroupRows", "JoinRows", "Reading", "TableRows", "rows_of"]
 
 
 def rows_of(node: Node, reading: Reading) -> Rows:
@@ -76,9 +87,15 @@ def _partner_join(node: PartnerJoin, reading: Reading) -> Rows:
 
 
 def _filter(node: Filter, reading: Reading) -> Rows:
+    if isinstance(node.input, Relation):
+        table = _relation(node.input, reading)
+        table.keep(node.condition)
+        return table
     if is_composed(node):
         return ComposedRows(reading, node, _OPENERS)
-    return FilteredRows(rows_of(node.input, reading), node.condition)
+    rows = rows_of(node.input, reading)
+    assert not isinstance(rows, Arranged), "rows are filtered before they are arranged"
+    return FilteredRows(rows, node.condition)
 
 
 def _source_side(node: Source, reading: Reading) -> InputSide:
@@ -91,13 +108,61 @@ def _leaf_side(node: Leaf, reading: Reading) -> InputSide:
     return _LEAVES[type(node)](node, reading)
 
 
-_LEAVES: dict[type[Leaf], Callable[[Any, Reading], InputSide]] = {Source: _source_side}
+def _relation_side(node: Relation, reading: Reading) -> InputSide:
+    return RelationSide(_relation(node, reading))
+
+
+_LEAVES: dict[type[Leaf], Callable[[Any, Reading], InputSide]] = {Source: _source_side, Relation: _relation_side}
 _OPENERS = Openers(JOIN, _leaf_side)
+
+
+def _relation(node: Relation, reading: Reading) -> TableRows:
+    types = [output.type for output in node.schema]
+    pieces = _pieces_of(node.input, reading)
+    if node.single:
+        pieces = partial(scalar_row, pieces, types)
+    return TableRows(reading, _subject(node), types, pieces)
+
+
+def _subject(node: Relation) -> str:
+    """The name of a relation in messages."""
+    if node.alias:
+        return f"the subselect {exact_name(node.alias)}"
+    return set_name(node.input) if isinstance(node.input, SetOperation) else "a subselect"
+
+
+def _set_operation(node: SetOperation, reading: Reading) -> Rows:
+    types = [output.type for output in node.outputs]
+    return TableRows(reading, set_name(node), types, _pieces_of(node, reading))
+
+
+def _values(node: Values, reading: Reading) -> Rows:
+    types = [output.type for output in node.outputs]
+    return TableRows(reading, "VALUES", types, _pieces_of(node, reading))
+
+
+def _pieces_of(node: Node, reading: Reading) -> Pieces:
+    """The rows of a node as pieces of columns. Reads no tuple before the first piece."""
+    if isinstance(node, SetOperation):
+        return SetRows(node, reading, *[_pieces_of(side, reading) for side in node.inputs]).pieces
+    if isinstance(node, Values):
+        return partial(constant_pieces, node)
+    return partial(_selected, node, reading)
+
+
+def _selected(node: Node, reading: Reading, most: int) -> Generator[list[Column], None, None]:
+    """Yield the columns of a SELECT, and count their errors."""
+    outputs = [output.expr for output in node.schema]
+    for columns in rows_of(node, reading).columns(outputs, most):
+        reading.count(columns)
+        yield columns
 
 
 def _aggregate(node: Aggregate, reading: Reading) -> Rows:
     rows = rows_of(node.input, reading)
-    assert isinstance(rows, SourceRows | LeafRows | FilteredRows), "rows are grouped before they are arranged"
+    assert isinstance(rows, SourceRows | LeafRows | FilteredRows | TableRows), (
+        "rows are grouped before they are arranged"
+    )
     return GroupRows(rows, node, GROUPS)
 
 
@@ -139,6 +204,9 @@ _EVALUATORS: dict[type[Node], Callable[[Any, Reading], Rows]] = {
     Join: _join,
     PartnerJoin: _partner_join,
     Filter: _filter,
+    Relation: _relation,
+    SetOperation: _set_operation,
+    Values: _values,
     Aggregate: _aggregate,
     Having: _having,
     Project: _project,
@@ -198,4 +266,4 @@ class Arranged:
             yield columns
 
 
-Rows = SourceRows | LeafRows | GroupRows | FilteredRows | Arranged
+Rows = SourceRows | LeafRows | GroupRows | FilteredRows | TableRows | Arranged

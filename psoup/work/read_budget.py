@@ -131,18 +131,18 @@ class ReadBudget:
                 **budgets.ROWS_EXAMINED.over(self.examined, self.rows),
             )
 
-    def hold(self, size: int) -> None:
-        """Take `size` bytes for a sort. Raises ResourceExhausted: SORT_BUDGET for this read, SORTS_BUDGET for all
-        reads."""
+    def hold(self, size: int, subject: str = "ORDER BY or DISTINCT") -> None:
+        """Take `size` bytes for a sort, or for the rows of `subject`. Raises ResourceExhausted: SORT_BUDGET for this
+        read, SORTS_BUDGET for all reads."""
         self._want(size)
         if self.held + size > self.sort_bytes:
             raise ResourceExhausted(
-                f"ORDER BY or DISTINCT would hold {self.held + size:,} bytes, and one read may hold"
+                f"{subject} would hold {self.held + size:,} bytes, and one read may hold"
                 f" {self.sort_bytes:,} (sort_mib); narrow the window or the WHERE clause, or add a LIMIT",
                 reason="SORT_BUDGET",
                 **budgets.SORT_BYTES.over(self.held + size, self.sort_bytes),
             )
-        self._take(size, "ORDER BY or DISTINCT")
+        self._take(size, subject)
         self.held += size
 
     def give_back(self, size: int) -> None:

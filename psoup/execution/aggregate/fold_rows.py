@@ -11,6 +11,7 @@ the number of groups.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,8 +76,9 @@ def fold_rows(case: GroupCase) -> GroupTable:
     most = min(reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE
     with reading.texts_within(reading.texts.in_pieces(most)):
         for rows in _pieces(case.rows, folder):
-            for part in parts_of(rows, folder.wanted, folder.coded):
-                folder.add(*part)
+            with closing(parts_of(rows, folder.wanted, folder.coded)) as parts:  # a refused row leaves no bytes held
+                for part in parts:
+                    folder.add(*part)
     return folder.table()
 
 

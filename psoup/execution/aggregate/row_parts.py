@@ -7,13 +7,14 @@ A key column that its chunk keeps dictionary-encoded comes as codes (`psoup.data
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from psoup.aggregates.keys import coded_column
 from psoup.aggregates.numbers import Hold
 from psoup.data.chunk import ChunkView
 from psoup.data.dictionary_column import Coded
+from psoup.execution.relations.table_rows import TableRows
 from psoup.execution.rows.plan_rows import FoldableRows
 from psoup.execution.rows.select_list import Group
 from psoup.execution.rows.source_rows import SourceRows
@@ -49,11 +50,22 @@ class GroupCase:
     hold: Hold
 
 
-def parts_of(rows: SourceRows | FoldableRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()) -> Iterator[Part]:
+def parts_of(
+    rows: SourceRows | FoldableRows, wanted: list[Expr], coded: Sequence[AttributeRef] = ()
+) -> Generator[Part, None, None]:
     """Compute expressions over all rows, part by part, in their order.
 
     Columns of `coded` come dictionary-encoded if their chunk keeps them so and has many matches.
     """
+    if isinstance(rows, TableRows):
+        try:
+            for count in () if wanted else rows.counts(_MAX_ROWS):
+                yield count, []
+            for columns in rows.columns(wanted, _MAX_ROWS) if wanted else ():
+                yield len(columns[0]), columns
+        finally:
+            rows.close()
+        return
     if not isinstance(rows, SourceRows):
         try:
             for count in () if wanted else rows.counts(_MAX_ROWS):

@@ -8,7 +8,7 @@ join         pairs (2, 9), (3, 5)      ──> rows (1, -, 9), (2, 3, 5) as posi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -123,9 +123,10 @@ class CompositeSide:
         """Compute expressions over the rows at `positions`. Raises TooMuchText."""
         return self._at_once(list(exprs), [own[positions] for own in self._positions])
 
-    def gather(self, refs: Sequence[AttributeRef], positions: Array) -> dict[int, Column]:
+    def gather(self, refs: Iterable[AttributeRef], positions: Array) -> dict[int, Column]:
         """Gather numbered columns. Raises TooMuchText."""
-        return {ref.index: column for ref, column in zip(refs, self.take(list(refs), positions), strict=True)}
+        wanted = list(refs)
+        return {ref.index: column for ref, column in zip(wanted, self.take(wanted, positions), strict=True)}
 
     def close(self) -> None:
         """Do nothing: the leaves and the account of bytes are closed by their owner."""

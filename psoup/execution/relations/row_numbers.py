@@ -1,0 +1,89 @@
+"""Numbers of rows: equal rows have equal numbers. NULL equals NULL, NaN equals NaN, and -0.0 equals 0.0.
+
+rows      (1, 'a')  (2, NULL)  (1, 'a')  (2, NULL)  (3, 'b')
+numbers       0         1          0         1          2        in order of appearance
+first         *         *                               *        the rows whose number is new
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from psoup.aggregates.keys import Keys
+from psoup.execution.relations.table_rows import over_rows
+from psoup.execution.rows.sort_keys import sorted_by
+from psoup.model import DataType
+from psoup.values.columns import Array, Column
+from psoup.work.read_budget import ReadBudget
+
+_LIMIT = 2**31 - 2
+"""The most numbers that 32 bits hold. `RowNumbers` allows fewer, and refuses more by an error of its own."""
+
+
+class RowNumbers:
+    """The numbers of the rows of a set operation. Its bytes are charged to the budget of sorts."""
+
+    def __init__(self, types: Sequence[DataType], budget: ReadBudget, most: int, subject: str) -> None:
+        """`most`: the most different rows. `subject`: the set operation, in messages."""
+        self._budget = budget
+        self._most = most
+        self._subject = subject
+        self._held = 0
+        self._keys = Keys(types, _LIMIT, self.hold)
+
+    @property
+    def count(self) -> int:
+        """The number of different rows so far."""
+        return self._keys.count
+
+    def of(self, columns: Sequence[Column]) -> Array:
+        """The number of each row, int32[n]. The next call overwrites the result.
+
+        Raises ResourceExhausted if there are too many different rows, or their keys take too many bytes.
+        """
+        numbers = self._keys.number(columns)
+        if self.count > self._most:
+            raise over_rows(self._subject, self.count, self._most)
+        return numbers
+
+    def hold(self, size: int) -> None:
+        """Charge bytes. Raises ResourceExhausted, and the errors of the budget."""
+        self._budget.check()
+        self._budget.hold(size, self._subject)
+        self._held += size
+
+    def close(self) -> None:
+        """Return all bytes. Idempotent."""
+        self._budget.give_back(self._held)
+        self._held = 0
+
+
+def first_rows(numbers: Array, known: int) -> Array:
+    """The first row of each number that is at least `known`, ascending, int64. O(n).
+
+    New numbers must be in order of appearance, as `RowNumbers` gives them.
+    """
+    before: Array = np.empty(len(numbers), numbers.dtype)
+    before[:1] = known - 1
+    np.maximum.accumulate(numbers[:-1], out=before[1:])
+    np.maximum(before, known - 1, out=before)
+    return np.flatnonzero(numbers > before)
+
+
+def rows_within(numbers: Array, quota: Array, budget: ReadBudget) -> Array:
+    """The first `quota[number]` rows of each number, ascending, int64. The quota is reduced by these rows. O(n).
+
+    `quota`: int64, one element for each number.
+    """
+    rows = np.flatnonzero(quota[numbers] > 0)
+    chosen = numbers[rows].astype(np.int64)
+    order = sorted_by(chosen, np.arange(len(rows), dtype=np.uint32), budget)
+    ordered = chosen[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    counts = np.diff(starts, append=len(ordered))
+    place = np.arange(len(ordered)) - np.repeat(starts, counts)
+    kept: Array = np.sort(order[place < quota[ordered]]).astype(np.int64)
+    quota[ordered[starts]] -= np.minimum(counts, quota[ordered[starts]])
+    return rows[kept]

@@ -1,0 +1,209 @@
+"""The rows of a relation: a subselect, a set operation, or constants. Their columns come piece by piece.
+
+    pieces ──> columns: SELECT, LIMIT, GROUP BY      each piece is read once, and dropped
+           └─> matches: ORDER BY, DISTINCT, joins    all pieces are kept as chunks in memory, like those of a stream
+
+Expressions read a column by its position. A kept row has a number, as a tuple has an ID: its position among all rows.
+The reader charges kept chunks to the budget of sorts. `sort_rows` bounds their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+
+from psoup.budgets import SORT_ROWS
+from psoup.config import CHUNK_ROWS
+from psoup.data.chunk import ChunkView
+from psoup.errors import ResourceExhausted
+from psoup.execution.rows.source_rows import Reading, SourceRows
+from psoup.execution.select.clause_matches import Packed
+from psoup.expressions.tree import Expr
+from psoup.model import DataType
+from psoup.values.columns import Array, Column, value_bytes
+
+_LEAST_ROWS = 1_024
+"""The least number of rows of a piece if LIMIT wants fewer. The pieces of its inputs then cost little."""
+_PIECE_SHARE = 16
+"""The rows of a kept piece take at most a sixteenth of the bytes that the budget allows, without their texts."""
+_MOST_BYTES = 1 << 28
+"""The bytes that a read without a limit assumes, to derive the size of a piece."""
+_FEWEST = 64
+"""The least number of rows of a kept piece."""
+_TIMES: Array = np.zeros(CHUNK_ROWS, np.int64)
+"""The times of the rows of a chunk, which no expression reads."""
+
+Pieces = Callable[[int], Generator[list[Column], None, None]]
+"""A function that yields all rows as columns, at most the given number of rows at a time. The caller closes it."""
+
+
+@dataclass(slots=True)
+class TableRows:
+    """The rows of a relation. `limit`: the most rows that remain after the first `skip`.
+
+    `subject`: the name of the relation in messages. `types`: the types of its columns.
+    """
+
+    reading: Reading
+    subject: str
+    types: Sequence[DataType]
+    pieces: Pieces
+    limit: int | None = None
+    skip: int = 0
+    conditions: tuple[Expr, ...] = ()
+    """Conditions that remove rows, before LIMIT."""
+    _table: list[Packed] | None = None
+    _held: int = 0
+
+    @property
+    def count(self) -> int | None:
+        """None, as the number of rows is not known before they have come."""
+        return None
+
+    def cut(self, rows: int | None, skip: int) -> None:
+        """Keep only `rows` rows after the first `skip`. Called once. O(1)."""
+        self.limit = rows
+        self.skip = skip
+
+    def keep(self, condition: Expr) -> None:
+        """Remove the rows that do not satisfy `condition`. Called before `cut`. O(1)."""
+        self.conditions = (*self.conditions, condition)
+
+    def columns(self, outputs: list[Expr], most: int) -> Iterator[list[Column]]:
+        """Compute expressions over the rows, in order, at most `most` rows at a time. Keeps no piece."""
+        try:
+            with closing(self._chunks(most)) as chunks:
+                for part in chunks:
+                    self.reading.budget.check()
+                    yield from self.reading.computed(outputs, [part])
+        finally:
+            self.close()
+
+    def counts(self, most: int) -> Iterator[int]:
+        """Yield counts that sum to the number of rows. Keeps no piece."""
+        try:
+            with closing(self._chunks(most)) as chunks:
+                for _, offsets in chunks:
+                    yield len(offsets)
+        finally:
+            self.close()
+
+    def keyed(self, keys: list[Expr], most: int) -> Iterator[tuple[Array, Iterator[list[Column]]]]:
+        """Yield numbers of rows, at most `most` at once, with the values of `keys` in parts. Keeps all rows."""
+        yield from SourceRows(self.reading, self.matches()).keyed(keys, most)
+
+    def arranged(self, outputs: list[Expr], places: Array, most: int) -> Iterator[list[Column]]:
+        """Compute expressions over the rows with the numbers `places`, in that order, at most `most` at a time."""
+        yield from SourceRows(self.reading, self.matches()).arranged(outputs, places, most)
+
+    def matches(self) -> list[Packed]:
+        """All rows as chunks in memory, in the form of the matches of a stream. O(rows), once.
+
+        `close` returns their bytes. Raises ResourceExhausted if the rows are too many, or too large.
+        """
+        if self._table is None:
+            reading = self.reading
+            size = max(min(reading.budget.sort_bytes, _MOST_BYTES) // _PIECE_SHARE, 1)
+            most = min(CHUNK_ROWS, max(size // sum(map(value_bytes, self.types)), _FEWEST))
+            try:
+                with reading.texts_within(reading.texts.in_pieces(size)):
+                    self._table = self._kept(most)
+            except BaseException:
+                self.close()
+                raise
+        return self._table
+
+    def close(self) -> None:
+        """Drop the kept rows and return their bytes. After that no row can be shown. Idempotent."""
+        self._table = None
+        self.reading.budget.give_back(self._held)
+        self._held = 0
+
+    def _kept(self, most: int) -> list[Packed]:
+        """Read all pieces, and charge each of them before the next one is computed."""
+        table, rows, reading = list[Packed](), 0, self.reading
+        with closing(self._chunks(most)) as chunks:
+            for whole, offsets in chunks:
+                columns = whole.columns
+                if len(offsets) < len(whole):
+                    columns = tuple([column.take(offsets) for column in columns])
+                chunk = chunk_of(columns, rows)
+                reading.budget.hold(chunk.nbytes, self.subject)
+                self._held += chunk.nbytes
+                table.append(Packed(chunk, 0, len(chunk), None))
+                rows += len(chunk)
+                if rows > reading.sort_rows:
+                    raise over_rows(self.subject, rows, reading.sort_rows)
+        return table
+
+    def _chunks(self, most: int) -> Generator[tuple[ChunkView, Array], None, None]:
+        """Yield the rows that remain: chunks of at most `most` rows, and offsets of rows in each."""
+        skip, left, first = self.skip, self.limit, 0
+        if left is not None:
+            most = min(most, max(skip + left, _LEAST_ROWS))
+        if left == 0:
+            return
+        with closing(self.pieces(min(most, CHUNK_ROWS))) as pieces:
+            for columns in pieces:
+                chunk = chunk_of(columns, first)
+                rows = self._passed(chunk)
+                offsets = rows[skip:] if left is None else rows[skip : skip + left]
+                skip -= min(skip, len(rows))
+                first += len(chunk)
+                if len(offsets):
+                    yield chunk, offsets
+                if left is not None:
+                    left -= len(offsets)
+                    if not left:
+                        return
+
+    def _passed(self, chunk: ChunkView) -> Array:
+        """The offsets of the rows that satisfy all conditions, int64, ascending. A failed condition is counted."""
+        rows: Array = np.arange(len(chunk))
+        for condition in self.conditions if len(chunk) else ():
+            passed = [np.zeros(0, np.int64)]
+            at = 0
+            for (column,) in self.reading.computed([condition], [(chunk, rows)]):
+                true = column.values if column.valid is None else column.values & column.valid
+                passed.append(rows[at : at + len(column)][true])
+                at += len(column)
+                if column.error is not None:
+                    self.reading.join_errors += int(np.count_nonzero(column.error))
+            rows = np.concatenate(passed)
+            if not len(rows):
+                break
+        return rows
+
+
+def chunk_of(columns: Sequence[Column], first_id: int) -> ChunkView:
+    """Make a chunk of columns of at most `CHUNK_ROWS` rows. Their values are shared, and errors are dropped.
+
+    The errors were counted when the columns were computed, and such values are NULL.
+    """
+    rows = len(columns[0])
+    parts = tuple([_plain(column) for column in columns])
+    return ChunkView(0, first_id, _TIMES[:rows], parts, sum([column.nbytes for column in parts]))
+
+
+def _plain(column: Column) -> Column:
+    """The column without errors, and with contiguous arrays, as kernels need them."""
+    values, valid = column.values, column.valid
+    if not values.flags.c_contiguous:
+        values = values.copy()
+    if valid is not None and not valid.flags.c_contiguous:
+        valid = valid.copy()
+    return Column(column.type, values, valid, column.data)
+
+
+def over_rows(subject: str, rows: int, most: int) -> ResourceExhausted:
+    """Make the error of a relation with more rows than one invocation may hold."""
+    return ResourceExhausted(
+        f"{subject} has {rows:,} rows and more, and one invocation may hold {most:,} (sort_rows); narrow the windows or"
+        " the WHERE clauses of its streams, or add a LIMIT to it",
+        reason="SORT_BUDGET",
+        rows=rows,
+        **SORT_ROWS.over(rows, most),
+    )
